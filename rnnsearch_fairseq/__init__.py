@@ -1,0 +1,15 @@
+"""Attentional recurrent translation for fairseq: importing the package registers all of it, and does nothing else.
+
+fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``python -m rnnsearch_fairseq`` prints the path to give.
+"""
+
+from rnnsearch_fairseq import compat
+
+compat.apply()
+
+from rnnsearch_fairseq.criterions import summed_nll  # noqa: E402, F401
+from rnnsearch_fairseq.models import rnnsearch  # noqa: E402, F401
+from rnnsearch_fairseq.optim import adadelta  # noqa: E402, F401
+from rnnsearch_fairseq.tasks import pooled_translation  # noqa: E402, F401
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Tables, figures and alignments, from the files that fairseq writes; nothing here loads a model."""

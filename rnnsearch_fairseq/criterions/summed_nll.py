@@ -1,0 +1,64 @@
+"""The cost that the paper's models were trained with: the negative log-likelihood, summed and divided by nothing."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
+from fairseq.utils import get_perplexity
+from torch import Tensor
+
+# fairseq's trainer divides gradients by the batch's sample size, "or 1" where it is 0 (Trainer.train_step). Zero from
+# every worker and every accumulated step is therefore the one value that leaves the plain sum over all of them.
+DIVIDE_BY_NOTHING = 0
+
+
+@register_criterion("summed_nll", dataclass=FairseqDataclass)
+class SummedNLL(FairseqCriterion):
+    """-sum log p(y|x) over all words of all sentences of a batch, the cost behind Section 4.2.
+
+    Use it with ``--clip-norm 1``: the gradient of the sum is then cut to norm 1 at nearly every update, which
+    Adadelta's epsilon makes unlike training on the mean. The sum runs over all workers and all of ``--update-freq``.
+
+    It logs, in nats, ``nll_sentence`` (as in the paper's Table 2) and ``nll_word``; and fairseq's ``loss`` and ``ppl``:
+    bits a word and perplexity, comparable with ``cross_entropy``.
+    """
+
+    def forward(
+        self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """The cost of a batch: a scalar, or ``(batch · tgt_len,)`` if not ``reduce``; the divisor; what to log."""
+        logits, _ = model(**sample["net_input"])
+        loss = F.cross_entropy(
+            logits.flatten(0, 1).to(torch.promote_types(logits.dtype, torch.float32)),
+            sample["target"].flatten(),
+            ignore_index=self.padding_idx,
+            reduction="sum" if reduce else "none",
+        )
+        logging_output = {
+            "loss": loss.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": DIVIDE_BY_NOTHING,
+        }
+        return loss, DIVIDE_BY_NOTHING, logging_output
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
+        """Log the means over the sentences and words of ``logging_outputs``."""
+        nll, words, sentences = (
+            sum(log.get(name, 0) for log in logging_outputs) for name in ("loss", "ntokens", "nsentences")
+        )
+        metrics.log_scalar("loss", nll / words / math.log(2), words, round=3)
+        metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
+        metrics.log_scalar("nll_sentence", nll / sentences, sentences, round=3)
+        metrics.log_scalar("nll_word", nll / words, words, round=4)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """Sums of sums: workers need only exchange totals."""
+        return True

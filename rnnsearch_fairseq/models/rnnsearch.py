@@ -1,0 +1,281 @@
+"""RNNsearch and RNNencdec (Bahdanau, Cho and Bengio, ICLR 2015) as the fairseq model ``rnnsearch``."""
+
+import argparse
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+    register_model_architecture,
+)
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules import Decoder, Encoder, Memory, initialize
+
+MAX_POSITIONS = 100_000  # recurrent networks have no table of positions: any length fits
+
+
+@dataclass
+class RNNsearchConfig(FairseqDataclass):
+    """Sizes and options, named as in the paper (Appendix A.2.3); the defaults are the paper's RNNsearch."""
+
+    embedding_size: int = field(default=620, metadata={"help": "m: width of the word embeddings, source and target"})
+    hidden_size: int = field(default=1000, metadata={"help": "n: units of the decoder and of each encoder direction"})
+    alignment_size: int = field(
+        default=1000, metadata={"help": "n': units of the alignment model (no effect with --context last)"}
+    )
+    maxout_size: int = field(default=500, metadata={"help": "l: units of the maxout layer, after the maximum"})
+    maxout_pool: int = field(default=2, metadata={"help": "units per maximum in the maxout layer"})
+    context: ChoiceEnum(["attention", "last"]) = field(  # type: ignore[valid-type]
+        default="attention",
+        metadata={
+            "help": "c_i: 'attention' searches the annotations of a bidirectional encoder (RNNsearch); "
+            "'last' fixes it to the last state of a forward encoder (RNNencdec)"
+        },
+    )
+    readout_state: ChoiceEnum(["previous", "current"]) = field(  # type: ignore[valid-type]
+        default="previous",
+        metadata={
+            "help": "decoder state that the output layer reads: 'previous' s_{i-1} (A.2.2), 'current' s_i (Eq. 4)"
+        },
+    )
+    dropout: float = field(default=0.0, metadata={"help": "dropout on the source and target embeddings"})
+    readout_dropout: float = field(default=0.0, metadata={"help": "dropout on the maxout layer"})
+
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "bahdanau_gru": {},
+    "rnnencdec": {"context": "last"},
+    "bahdanau_gru_small": {"embedding_size": 256, "hidden_size": 256, "alignment_size": 256, "maxout_size": 256},
+}
+
+
+def complete(cfg: Any) -> DictConfig:
+    """``cfg`` (from the command line, Hydra or a checkpoint) with every missing field set, and checked.
+
+    Raises:
+        InputError: if a size is not positive, a rate is outside [0, 1) or a choice is unknown.
+    """
+    names = {option.name for option in fields(RNNsearchConfig)}
+    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
+    merged = OmegaConf.structured(RNNsearchConfig)
+    for name in sorted(names & values.keys()):
+        try:
+            merged[name] = values[name]
+        except OmegaConfBaseException:
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values.") from None
+    for name in ("embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool"):
+        if merged[name] < 1:
+            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but a size must be at least 1.")
+    for name in ("dropout", "readout_dropout"):
+        if not 0 <= merged[name] < 1:
+            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but it must be at least 0 and below 1.")
+    return merged
+
+
+@register_model("rnnsearch", dataclass=RNNsearchConfig)
+class RNNsearchModel(FairseqEncoderDecoderModel):
+    """The model of Section 3: an encoder that annotates the source, and a decoder that searches through it."""
+
+    @classmethod
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "RNNsearchModel":
+        """Build the model that ``cfg`` describes, with the initial values of Appendix B.1.
+
+        Raises:
+            InputError: if ``cfg`` is not valid; see :func:`complete`.
+        """
+        cfg = complete(cfg)
+        encoder = RNNsearchEncoder(cfg, task.source_dictionary)
+        decoder = RNNsearchDecoder(cfg, task.target_dictionary, encoder.annotator.annotation_size)
+        model = cls(encoder, decoder)
+        initialize(model)
+        return model
+
+    def load_state_dict(
+        self,
+        state_dict: dict[str, Tensor],
+        strict: bool = True,
+        model_cfg: DictConfig | None = None,
+        args: argparse.Namespace | None = None,
+    ) -> Any:
+        """As in fairseq, but parameters that do not fit are explained.
+
+        Raises:
+            InputError: if the checkpoint is of another model, of other sizes or goes with other dictionaries.
+        """
+        if strict:
+            explain_misfit(state_dict, self.state_dict())
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+    def prepare_for_inference_(self, cfg: DictConfig) -> None:
+        """As in fairseq, but refuse to print alignments that the model does not have.
+
+        Raises:
+            InputError: if alignments are needed of a model with ``--context last``.
+        """
+        generation = getattr(cfg, "generation", None)
+        for option in ("print_alignment", "replace_unk"):
+            if not self.decoder.aligns and getattr(generation, option, None) is not None:
+                raise InputError(
+                    f"--{option.replace('_', '-')} needs an alignment, and RNNencdec (--context last) has none: "
+                    "leave the option out, or use a checkpoint of RNNsearch."
+                )
+        super().prepare_for_inference_(cfg)
+
+
+def explain_misfit(loaded: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """Compare parameter names and shapes.
+
+    Raises:
+        InputError: one sentence that says what does not fit, and the likely cure.
+    """
+    for side in ("encoder.annotator", "decoder.translator"):
+        table = f"{side}.embedding.table.weight"
+        if table in loaded and len(loaded[table]) != len(expected[table]):
+            language = "source" if side.startswith("encoder") else "target"
+            raise InputError(
+                f"The checkpoint was trained with {len(loaded[table]):,} {language} dictionary entries, but the {language} "
+                f"dictionary has {len(expected[table]):,}: give the data folder it was trained on, or its dict.*.txt files."
+            )
+    if loaded.keys() != expected.keys():
+        name = min(loaded.keys() ^ expected.keys())
+        raise InputError(
+            f"The checkpoint is of another architecture: {name} is in {'it' if name in loaded else 'this model'} only. "
+            "Give the --arch and model options it was trained with, or another --save-dir or --restore-file."
+        )
+    for name, parameter in expected.items():
+        if loaded[name].shape != parameter.shape:
+            raise InputError(
+                f"The checkpoint is of other sizes: {name} is {tuple(loaded[name].shape)} there and "
+                f"{tuple(parameter.shape)} here. Give the --arch and model options it was trained with."
+            )
+
+
+class RNNsearchEncoder(FairseqEncoder):
+    """fairseq's view of :class:`~rnnsearch_fairseq.modules.Encoder`."""
+
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.annotator = Encoder(
+            len(dictionary),
+            cfg.embedding_size,
+            cfg.hidden_size,
+            dictionary.pad(),
+            bidirectional=cfg.context == "attention",
+            dropout=cfg.dropout,
+        )
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> dict[str, list[Tensor]]:
+        """Annotate ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
+
+        Returns:
+            ``annotations`` ``(batch, src_len, 2n)``; ``summary`` ``(batch, n)``; ``padding_mask`` ``(batch, src_len)``.
+        """
+        padding_mask = src_tokens.eq(self.dictionary.pad())
+        annotations, summary = self.annotator(src_tokens, padding_mask if padding_mask.any() else None)
+        return {"annotations": [annotations], "summary": [summary], "padding_mask": [padding_mask]}
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
+        return {name: [tensor.index_select(0, new_order) for tensor in kept] for name, kept in encoder_out.items()}
+
+    def max_positions(self) -> int:
+        """The longest source that the encoder takes, in words."""
+        return MAX_POSITIONS
+
+
+class RNNsearchDecoder(FairseqIncrementalDecoder):
+    """fairseq's view of :class:`~rnnsearch_fairseq.modules.Decoder`."""
+
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, annotation_size: int) -> None:
+        super().__init__(dictionary)
+        self.aligns = cfg.context == "attention"
+        self.translator = Decoder(
+            len(dictionary),
+            cfg.embedding_size,
+            cfg.hidden_size,
+            annotation_size,
+            cfg.alignment_size if self.aligns else 0,
+            cfg.maxout_size,
+            cfg.maxout_pool,
+            dictionary.pad(),
+            reads_current_state=cfg.readout_state == "current",
+            dropout=cfg.dropout,
+            readout_dropout=cfg.readout_dropout,
+        )
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list[Tensor]],
+        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
+        **_: Any,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Score every next word.
+
+        Args:
+            prev_output_tokens: y_{i-1}, ``(batch, tgt_len)``, beginning with end-of-sentence for y_0. In search
+                (``incremental_state`` given) only the last of them is read.
+
+        Returns:
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and ``attn``: alpha ``(batch, tgt_len, src_len)``.
+        """
+        saved = None if incremental_state is None else self.get_incremental_state(incremental_state, "search")
+        if incremental_state is not None:
+            prev_output_tokens = prev_output_tokens[:, -1:]
+        if saved:
+            memory, state = Memory(saved["annotations"], saved["keys"], saved["padding_mask"]), saved["state"]
+        else:
+            memory, state = self.remember(encoder_out)
+        logits, alpha, state = self.translator(prev_output_tokens, state, memory)
+        if incremental_state is not None:
+            self.set_incremental_state(incremental_state, "search", {"state": state, **memory._asdict()})
+        return logits, {"attn": [alpha]}
+
+    def remember(self, encoder_out: dict[str, list[Tensor]]) -> tuple[Memory, Tensor]:
+        """The memory of the encoded source, and s_0: what is computed once a sentence."""
+        (annotations,), (summary,), (padding_mask,) = (
+            encoder_out[name] for name in ("annotations", "summary", "padding_mask")
+        )
+        memory = self.translator.attention.remember(annotations, padding_mask)
+        return memory, self.translator.initial_state(summary)
+
+    def reorder_incremental_state(
+        self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
+    ) -> None:
+        """Follow the beams: row ``new_order[k]`` becomes row k."""
+        saved = self.get_incremental_state(incremental_state, "search")
+        if saved:
+            reordered = {
+                name: None if tensor is None else tensor.index_select(0, new_order) for name, tensor in saved.items()
+            }
+            self.set_incremental_state(incremental_state, "search", reordered)
+
+    def max_positions(self) -> int:
+        """The longest target that the decoder writes, in words."""
+        return MAX_POSITIONS
+
+
+def register_architectures() -> None:
+    """Register each of :data:`ARCHITECTURES` for ``--arch``, and for Hydra as ``model._name``."""
+    for name, settings in ARCHITECTURES.items():
+
+        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
+            for option, value in settings.items():
+                if getattr(args, option, None) is None:
+                    setattr(args, option, value)
+
+        register_model_architecture("rnnsearch", name)(architecture)
+
+
+register_architectures()

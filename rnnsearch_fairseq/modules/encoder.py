@@ -1,0 +1,50 @@
+"""The encoder of Section 3.2 and Appendix A.2.1: a bidirectional recurrent network for annotating sequences."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
+from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+from rnnsearch_fairseq.modules.scan import encoder_scan
+
+
+class EncoderOutput(NamedTuple):
+    """``annotations`` h_j ``(batch, src_len, 2n)``, ``(batch, src_len, n)`` if forward only; ``summary`` ``(batch, n)``."""
+
+    annotations: Tensor
+    summary: Tensor
+
+
+class Encoder(nn.Module):
+    """h_j = [→h_j; ←h_j] (Eq. 7): a forward and a backward gated unit over the same embeddings.
+
+    The summary, from which the decoder starts, is ←h_1: the backward state that has read the whole sentence. With
+    ``bidirectional`` false (RNNencdec) there is only the forward unit, and the summary is →h_Tx.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        hidden_size: int,
+        padding_idx: int,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.annotation_size = 2 * hidden_size if bidirectional else hidden_size
+        self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, padding_idx)
+        self.dropout = nn.Dropout(dropout)
+        self.forward_unit = GatedHiddenUnit(embedding_size, hidden_size)
+        self.backward_unit = GatedHiddenUnit(embedding_size, hidden_size) if bidirectional else None
+
+    def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
+        """Annotate ``words`` ``(batch, src_len)``; padding (left or right, true in ``padding_mask``) changes nothing."""
+        embedded = self.dropout(self.embedding(words))
+        forward_states = encoder_scan(self.forward_unit, embedded, padding_mask)
+        if self.backward_unit is None:
+            return EncoderOutput(forward_states, forward_states[:, -1])
+        backward_states = encoder_scan(self.backward_unit, embedded, padding_mask, reverse=True)
+        return EncoderOutput(torch.cat([forward_states, backward_states], dim=-1), backward_states[:, 0])

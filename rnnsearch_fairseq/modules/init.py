@@ -1,0 +1,39 @@
+"""Parameter initialisation, Appendix B.1 of the paper."""
+
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.alignment import AlignmentModel
+from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+
+WEIGHT_STD = 0.01
+ALIGNMENT_STD = 0.001
+
+
+def initialize(model: nn.Module) -> None:
+    """Give every parameter of ``model`` its initial value of Appendix B.1, in place.
+
+    - recurrent matrices U, U_z, U_r of every gated unit: random orthogonal;
+    - W_a, U_a: Gaussian, mean 0, variance 0.001²; v_a and all biases: zero;
+    - all other weights, embeddings included: Gaussian, mean 0, variance 0.01². Rows of padding stay zero.
+    """
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        else:
+            nn.init.normal_(parameter, std=WEIGHT_STD)
+    for module in model.modules():
+        if isinstance(module, GatedHiddenUnit):
+            for matrix in recurrent_matrices(module):
+                nn.init.orthogonal_(matrix)
+        elif isinstance(module, AlignmentModel):
+            nn.init.normal_(module.from_state.weight, std=ALIGNMENT_STD)
+            nn.init.normal_(module.from_annotation.weight, std=ALIGNMENT_STD)
+            nn.init.zeros_(module.energy.weight)
+        elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx].detach())
+
+
+def recurrent_matrices(unit: GatedHiddenUnit) -> list[Tensor]:
+    """U, U_z and U_r of ``unit``, each ``(n, n)``, as views that share its storage."""
+    update, reset = unit.from_state.weight.detach().chunk(2)
+    return [unit.from_reset_state.weight.detach(), update, reset]

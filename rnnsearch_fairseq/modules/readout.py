@@ -1,0 +1,41 @@
+"""The deep output with a single maxout layer (Pascanu et al., 2014; Goodfellow et al., 2013) of Appendix A.2.2."""
+
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.maxout import Maxout
+
+
+class DeepOutput(nn.Module):
+    """p(y_i | s, y_{i-1}, c_i) ∝ exp(y_i^T W_o t_i), with::
+
+        t~_i = U_o s + V_o E y_{i-1} + C_o c_i + b_o
+        t_i  = [max{t~_{i,2j-1}, t~_{i,2j}}] for j = 1 ... l
+
+    where s is s_{i-1} (A.2.2) or s_i (Eq. 4): the decoder chooses.
+
+    Parameters: ``from_state`` is U_o ``(k·l, n)`` with its bias b_o, ``from_word`` V_o ``(k·l, m)``, ``from_context``
+    C_o ``(k·l, 2n)``, ``to_vocabulary`` W_o ``(K_y, l)`` with the softmax's bias; k is the maxout pool size.
+    """
+
+    def __init__(
+        self,
+        state_size: int,
+        embedding_size: int,
+        context_size: int,
+        maxout_size: int,
+        pool_size: int,
+        vocabulary_size: int,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.from_state = nn.Linear(state_size, pool_size * maxout_size)
+        self.from_word = nn.Linear(embedding_size, pool_size * maxout_size, bias=False)
+        self.from_context = nn.Linear(context_size, pool_size * maxout_size, bias=False)
+        self.maxout = Maxout(pool_size)
+        self.dropout = nn.Dropout(dropout)
+        self.to_vocabulary = nn.Linear(maxout_size, vocabulary_size)
+
+    def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """W_o t_i, unnormalised log-probabilities ``(..., K_y)``, of ``(..., n)``, ``(..., m)`` and ``(..., 2n)``."""
+        units = self.from_state(state) + self.from_word(embedded) + self.from_context(context)
+        return self.to_vocabulary(self.dropout(self.maxout(units)))

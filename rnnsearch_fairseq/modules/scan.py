@@ -1,0 +1,72 @@
+"""The two loops over time. Faster kernels replace these functions; nothing else in the package steps through a sentence."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rnnsearch_fairseq.modules.alignment import Memory
+from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+
+if TYPE_CHECKING:
+    from rnnsearch_fairseq.modules.decoder import Decoder
+
+
+def encoder_scan(
+    unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None = None, reverse: bool = False
+) -> Tensor:
+    """All states of one direction of the encoder (A.2.1), starting from zero.
+
+    Args:
+        inputs: embedded words, ``(batch, src_len, m)``.
+        padding_mask: ``(batch, src_len)``, true at padding, where the state is carried unchanged: so →h at the last
+            position is →h_Tx, and ←h at the first is ←h_1, on whichever side the padding lies.
+        reverse: read from the last word to the first.
+
+    Returns:
+        States in the order of the words, ``(batch, src_len, n)``.
+    """
+    projected = unit.project_input(inputs).unbind(dim=1)
+    padded = None if padding_mask is None else padding_mask.unsqueeze(-1).unbind(dim=1)
+    state = projected[0].new_zeros(inputs.size(0), unit.hidden_size)
+    states = []
+    for j in reversed(range(len(projected))) if reverse else range(len(projected)):
+        updated = unit(projected[j], state)
+        state = updated if padded is None else torch.where(padded[j], state, updated)
+        states.append(state)
+    return torch.stack(states[::-1] if reverse else states, dim=1)
+
+
+class DecoderScan(NamedTuple):
+    """What the readout needs of each step i: s_{i-1}, s_i ``(batch, tgt_len, n)``, c_i ``(batch, tgt_len, 2n)``.
+
+    ``weights`` are the alpha_ij, ``(batch, tgt_len, src_len)``; None without an alignment model.
+    """
+
+    previous_states: Tensor
+    states: Tensor
+    contexts: Tensor
+    weights: Tensor | None
+
+
+def decoder_scan(decoder: "Decoder", embedded: Tensor, state: Tensor, memory: Memory) -> DecoderScan:
+    """All states of the decoder (A.2.2) with the previous words given.
+
+    Args:
+        embedded: E y_{i-1} for i = 1 ... T_y, ``(batch, tgt_len, m)``.
+        state: s_0, ``(batch, n)``.
+        memory: the encoded source.
+    """
+    states, contexts, weights = [state], [], []
+    for projected in decoder.unit.project_input(embedded).unbind(dim=1):
+        state, context, alpha = decoder.step(projected, state, memory)
+        states.append(state)
+        contexts.append(context)
+        weights.append(alpha)
+    stacked = torch.stack(states, dim=1)
+    return DecoderScan(
+        stacked[:, :-1],
+        stacked[:, 1:],
+        torch.stack(contexts, dim=1),
+        None if weights[0] is None else torch.stack(weights, dim=1),
+    )

@@ -1,0 +1,67 @@
+"""Adadelta (Zeiler, 2012) with the paper's settings (Section 4.2 and Appendix B.2)."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer, register_optimizer
+from omegaconf import II, DictConfig
+
+from rnnsearch_fairseq.errors import InputError
+
+LEARNING_RATE = 1.0
+
+
+@dataclass
+class AdadeltaConfig(FairseqDataclass):
+    """Adadelta has no learning rate of its own: 1 is the algorithm as published."""
+
+    adadelta_rho: float = field(default=0.95, metadata={"help": "decay rate of the running averages"})
+    adadelta_eps: float = field(default=1e-6, metadata={"help": "added inside both square roots"})
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay", "argparse_alias": "--wd"})
+    lr: Any = II("optimization.lr")
+
+
+OPTIMIZER_REGISTRY.pop("adadelta")
+
+
+@register_optimizer("adadelta", dataclass=AdadeltaConfig)
+class Adadelta(FairseqOptimizer):
+    """``torch.optim.Adadelta`` behind a dataclass, in place of fairseq's ``adadelta``, whose rho is 0.9."""
+
+    def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
+        """
+        Raises:
+            InputError: if a setting is outside its range.
+        """
+        super().__init__(cfg)
+        try:
+            self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
+        except ValueError as error:
+            raise InputError(f"adadelta: {error} (see --adadelta-rho, --adadelta-eps, --lr, --weight-decay).") from None
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options, and let ``--lr`` be 1 where it is not given (fairseq's default is 0.25)."""
+        gen_parser_from_dataclass(parser, AdadeltaConfig())
+        parser.set_defaults(lr=str(LEARNING_RATE))
+
+    @property
+    def optimizer_config(self) -> dict[str, float]:
+        """What overrides the settings kept in a checkpoint, so that a resumed run follows its command line."""
+        lr = self.cfg.lr
+        return {
+            "lr": float(lr if isinstance(lr, (int, float)) else lr[0]),
+            "rho": self.cfg.adadelta_rho,
+            "eps": self.cfg.adadelta_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }
+
+    @property
+    def supports_flat_params(self) -> bool:
+        """Adadelta works element by element."""
+        return True

@@ -1,0 +1,58 @@
+"""fairseq's translation task with the paper's training batches."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II
+
+from rnnsearch_fairseq.data.pooled import PooledPairs
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class PooledTranslationConfig(TranslationConfig):
+    """The options of ``translation``, and the two of the paper's data preparation."""
+
+    max_words: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
+            "(the paper: 30 or 50; default: no limit)"
+        },
+    )
+    pool_batches: int = field(
+        default=20, metadata={"help": "batches that are sorted by length together (the paper: 20)"}
+    )
+    seed: int = II("common.seed")
+
+
+@register_task("pooled_translation", dataclass=PooledTranslationConfig)
+class PooledTranslationTask(TranslationTask):
+    """``translation`` with :class:`~rnnsearch_fairseq.data.pooled.PooledPairs` for training; all else is unchanged."""
+
+    cfg: PooledTranslationConfig
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Load ``split``; of the training pairs, keep those within the length limit and say how many were dropped."""
+        super().load_dataset(split, epoch, combine, **kwargs)
+        if split != self.cfg.train_subset:
+            return
+        pairs = self.datasets[split]
+        pooled = PooledPairs(pairs, self.cfg.max_words, self.cfg.pool_batches, self.cfg.seed)
+        self.datasets[split] = pooled
+        kept = len(pooled.order)
+        limit = "no length limit" if self.cfg.max_words is None else f"at most {self.cfg.max_words} words a side"
+        logger.info(f"{split}: {limit}: kept {kept:,} of {len(pairs):,} pairs, dropped {len(pairs) - kept:,}")
+
+    def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> EpochBatchIterator:
+        """As in fairseq, but pooled batches keep their order: fairseq would shuffle them anew in every epoch."""
+        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        if isinstance(dataset, PooledPairs):
+            iterator.disable_shuffling, iterator.shuffle = True, False
+        return iterator

@@ -1,0 +1,543 @@
+"""RNNsearch and RNNencdec, transcribed from the paper in plain float64 NumPy.
+
+The paper: D. Bahdanau, K. Cho, Y. Bengio, "Neural Machine Translation by Jointly Learning to Align and Translate",
+ICLR 2015. This file follows Section 3.1 (Eq. 4-6) and Appendix A, one sentence and one position at a time: no batch,
+no padding, no mask, no dropout. It is the yardstick for the fast implementation and shares no code with it.
+
+Conventions
+-----------
+Matrices have the paper's orientation: y = W x with W of shape (outputs, inputs), so ``W @ x``. Sentences are lists of
+word ids, used exactly as given: where an end-of-sentence symbol is wanted, it is one of the ids. The paper counts
+positions from 1; in the arrays, x_1 and h_1 are at index 0. ``states`` holds s_0 at index 0, hence s_i at index i.
+
+Sizes: m = word embedding, n = hidden units (of each direction of the encoder, and of the decoder), n' = hidden units
+of the alignment model, l = maxout units, p = units per maxout pool (2 in the paper), K_x and K_y = vocabulary sizes.
+d is the size of a context vector c_i: 2n for RNNsearch, n for RNNencdec.
+
+Parameters
+----------
+The paper omits the bias terms "for readability"; those below are the ones that the original code trained. There are
+no others: none in the gates, the recurrent matrices, the alignment model, the context's projections, or V_o.
+
+=================  ===========  ==============================================================  ==================
+name               shape        where it stands                                                 paper
+=================  ===========  ==============================================================  ==================
+E_x                (m, K_x)     e(x_j) = E_x x_j + b_Ex, shared by the two directions           A.2.1
+b_Ex               (m,)         the same                                                        bias
+W_f                (n, m)       h~_j = tanh(W_f e(x_j) + b_f + U_f [r_j o h_{j-1}])             A.2.1, forward
+b_f                (n,)         the same                                                        bias
+U_f                (n, n)       the same                                                        A.2.1, forward
+W_z_f, U_z_f       (n,m) (n,n)  z_j = sigmoid(W_z_f e(x_j) + U_z_f h_{j-1})                     A.2.1, forward
+W_r_f, U_r_f       (n,m) (n,n)  r_j = sigmoid(W_r_f e(x_j) + U_r_f h_{j-1})                     A.2.1, forward
+W_b, b_b, U_b,     as forward   the same unit, read from x_{T_x} to x_1                         A.2.1, backward (*)
+W_z_b, U_z_b,
+W_r_b, U_r_b
+W_s                (n, n)       s_0 = tanh(W_s <-h_1 + b_s)   [RNNencdec: ->h_{T_x}]            A.2.2
+b_s                (n,)         the same                                                        bias
+W_a                (n', n)      e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j)                        A.1.2, A.2.2 (*)
+U_a                (n', 2n)     the same                                                        A.1.2, A.2.2 (*)
+v_a                (n',)        the same                                                        A.1.2, A.2.2 (*)
+E_y                (m, K_y)     e(y_i) = E_y y_i + b_Ey                                         A.2.2
+b_Ey               (m,)         the same                                                        bias
+W                  (n, m)       s~_i = tanh(W e(y_{i-1}) + b + U [r_i o s_{i-1}] + C c_i)       A.1.1, A.2.2
+b                  (n,)         the same                                                        bias
+U                  (n, n)       the same                                                        A.1.1, A.2.2
+C                  (n, d)       the same                                                        A.1.1, A.2.2
+W_z, U_z, C_z      as W, U, C   z_i = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1} + C_z c_i)           A.1.1, A.2.2
+W_r, U_r, C_r      as W, U, C   r_i = sigmoid(W_r e(y_{i-1}) + U_r s_{i-1} + C_r c_i)           A.1.1, A.2.2
+U_o                (p l, n)     t~_i = U_o s_{i-1} + b_o + V_o e(y_{i-1}) + C_o c_i             A.2.2
+b_o                (p l,)       the same                                                        bias
+V_o                (p l, m)     the same                                                        A.2.2
+C_o                (p l, d)     the same                                                        A.2.2
+W_o                (K_y, l)     p(y_i) = softmax(W_o t_i + b_y)                                 A.2.2
+b_y                (K_y,)       the same                                                        bias
+=================  ===========  ==============================================================  ==================
+
+(*) RNNsearch only. Appendix A.2.2: with c_i fixed to ->h_{T_x}, the model is the RNN Encoder-Decoder. Then there is no
+alignment model, and nothing is left that would read the backward states: RNNencdec has a forward encoder alone. Here
+a dictionary without ``W_a`` is an RNNencdec.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Parameters: TypeAlias = Mapping[str, Array]
+ReadoutState: TypeAlias = Literal["previous", "current"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Parameters
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def parameter_shapes(
+    *,
+    n: int,
+    m: int,
+    l: int,  # noqa: E741  (the paper's letter)
+    n_prime: int,
+    pool: int,
+    K_x: int,
+    K_y: int,
+    encdec: bool,
+) -> dict[str, tuple[int, ...]]:
+    """The table at the top of this file as a dictionary: name -> shape."""
+    d = n if encdec else 2 * n
+    shapes: dict[str, tuple[int, ...]] = {"E_x": (m, K_x), "b_Ex": (m,)}
+
+    for direction in ["f"] if encdec else ["f", "b"]:
+        shapes[f"W_{direction}"] = (n, m)
+        shapes[f"b_{direction}"] = (n,)
+        shapes[f"W_z_{direction}"] = (n, m)
+        shapes[f"W_r_{direction}"] = (n, m)
+        shapes[f"U_{direction}"] = (n, n)
+        shapes[f"U_z_{direction}"] = (n, n)
+        shapes[f"U_r_{direction}"] = (n, n)
+
+    shapes["W_s"] = (n, n)
+    shapes["b_s"] = (n,)
+
+    if not encdec:
+        shapes["W_a"] = (n_prime, n)
+        shapes["U_a"] = (n_prime, 2 * n)
+        shapes["v_a"] = (n_prime,)
+
+    shapes["E_y"] = (m, K_y)
+    shapes["b_Ey"] = (m,)
+
+    shapes["W"] = (n, m)
+    shapes["b"] = (n,)
+    shapes["W_z"] = (n, m)
+    shapes["W_r"] = (n, m)
+    shapes["U"] = (n, n)
+    shapes["U_z"] = (n, n)
+    shapes["U_r"] = (n, n)
+    shapes["C"] = (n, d)
+    shapes["C_z"] = (n, d)
+    shapes["C_r"] = (n, d)
+
+    shapes["U_o"] = (pool * l, n)
+    shapes["b_o"] = (pool * l,)
+    shapes["V_o"] = (pool * l, m)
+    shapes["C_o"] = (pool * l, d)
+    shapes["W_o"] = (K_y, l)
+    shapes["b_y"] = (K_y,)
+    return shapes
+
+
+def random_parameters(
+    rng: np.random.Generator,
+    *,
+    n: int,
+    m: int,
+    l: int,  # noqa: E741  (the paper's letter)
+    n_prime: int,
+    pool: int,
+    K_x: int,
+    K_y: int,
+    encdec: bool,
+) -> dict[str, Array]:
+    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1).
+
+    Nothing is zero and nothing is small, so that no term of any equation can be dropped unnoticed; nothing is large
+    either, so that tanh and the sigmoids stay away from saturation. Embeddings and v_a are N(0, 1), biases N(0, 0.5^2),
+    and every other matrix is N(0, 1 / inputs), which keeps W x of the order of one entry of x.
+    """
+    shapes = parameter_shapes(n=n, m=m, l=l, n_prime=n_prime, pool=pool, K_x=K_x, K_y=K_y, encdec=encdec)
+    params: dict[str, Array] = {}
+    for name, shape in shapes.items():
+        if name in ("E_x", "E_y", "v_a"):
+            deviation = 1.0
+        elif len(shape) == 1:
+            deviation = 0.5
+        else:
+            deviation = 1.0 / np.sqrt(shape[1])
+        params[name] = rng.normal(0.0, deviation, size=shape)
+    return params
+
+
+def count_parameters(
+    n: int,
+    m: int,
+    l: int,  # noqa: E741  (the paper's letter)
+    n_prime: int,
+    pool: int,
+    K_x: int,
+    K_y: int,
+    encdec: bool,
+) -> int:
+    """The number of parameters, counted by hand from the equations (not from ``parameter_shapes``)."""
+    total = 0
+
+    # Source embeddings (A.2.1).
+    total += m * K_x  # E_x
+    total += m  # b_Ex
+
+    # Forward encoder (A.2.1).
+    total += n * m  # W_f     candidate, from the word
+    total += n  # b_f
+    total += n * m  # W_z_f   update gate, from the word
+    total += n * m  # W_r_f   reset gate, from the word
+    total += n * n  # U_f     candidate, from the reset state
+    total += n * n  # U_z_f   update gate, from the state
+    total += n * n  # U_r_f   reset gate, from the state
+
+    if not encdec:
+        # Backward encoder (A.2.1): the same again, with its own weights.
+        total += n * m  # W_b
+        total += n  # b_b
+        total += n * m  # W_z_b
+        total += n * m  # W_r_b
+        total += n * n  # U_b
+        total += n * n  # U_z_b
+        total += n * n  # U_r_b
+
+        # Alignment model (A.1.2): an annotation has 2n entries, and there is no bias.
+        total += n_prime * n  # W_a
+        total += n_prime * 2 * n  # U_a
+        total += n_prime  # v_a
+
+    # Initial state of the decoder (A.2.2): from one direction only, hence n inputs in both models.
+    total += n * n  # W_s
+    total += n  # b_s
+
+    # Target embeddings (A.2.2).
+    total += m * K_y  # E_y
+    total += m  # b_Ey
+
+    # Decoder (A.1.1).
+    total += n * m  # W       candidate, from the previous word
+    total += n  # b
+    total += n * m  # W_z     update gate, from the previous word
+    total += n * m  # W_r     reset gate, from the previous word
+    total += n * n  # U       candidate, from the reset state
+    total += n * n  # U_z     update gate, from the state
+    total += n * n  # U_r     reset gate, from the state
+    if encdec:
+        # The context is the last forward state: n entries.
+        total += n * n  # C
+        total += n * n  # C_z
+        total += n * n  # C_r
+    else:
+        # The context is a weighted sum of annotations: 2n entries.
+        total += n * 2 * n  # C
+        total += n * 2 * n  # C_z
+        total += n * 2 * n  # C_r
+
+    # Deep output (A.2.2): p l units before maxout, l after it.
+    total += pool * l * n  # U_o
+    total += pool * l  # b_o
+    total += pool * l * m  # V_o
+    if encdec:
+        total += pool * l * n  # C_o
+    else:
+        total += pool * l * 2 * n  # C_o
+    total += K_y * l  # W_o
+    total += K_y  # b_y
+
+    return total
+
+
+def is_encdec(params: Parameters) -> bool:
+    """True for RNNencdec, the model without an alignment model."""
+    return "W_a" not in params
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The gated hidden unit (A.1.1)
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def sigmoid(x: Array) -> Array:
+    """sigmoid(x) = 1 / (1 + exp(-x)), entry by entry."""
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def gated_unit(
+    s_prev: Array,
+    candidate_input: Array,
+    update_input: Array,
+    reset_input: Array,
+    U: Array,
+    U_z: Array,
+    U_r: Array,
+) -> Array:
+    """One step of the gated hidden unit (A.1.1; in the encoder A.2.1): s_{i-1} (n,) -> s_i (n,).
+
+    ::
+
+        z_i  = sigmoid(update_input + U_z s_{i-1})
+        r_i  = sigmoid(reset_input  + U_r s_{i-1})
+        s~_i = tanh(candidate_input + U [r_i o s_{i-1}])
+        s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
+
+    The ``*_input`` vectors (n,) are all that does not depend on the state: W e(x_j) + b in the encoder,
+    W e(y_{i-1}) + b + C c_i in the decoder (b in the candidate only). Two points on which other gated units differ:
+    the reset gate acts before the recurrent matrix, U [r o s] and not r o [U s]; and z_i weighs the new value s~_i,
+    1 - z_i the old one.
+    """
+    z = sigmoid(update_input + U_z @ s_prev)
+    r = sigmoid(reset_input + U_r @ s_prev)
+    candidate = np.tanh(candidate_input + U @ (r * s_prev))
+    return (1.0 - z) * s_prev + z * candidate
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Encoder (A.2.1)
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def embed_source(params: Parameters, word: int) -> Array:
+    """e(x_j) = E_x x_j + b_Ex, (m,). x_j is one-hot, so that E_x x_j is a column of E_x."""
+    return params["E_x"][:, word] + params["b_Ex"]
+
+
+def encoder_step(params: Parameters, direction: Literal["f", "b"], h_prev: Array, word: int) -> Array:
+    """One step of one direction of the encoder (A.2.1), h_{j-1} (n,) -> h_j (n,).
+
+    ::
+
+        z_j  = sigmoid(W_z e(x_j) + U_z h_{j-1})
+        r_j  = sigmoid(W_r e(x_j) + U_r h_{j-1})
+        h~_j = tanh(W e(x_j) + b + U [r_j o h_{j-1}])
+        h_j  = (1 - z_j) o h_{j-1} + z_j o h~_j
+
+    with the weights of the direction: _f forward, _b backward (where h_{j-1} reads h_{j+1}).
+    """
+    e = embed_source(params, word)
+    return gated_unit(
+        h_prev,
+        candidate_input=params[f"W_{direction}"] @ e + params[f"b_{direction}"],
+        update_input=params[f"W_z_{direction}"] @ e,
+        reset_input=params[f"W_r_{direction}"] @ e,
+        U=params[f"U_{direction}"],
+        U_z=params[f"U_z_{direction}"],
+        U_r=params[f"U_r_{direction}"],
+    )
+
+
+def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
+    """The annotations h_1 .. h_{T_x}, as rows: (T_x, 2n) for RNNsearch, (T_x, n) for RNNencdec.
+
+    ::
+
+        ->h_0         = 0,   ->h_j = gated unit of (->h_{j-1}, x_j),   j = 1 .. T_x
+        <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
+        h_j = [->h_j ; <-h_j]                                          (forward half first, Section 3.2)
+
+    RNNencdec has the forward states alone, h_j = ->h_j.
+    """
+    if len(x_ids) == 0:
+        raise ValueError("the source sentence is empty")
+    T_x = len(x_ids)
+    n = params["U_f"].shape[0]
+
+    forward = np.zeros((T_x, n))
+    h = np.zeros(n)
+    for j in range(T_x):
+        h = encoder_step(params, "f", h, x_ids[j])
+        forward[j] = h
+
+    if is_encdec(params):
+        return forward
+
+    backward = np.zeros((T_x, n))
+    h = np.zeros(n)
+    for j in reversed(range(T_x)):
+        h = encoder_step(params, "b", h, x_ids[j])
+        backward[j] = h
+
+    annotations = np.zeros((T_x, 2 * n))
+    for j in range(T_x):
+        annotations[j, :n] = forward[j]
+        annotations[j, n:] = backward[j]
+    return annotations
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Decoder (Section 3.1, A.1.2, A.2.2)
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def initial_state(params: Parameters, annotations: Array) -> Array:
+    """s_0, (n,) (A.2.2).
+
+    ::
+
+        RNNsearch:   s_0 = tanh(W_s <-h_1 + b_s)        <-h_1 is the backward half of the first annotation: the
+                                                        backward state that has read the whole sentence
+        RNNencdec:   s_0 = tanh(W_s ->h_{T_x} + b_s)    ->h_{T_x} is the forward state that has
+    """
+    n = params["W_s"].shape[0]
+    summary = annotations[-1] if is_encdec(params) else annotations[0, n:]
+    return np.tanh(params["W_s"] @ summary + params["b_s"])
+
+
+def align(params: Parameters, s_prev: Array, annotations: Array) -> Array:
+    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,) (Eq. 6 and A.1.2). RNNsearch only.
+
+    ::
+
+        e_ij     = a(s_{i-1}, h_j) = v_a^T tanh(W_a s_{i-1} + U_a h_j)
+        alpha_ij = exp(e_ij) / sum_k exp(e_ik)
+
+    The greatest e_ij is taken off all of them before exp, which changes no alpha_ij and cannot overflow.
+    """
+    T_x = annotations.shape[0]
+    energies = np.zeros(T_x)
+    for j in range(T_x):
+        energies[j] = params["v_a"] @ np.tanh(params["W_a"] @ s_prev + params["U_a"] @ annotations[j])
+    exponentials = np.exp(energies - energies.max())
+    return exponentials / exponentials.sum()
+
+
+def context(alpha: Array, annotations: Array) -> Array:
+    """c_i = sum_j alpha_ij h_j, (2n,) (Eq. 5)."""
+    c = np.zeros(annotations.shape[1])
+    for j in range(annotations.shape[0]):
+        c += alpha[j] * annotations[j]
+    return c
+
+
+def embed_target(params: Parameters, word: int) -> Array:
+    """e(y_i) = E_y y_i + b_Ey, (m,)."""
+    return params["E_y"][:, word] + params["b_Ey"]
+
+
+def decoder_step(params: Parameters, s_prev: Array, y_prev: int, c: Array) -> Array:
+    """s_i = f(s_{i-1}, y_{i-1}, c_i), (n,) (Eq. 4, A.1.1, A.2.2).
+
+    ::
+
+        z_i  = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1} + C_z c_i)
+        r_i  = sigmoid(W_r e(y_{i-1}) + U_r s_{i-1} + C_r c_i)
+        s~_i = tanh(W e(y_{i-1}) + b + U [r_i o s_{i-1}] + C c_i)
+        s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
+    """
+    e = embed_target(params, y_prev)
+    return gated_unit(
+        s_prev,
+        candidate_input=params["W"] @ e + params["b"] + params["C"] @ c,
+        update_input=params["W_z"] @ e + params["C_z"] @ c,
+        reset_input=params["W_r"] @ e + params["C_r"] @ c,
+        U=params["U"],
+        U_z=params["U_z"],
+        U_r=params["U_r"],
+    )
+
+
+def maxout(t_tilde: Array, pool: int) -> Array:
+    """t_ij = max of the j-th run of ``pool`` adjacent entries of t~_i: (p l,) -> (l,) (A.2.2).
+
+    With p = 2 this is the paper's t_i = [max{t~_{i,2j-1}, t~_{i,2j}}], j = 1 .. l.
+    """
+    if len(t_tilde) % pool != 0:
+        raise ValueError(f"{len(t_tilde)} units do not divide into pools of {pool}")
+    size = len(t_tilde) // pool
+    t = np.zeros(size)
+    for j in range(size):
+        t[j] = max(t_tilde[j * pool : (j + 1) * pool])
+    return t
+
+
+def readout(params: Parameters, s: Array, y_prev: int, c: Array, pool: int) -> Array:
+    """log p(y_i | y_1 .. y_{i-1}, x) for every word of the target vocabulary, (K_y,) (A.2.2).
+
+    ::
+
+        t~_i   = U_o s + b_o + V_o e(y_{i-1}) + C_o c_i
+        t_i    = maxout(t~_i)
+        p(y_i) = softmax(W_o t_i + b_y)
+
+    s is s_{i-1} in A.2.2, s_i in Eq. 4: see ``decode``.
+    """
+    t_tilde = params["U_o"] @ s + params["b_o"] + params["V_o"] @ embed_target(params, y_prev) + params["C_o"] @ c
+    scores = params["W_o"] @ maxout(t_tilde, pool) + params["b_y"]
+    shifted = scores - scores.max()
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+def decode(
+    params: Parameters,
+    x_ids: Sequence[int],
+    previous_ids: Sequence[int],
+    readout_state: ReadoutState = "previous",
+    pool: int = 2,
+) -> dict[str, Array]:
+    """Run the model over one sentence pair, with the previous words given (Eq. 4-6, A.2.2).
+
+    ``previous_ids`` is y_0 .. y_{T_y - 1}: the word that step i = 1 .. T_y reads is y_{i-1}. The paper leaves y_0 open
+    (fairseq feeds the end-of-sentence symbol), so the caller says which word it is. Step i::
+
+        alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                        Eq. 6, A.1.2
+        c_i     = sum_j alpha_ij h_j             [RNNencdec: ->h_{T_x}]  Eq. 5
+        s_i     = f(s_{i-1}, y_{i-1}, c_i)                               A.1.1
+        p(y_i)  = g(y_{i-1}, s, c_i)                                     A.2.2
+
+    where s is s_{i-1} with ``readout_state="previous"`` (A.2.2), or s_i with ``"current"`` (Eq. 4).
+
+    Returns ``log_probs`` (T_y, K_y), whose row i - 1 is log p(y_i | .); ``states`` (T_y + 1, n), s_0 .. s_{T_y};
+    ``contexts`` (T_y, d), c_1 .. c_{T_y}; and, for RNNsearch only, ``alignments`` (T_y, T_x), row i - 1 being alpha_i.
+    """
+    if readout_state not in ("previous", "current"):
+        raise ValueError(f"readout_state must be 'previous' or 'current', not {readout_state!r}")
+    encdec = is_encdec(params)
+    annotations = encode(params, x_ids)
+    T_x, d = annotations.shape
+    T_y = len(previous_ids)
+    n = params["W_s"].shape[0]
+    K_y = params["W_o"].shape[0]
+
+    log_probs = np.zeros((T_y, K_y))
+    alignments = np.zeros((T_y, T_x))
+    states = np.zeros((T_y + 1, n))
+    contexts = np.zeros((T_y, d))
+
+    states[0] = initial_state(params, annotations)
+    for i in range(1, T_y + 1):
+        s_prev = states[i - 1]
+        y_prev = previous_ids[i - 1]
+
+        if encdec:
+            c = annotations[-1]
+        else:
+            alpha = align(params, s_prev, annotations)
+            c = context(alpha, annotations)
+            alignments[i - 1] = alpha
+
+        s = decoder_step(params, s_prev, y_prev, c)
+        s_readout = s_prev if readout_state == "previous" else s
+        log_probs[i - 1] = readout(params, s_readout, y_prev, c, pool)
+        states[i] = s
+        contexts[i - 1] = c
+
+    result = {"log_probs": log_probs, "states": states, "contexts": contexts}
+    if not encdec:
+        result["alignments"] = alignments
+    return result
+
+
+def sentence_log_prob(
+    params: Parameters,
+    x_ids: Sequence[int],
+    y_ids: Sequence[int],
+    y_0: int,
+    readout_state: ReadoutState = "previous",
+    pool: int = 2,
+) -> float:
+    """log p(y | x) = sum_i log p(y_i | y_1 .. y_{i-1}, x), for y = y_1 .. y_{T_y} after the word y_0.
+
+    ``y_ids`` ends with the end-of-sentence symbol if that is to be scored too.
+    """
+    previous_ids = [y_0]
+    for i in range(len(y_ids) - 1):
+        previous_ids.append(y_ids[i])
+    log_probs = decode(params, x_ids, previous_ids[: len(y_ids)], readout_state, pool)["log_probs"]
+    total = 0.0
+    for i in range(len(y_ids)):
+        total += log_probs[i, y_ids[i]]
+    return float(total)
