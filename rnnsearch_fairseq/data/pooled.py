@@ -30,9 +30,7 @@ class PooledPairs(BaseWrapperDataset):
         self.longer_side = np.maximum(pairs.src_sizes, pairs.tgt_sizes) - 1
         kept = np.arange(len(pairs)) if max_words is None else np.flatnonzero(self.longer_side <= max_words)
         if not len(kept):
-            raise InputError(
-                f"None of {len(pairs):,} training pairs has at most {max_words} words: raise --max-words."
-            )
+            raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words: raise --max-words.")
         self.order = np.random.RandomState(seed).permutation(kept).astype(np.int64)
 
     def ordered_indices(self) -> np.ndarray:

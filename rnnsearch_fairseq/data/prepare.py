@@ -44,8 +44,8 @@ def prepare(data: Path, splits: dict[str, str], languages: tuple[str, str], out:
     """Write ``OUT/{train,valid,test}.LANGUAGE`` for the raw files ``DATA/{splits' values}.LANGUAGE``.
 
     Args:
-        splits: from the names ``train``, ``valid``, ``test`` to file names without language, such as ``test_2016_flickr``.
-        merges: BPE merges, learnt from both languages of the training text and written to ``OUT/bpe.codes``; 0 for words.
+        splits: from the names ``train``, ``valid``, ``test`` to file names without language: ``test_2016_flickr``.
+        merges: BPE merges, learnt from both sides of the training text, kept in ``OUT/bpe.codes``; 0 for words.
 
     Raises:
         InputError: if a file is missing, empty or not UTF-8, or if two sides differ in their number of lines.

@@ -44,9 +44,7 @@ class RNNsearchConfig(FairseqDataclass):
     )
     readout_state: ChoiceEnum(["previous", "current"]) = field(  # type: ignore[valid-type]
         default="previous",
-        metadata={
-            "help": "decoder state that the output layer reads: 'previous' s_{i-1} (A.2.2), 'current' s_i (Eq. 4)"
-        },
+        metadata={"help": "decoder state that the readout sees: 'previous' s_{i-1} (A.2.2), 'current' s_i (Eq. 4)"},
     )
     dropout: float = field(default=0.0, metadata={"help": "dropout on the source and target embeddings"})
     readout_dropout: float = field(default=0.0, metadata={"help": "dropout on the maxout layer"})
@@ -144,8 +142,8 @@ def explain_misfit(loaded: dict[str, Tensor], expected: dict[str, Tensor]) -> No
         if table in loaded and len(loaded[table]) != len(expected[table]):
             language = "source" if side.startswith("encoder") else "target"
             raise InputError(
-                f"The checkpoint was trained with {len(loaded[table]):,} {language} dictionary entries, but the {language} "
-                f"dictionary has {len(expected[table]):,}: give the data folder it was trained on, or its dict.*.txt files."
+                f"The checkpoint was trained with {len(loaded[table]):,} {language} dictionary entries, but this {language} "
+                f"dictionary has {len(expected[table]):,}: give the data folder it was trained on."
             )
     if loaded.keys() != expected.keys():
         name = min(loaded.keys() ^ expected.keys())

@@ -1,4 +1,4 @@
-"""The decoder of Section 3.1 and Appendix A.2.2: a recurrent network that searches through the source as it translates."""
+"""The decoder of Section 3.1 and Appendix A.2.2: it searches through the source as it translates."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,11 @@ from rnnsearch_fairseq.modules.scan import decoder_scan
 
 
 class DecoderOutput(NamedTuple):
-    """``logits`` ``(batch, tgt_len, K_y)``, ``weights`` alpha ``(batch, tgt_len, src_len)`` or None, last ``state`` ``(batch, n)``."""
+    """What the decoder gives for a batch.
+
+    ``logits`` are W_o t_i, ``(batch, tgt_len, K_y)``; ``weights`` the alpha_ij, ``(batch, tgt_len, src_len)``, None
+    without an alignment model; ``state`` is the last s_i, ``(batch, n)``.
+    """
 
     logits: Tensor
     weights: Tensor | None

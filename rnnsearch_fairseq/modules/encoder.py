@@ -11,7 +11,7 @@ from rnnsearch_fairseq.modules.scan import encoder_scan
 
 
 class EncoderOutput(NamedTuple):
-    """``annotations`` h_j ``(batch, src_len, 2n)``, ``(batch, src_len, n)`` if forward only; ``summary`` ``(batch, n)``."""
+    """``annotations`` h_j ``(batch, src_len, 2n)``, or ``(batch, src_len, n)`` forward only; ``summary`` ``(batch, n)``."""
 
     annotations: Tensor
     summary: Tensor
@@ -41,7 +41,7 @@ class Encoder(nn.Module):
         self.backward_unit = GatedHiddenUnit(embedding_size, hidden_size) if bidirectional else None
 
     def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
-        """Annotate ``words`` ``(batch, src_len)``; padding (left or right, true in ``padding_mask``) changes nothing."""
+        """Annotate ``words`` ``(batch, src_len)``; padding, left or right, changes nothing."""
         embedded = self.dropout(self.embedding(words))
         forward_states = encoder_scan(self.forward_unit, embedded, padding_mask)
         if self.backward_unit is None:

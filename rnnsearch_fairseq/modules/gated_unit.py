@@ -14,7 +14,7 @@ class GatedHiddenUnit(nn.Module):
         r_i  = σ(W_r x_i + U_r s_{i-1} + C_r c_i)        reset gate
 
     The reset gate is applied *before* the recurrent matrix U, so this is not ``torch.nn.GRU``. Only the candidate
-    s~_i has a bias, as in the original code. The encoder has no context: there ``context_size`` is 0 and the C's are absent.
+    s~_i has a bias, as in the original code. The encoder has no context: ``context_size`` is 0 and the C's are absent.
 
     Matrices that multiply the same vector are kept as one, so that each is one product:
 
@@ -39,7 +39,7 @@ class GatedHiddenUnit(nn.Module):
         self.bias = nn.Parameter(torch.zeros(hidden_size))
 
     def project_input(self, inputs: Tensor) -> Tensor:
-        """[W x + b; W_z x; W_r x] of inputs ``(..., m)``, as ``(..., 3n)``: all that does not wait for the recurrence."""
+        """[W x + b; W_z x; W_r x] of inputs ``(..., m)``, as ``(..., 3n)``: it does not wait for the recurrence."""
         return F.linear(inputs, self.from_input.weight, F.pad(self.bias, (0, 2 * self.hidden_size)))
 
     def forward(self, projected: Tensor, state: Tensor) -> Tensor:

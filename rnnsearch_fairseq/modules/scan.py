@@ -1,4 +1,4 @@
-"""The two loops over time. Faster kernels replace these functions; nothing else in the package steps through a sentence."""
+"""The two loops over time. Faster kernels replace these functions; nothing else in the models steps through words."""
 
 from typing import TYPE_CHECKING, NamedTuple
 

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class PooledTranslationConfig(TranslationConfig):
     """The options of ``translation``, and the two of the paper's data preparation."""
 
-    max_words: Optional[int] = field(
+    max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
         default=None,
         metadata={
             "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
