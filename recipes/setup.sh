@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Make .venv at the top of the checkout and install the package into it; sourced by every recipe and by tests/run.sh.
+# Nothing is done where it has been done before.
+#
+#   PYTHON=python3.12   the Python to use, 3.10 to 3.12 (default: the first found of 3.11, 3.12, 3.10)
+#   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+TORCH=${TORCH:-torch==2.13.0}
+
+say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null
+        then echo "$candidate"; return; fi
+    done
+    die "no Python 3.10 to 3.12 with venv found${PYTHON:+ at $PYTHON}; install one (Debian: python3 python3-venv python3-dev) or name it: PYTHON=/path/to/python $0"
+}
+
+install_package() {
+    local pip="$ROOT/.venv/bin/python -m pip --disable-pip-version-check" python
+    python=$(find_python)
+    command -v c++ >/dev/null || die "fairseq is compiled while it is installed and there is no C++ compiler; install one (Debian: g++)"
+    say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version)"
+    rm -rf "$ROOT/.venv"
+    "$python" -m venv "$ROOT/.venv"
+    # Without a GPU, PyTorch's own index has a build a tenth the size; where it cannot be reached, the usual one does.
+    local cpu_build=()
+    command -v nvidia-smi >/dev/null || cpu_build=(--extra-index-url https://download.pytorch.org/whl/cpu --retries 0)
+    $pip install --quiet "${cpu_build[@]}" "$TORCH" || $pip install --quiet "$TORCH"
+    # Without build isolation: with it, pip would fetch a second PyTorch only to compile fairseq.
+    say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
+    $pip install --quiet numpy cython 'setuptools<81' wheel
+    $pip install --quiet --no-build-isolation fairseq-fixed==0.12.3.1
+    say "set-up 3/3: rnnsearch-fairseq and its tools"
+    $pip install --quiet --no-build-isolation --editable "$ROOT[dev]"
+}
+
+installed="$ROOT/.venv/.installed"
+wanted="$TORCH $(cksum < "$ROOT/pyproject.toml")"
+if [ "$(cat "$installed" 2>/dev/null)" != "$wanted" ]; then
+    install_package
+    echo "$wanted" > "$installed"
+fi
+export PATH="$ROOT/.venv/bin:$PATH"
+USER_DIR=$(python -m rnnsearch_fairseq 2>/dev/null)
+export USER_DIR

@@ -1,0 +1,305 @@
+"""Every workaround for fairseq or torch, one function each, with the trap it cures.
+
+File and line numbers are those of fairseq-fixed 0.12.3.1. A cure leaves alone what a later fairseq no longer has.
+"""
+
+import argparse
+import collections
+import functools
+import logging
+import os
+import sys
+import typing
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import fairseq.data.data_utils
+import fairseq.distributed.utils
+import fairseq.options
+import fairseq.tasks
+import fairseq.tasks.translation
+import fairseq.trainer
+import numpy as np
+import omegaconf
+import omegaconf.base
+import omegaconf.nodes
+import torch
+
+from rnnsearch_fairseq.data.text_files import check_preprocessing
+from rnnsearch_fairseq.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+def apply() -> None:
+    """Apply every cure; a second call changes nothing."""
+    keep_every_sentence()
+    allow_checkpoint_classes()
+    keep_bf16_off_the_tpu()
+    refuse_fp16_without_cuda()
+    run_processes_on_cpu()
+    explain_missing_data()
+    check_before_preprocessing()
+    print_input_errors()
+
+
+def keep_every_sentence() -> None:
+    """Train on, validate on and translate every sentence.
+
+    Trap: fairseq drops the last batch of every data set unless its size is a multiple of
+    --required-batch-size-multiple, by default 8 (data/data_utils.py:357): of 500 test sentences 496 are translated,
+    of 5 none; and an empty data set raises IndexError there. Cure: append what is missing as the last batch, which is
+    the batch that fairseq had made.
+    """
+
+    def make(batch_by_size: Callable[..., Any]) -> Callable[..., Any]:
+        def keep_tail(indices: Any, *args: Any, **kwargs: Any) -> Any:
+            if not isinstance(indices, np.ndarray):
+                indices = np.fromiter(indices, dtype=np.int64)
+            if len(indices) == 0:
+                return []
+            batches = batch_by_size(indices, *args, **kwargs)
+            tail = indices[sum(len(batch) for batch in batches) :]
+            return [*batches, tail] if len(tail) > 0 else batches
+
+        return keep_tail
+
+    _wrap(fairseq.data.data_utils, "batch_by_size", make)
+
+
+def allow_checkpoint_classes() -> None:
+    """Let `torch.load` read what fairseq writes, without turning weights_only off.
+
+    Trap: from torch 2.6 on `torch.load` refuses every class it does not know, and fairseq calls it plainly
+    (checkpoint_utils.py:340, distributed/utils.py:805): models and optimizers that are configured by argparse leave a
+    Namespace in the checkpoint, --eval-bleu leaves numpy arrays, and resuming with several processes broadcasts the
+    configuration as omegaconf objects, with placeholders for the tensors. Cure: allow these classes, which only hold
+    data.
+    """
+    if torch.__version__ < (2, 6):
+        return
+    dtypes = {type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")}
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, np.ndarray, np.dtype, *dtypes, *_numpy_constructors(), *_broadcast_classes()]
+    )
+
+
+def keep_bf16_off_the_tpu() -> None:
+    """Make --bf16 mean bfloat16 on the device in use.
+
+    Trap: --bf16 turns --tpu on (options.py:201), and without torch_xla that ends in an AttributeError. Cure: turn it
+    off again unless the user asked for it. Under Hydra nothing is amiss.
+    """
+
+    def make(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
+        def parse(
+            parser: argparse.ArgumentParser, input_args: list[str] | None = None, *rest: Any, **kwargs: Any
+        ) -> Any:
+            parsed = parse_args_and_arch(parser, input_args, *rest, **kwargs)
+            args = parsed[0] if isinstance(parsed, tuple) else parsed
+            if getattr(args, "bf16", False):
+                args.tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
+            return parsed
+
+        return parse
+
+    _wrap(fairseq.options, "parse_args_and_arch", make)
+
+
+def refuse_fp16_without_cuda() -> None:
+    """Say what is wrong with --fp16 on a CPU.
+
+    Trap: fairseq asks CUDA for its device while it flattens the parameters (optim/fp16_optimizer.py:38), an assertion
+    or a driver error deep inside torch. Cure: refuse when the trainer is built. --memory-efficient-fp16 and
+    --fp16-no-flatten-grads never come there, and run.
+    """
+
+    def make(init: Callable[..., None]) -> Callable[..., None]:
+        def check_precision(self: fairseq.trainer.Trainer, cfg: Any, *args: Any, **kwargs: Any) -> None:
+            common = getattr(cfg, "common", cfg)
+            flattens = common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads)
+            if flattens and not _uses_cuda(common):
+                raise InputError(
+                    "--fp16 trains on a CUDA device and none is in use; train with --bf16, which also runs on a CPU, "
+                    "or in the default precision"
+                )
+            init(self, cfg, *args, **kwargs)
+
+        return check_precision
+
+    _wrap(fairseq.trainer.Trainer, "__init__", make)
+
+
+def run_processes_on_cpu() -> None:
+    """Train with several processes on a CPU under torchrun, and refuse what would train nothing.
+
+    Trap: fairseq starts one process per CUDA device, so on a CPU --distributed-world-size 2 fails an assertion
+    (distributed/utils.py:160) or, with --distributed-init-method, starts no process and exits with status 0 (:382);
+    under torchrun it divides by zero (:91), or trains one independent model per process if the world size is left at
+    its default of 1 (:54); and the default backends, NCCL and PyTorch's DistributedDataParallel as fairseq calls it
+    (models/distributed_fairseq_model.py:60), want CUDA. Cure: read torchrun's variables here, choose gloo and fairseq's
+    own legacy_ddp, and refuse to start processes in any other way that needs CUDA devices.
+    """
+
+    def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
+        def call_main_on_cpu(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> Any:
+            if not _uses_cuda(cfg.common) and not cfg.common.tpu:
+                _set_up_cpu_processes(cfg)
+            return call_main(cfg, main, **kwargs)
+
+        return call_main_on_cpu
+
+    _wrap(fairseq.distributed.utils, "call_main", make)
+
+
+def explain_missing_data() -> None:
+    """Name what is missing from the binarized data, and how it is made.
+
+    Trap: a missing data directory, dictionary or split ends in a traceback from a file system call
+    (data/dictionary.py:241, tasks/translation.py:82), and data whose two sides differ in size in a bare assertion that
+    does not name them (data/language_pair_dataset.py:235). Cure: one sentence.
+    """
+
+    def make_setup_task(setup_task: Callable[..., Any]) -> Callable[..., Any]:
+        def explain(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return setup_task(*args, **kwargs)
+            except FileNotFoundError as error:
+                raise InputError(
+                    f"{error.filename}: no such file or directory; give the --destdir of a finished fairseq-preprocess"
+                ) from error
+
+        return explain
+
+    def make_load_dataset(load_langpair_dataset: Callable[..., Any]) -> Callable[..., Any]:
+        def explain(data_path: str, split: str, src: str, src_dict: Any, tgt: str, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return load_langpair_dataset(data_path, split, src, src_dict, tgt, *args, **kwargs)
+            except FileNotFoundError as error:
+                raise InputError(
+                    f"{data_path}: no {split} data for {src}-{tgt}; write it with fairseq-preprocess, or name another "
+                    "split by --train-subset, --valid-subset or --gen-subset"
+                ) from error
+            except AssertionError as error:
+                if "same number of examples" not in str(error):
+                    raise
+                raise InputError(
+                    f"{data_path}: the {src} and {tgt} sides of the {split} data differ in their numbers of sentences; "
+                    "write both again in one run of fairseq-preprocess"
+                ) from error
+
+        return explain
+
+    _wrap(fairseq.tasks, "setup_task", make_setup_task)
+    _wrap(fairseq.tasks.translation, "load_langpair_dataset", make_load_dataset)
+
+
+def check_before_preprocessing() -> None:
+    """Check the input of `fairseq-preprocess` before it is read.
+
+    Trap: fairseq_cli/preprocess.py:main binarizes source and target one after the other and never compares them, so
+    files of different lengths become misaligned data without a word, and a bad byte ends in a traceback after minutes
+    of work. Cure: `check_preprocessing` first. The command loads --user-dir before it looks its main function up.
+    """
+
+    def make(main: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_preprocess(args: argparse.Namespace) -> Any:
+            check_preprocessing(args)
+            return main(args)
+
+        return check_then_preprocess
+
+    # Importing the module would configure logging; where it is not loaded, no preprocessing is under way.
+    if "fairseq_cli.preprocess" in sys.modules:
+        _wrap(sys.modules["fairseq_cli.preprocess"], "main", make)
+    started = sys.modules["__main__"]
+    if getattr(getattr(started, "__spec__", None), "name", None) == "fairseq_cli.preprocess":
+        _wrap(started, "main", make)
+
+
+def print_input_errors() -> None:
+    """Print an uncaught `InputError` as one line, without a traceback; the exit status stays 1.
+
+    Trap: fairseq's commands catch nothing, so a message meant for the user comes last after dozens of lines of code.
+    """
+
+    def make(excepthook: Callable[..., None]) -> Callable[..., None]:
+        def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            if isinstance(error, InputError):
+                print(f"error: {error}", file=sys.stderr)
+            else:
+                excepthook(kind, error, trace)
+
+        return print_or_delegate
+
+    _wrap(sys, "excepthook", make)
+
+
+def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replace the attribute by what `make` returns for it: once, and only if it is there."""
+    original = getattr(owner, name, None)
+    if original is None or getattr(original, "_cured_by", None) == __name__:
+        return
+    wrapper = functools.wraps(original)(make(original))
+    wrapper._cured_by = __name__  # type: ignore[attr-defined]
+    setattr(owner, name, wrapper)
+
+
+def _uses_cuda(common: Any) -> bool:
+    return torch.cuda.is_available() and not common.cpu
+
+
+def _numpy_constructors() -> list[tuple[Callable[..., Any], str]]:
+    reconstruct, scalar = np.empty(0).__reduce__()[0], np.float64(0).__reduce__()[0]
+    # numpy 2 renamed the module, and a checkpoint may have been written under either.
+    return [
+        (constructor, f"{module}.multiarray.{name}")
+        for module in ("numpy.core", "numpy._core")
+        for constructor, name in ((reconstruct, "_reconstruct"), (scalar, "scalar"))
+    ]
+
+
+def _broadcast_classes() -> list[Any]:
+    nodes = omegaconf.nodes
+    placeholder = getattr(fairseq.distributed.utils, "_TensorPlaceholder", None)
+    return [
+        *([placeholder] if placeholder else []),
+        omegaconf.DictConfig,
+        omegaconf.ListConfig,
+        omegaconf.base.ContainerMetadata,
+        omegaconf.base.Metadata,
+        *(nodes.AnyNode, nodes.BooleanNode, nodes.IntegerNode, nodes.FloatNode, nodes.StringNode),
+        # The types that omegaconf's metadata names.
+        *(dict, list, int, float, str, bool, collections.defaultdict),
+        (typing.Any, "typing.Any"),
+    ]
+
+
+def _set_up_cpu_processes(cfg: Any) -> None:
+    distributed = cfg.distributed_training
+    # Only training reads no model, and only training is what torchrun is started for without a world size.
+    trains = cfg.common_eval.path is None
+    if (
+        distributed.distributed_init_method is None
+        and int(os.environ.get("WORLD_SIZE", "1")) > 1
+        and {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
+        and (trains or distributed.distributed_world_size > 1)
+    ):
+        distributed.distributed_init_method = "env://"
+        distributed.distributed_world_size = int(os.environ["WORLD_SIZE"])
+        distributed.distributed_rank = int(os.environ["RANK"])
+        distributed.distributed_no_spawn = True
+    if distributed.distributed_world_size == 1:
+        return
+    if not distributed.distributed_no_spawn and distributed.distributed_world_size > torch.cuda.device_count():
+        raise InputError(
+            f"--distributed-world-size {distributed.distributed_world_size}: fairseq starts processes on CUDA devices "
+            "only; on a CPU start them by torchrun --nproc-per-node "
+            f'{distributed.distributed_world_size} "$(which fairseq-train)" with the other arguments unchanged'
+        )
+    if distributed.distributed_backend == "nccl":
+        distributed.distributed_backend = "gloo"
+    if distributed.ddp_backend in ("c10d", "pytorch_ddp"):
+        distributed.ddp_backend = "legacy_ddp"
+    logger.info("CPU processes: backend %s, %s", distributed.distributed_backend, distributed.ddp_backend)

@@ -1,0 +1,118 @@
+"""Checks of the text files that `fairseq-preprocess` reads, before any time is lost on them."""
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rnnsearch_fairseq.errors import InputError
+
+
+def check_text_file(path: str | Path) -> int:
+    """Return the number of lines of a UTF-8 text file, read as fairseq's binarizer reads it.
+
+    Raises:
+        InputError: the file is missing, unreadable or empty, or a line is not UTF-8 or holds a stray carriage return.
+    """
+    number = 0
+    try:
+        with open(path, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                _check_line(path, number, line)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); check the path and its language suffix"
+        ) from error
+    if number == 0:
+        raise InputError(f"{path}: the file is empty; give a file of one sentence per line")
+    return number
+
+
+def check_parallel(paths: Sequence[str | Path]) -> int:
+    """Return the number of lines that all of the files have, each checked by `check_text_file`.
+
+    Raises:
+        InputError: a file is bad, or the files differ in their numbers of lines.
+    """
+    counts = {path: check_text_file(path) for path in paths}
+    if len(set(counts.values())) > 1:
+        listing = ", ".join(f"{path} has {count}" for path, count in counts.items())
+        raise InputError(
+            f"parallel files differ in their numbers of lines: {listing}; line N must be the same sentence"
+        )
+    return next(iter(counts.values()))
+
+
+def check_preprocessing(args: Namespace) -> None:
+    """Check everything that `fairseq-preprocess` is about to read or write.
+
+    Args:
+        args: its parsed command line (`fairseq.options.get_preprocessing_parser`).
+
+    Raises:
+        InputError: an input is bad, or the destination cannot be written or already holds dictionaries.
+    """
+    _check_destination(args)
+    for option in ("srcdict", "tgtdict"):
+        if getattr(args, option):
+            check_text_file(getattr(args, option))
+    for prefix in _prefixes(args):
+        paths = [_text_path(prefix, language) for language in _languages(args)]
+        # Without sentence pairs to write, the two files are only sources of words.
+        if args.dict_only:
+            for path in paths:
+                check_text_file(path)
+        else:
+            check_parallel(paths + _alignment_paths(args, prefix))
+
+
+def _check_line(path: str | Path, number: int, line: bytes) -> None:
+    # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
+    # then loses its place: with --workers 2 or more whole chunks are binarized twice.
+    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+        raise InputError(
+            f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
+        )
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}: byte {line[error.start]:#04x} at column {error.start + 1} is not UTF-8; "
+            "convert the file with iconv"
+        ) from error
+
+
+def _check_destination(args: Namespace) -> None:
+    destination = Path(args.destdir)
+    try:
+        destination.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--destdir {destination}: cannot be created ({error.strerror}); give another") from error
+    if not os.access(destination, os.W_OK | os.X_OK):
+        raise InputError(f"--destdir {destination}: cannot be written to; change its permissions or give another")
+    for option, language in zip(("srcdict", "tgtdict"), _languages(args), strict=False):
+        dictionary = destination / f"dict.{language}.txt"
+        if dictionary.exists() and not getattr(args, option):
+            raise InputError(f"{dictionary} exists already; give another --destdir, or reuse it by --{option}")
+
+
+def _prefixes(args: Namespace) -> Iterator[str]:
+    if args.trainpref:
+        yield args.trainpref
+    if not args.dict_only:
+        for option in (args.validpref, args.testpref):
+            yield from option.split(",") if option else ()
+
+
+def _languages(args: Namespace) -> list[str | None]:
+    return [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
+
+
+def _text_path(prefix: str, language: str | None) -> Path:
+    return Path(prefix if language is None else f"{prefix}.{language}")
+
+
+def _alignment_paths(args: Namespace, prefix: str) -> list[Path]:
+    # fairseq skips an alignment file that does not exist.
+    path = Path(f"{prefix}.{args.align_suffix}")
+    return [path] if args.align_suffix and path.exists() else []

@@ -1,0 +1,99 @@
+"""What several tests build: dictionaries, models, and modules that carry the NumPy reference's parameters."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from omegaconf import OmegaConf
+from torch import nn
+
+from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchModel
+from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
+
+PAD = 1
+SMALL = {"embedding_size": 5, "hidden_size": 6, "alignment_size": 7, "maxout_size": 4}
+
+
+def make_dictionary(words: int) -> Dictionary:
+    """fairseq's four symbols and the words w0, w1, ..."""
+    dictionary = Dictionary()
+    for number in range(words):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+def make_model(arch: str = "bahdanau_gru", source_words: int = 20, target_words: int = 17, **options: Any) -> RNNsearchModel:
+    """A tiny float64 model of ``arch`` in evaluation mode, far from its initial values."""
+    task = Namespace(source_dictionary=make_dictionary(source_words), target_dictionary=make_dictionary(target_words))
+    model = RNNsearchModel.build_model(OmegaConf.create({**ARCHITECTURES[arch], **SMALL, **options}), task)
+    randomize(model)
+    return model.double().eval()
+
+
+def randomize(model: nn.Module, std: float = 0.5) -> None:
+    """Draw every parameter anew, large enough that gates and attention are far from uniform."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * std)
+
+
+def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = False) -> tuple[Encoder, Decoder]:
+    """The encoder and decoder of ``modules/`` with the parameters of ``tests/reference/rnnsearch.py``, in float64."""
+    n, m = params["W_f"].shape
+    source, target = params["E_x"].shape[1], params["E_y"].shape[1]
+    searches = "W_a" in params
+    encoder = Encoder(source, m, n, padding_idx=PAD, bidirectional=searches).double()
+    decoder = Decoder(
+        target,
+        m,
+        n,
+        encoder.annotation_size,
+        len(params["W_a"]) if searches else 0,
+        params["W_o"].shape[1],
+        pool,
+        padding_idx=PAD,
+        reads_current_state=current,
+    ).double()
+    names = {encoder.embedding.table.weight: params["E_x"].T, encoder.embedding.bias: params["b_Ex"]}
+    names |= gated_unit_arrays(encoder.forward_unit, params, "_f")
+    if searches:
+        names |= gated_unit_arrays(encoder.backward_unit, params, "_b")
+        assert isinstance(decoder.attention, AlignmentModel)
+        names[decoder.attention.from_state.weight] = params["W_a"]
+        names[decoder.attention.from_annotation.weight] = params["U_a"]
+        names[decoder.attention.energy.weight] = params["v_a"][None]
+    names |= {decoder.embedding.table.weight: params["E_y"].T, decoder.embedding.bias: params["b_Ey"]}
+    names |= {decoder.from_summary.weight: params["W_s"], decoder.from_summary.bias: params["b_s"]}
+    names |= gated_unit_arrays(decoder.unit, params, "")
+    names[decoder.unit.from_context.weight] = np.concatenate([params["C"], params["C_z"], params["C_r"]])
+    readout = decoder.readout
+    names |= {readout.from_state.weight: params["U_o"], readout.from_state.bias: params["b_o"]}
+    names |= {readout.from_word.weight: params["V_o"], readout.from_context.weight: params["C_o"]}
+    names |= {readout.to_vocabulary.weight: params["W_o"], readout.to_vocabulary.bias: params["b_y"]}
+    assert len(names) == len([*encoder.parameters(), *decoder.parameters()]), "a parameter was left out"
+    with torch.no_grad():
+        for parameter, array in names.items():
+            parameter.copy_(torch.from_numpy(np.ascontiguousarray(array)))
+    return encoder, decoder
+
+
+def gated_unit_arrays(unit: GatedHiddenUnit, params: Mapping[str, np.ndarray], suffix: str) -> dict[nn.Parameter, np.ndarray]:
+    """The packed arrays of one gated unit."""
+    W, W_z, W_r, U, U_z, U_r, b = (params[name + suffix] for name in ("W", "W_z", "W_r", "U", "U_z", "U_r", "b"))
+    return {
+        unit.from_input.weight: np.concatenate([W, W_z, W_r]),
+        unit.from_state.weight: np.concatenate([U_z, U_r]),
+        unit.from_reset_state.weight: U,
+        unit.bias: b,
+    }
+
+
+def pad(sentences: list[list[int]], left: bool = False) -> torch.Tensor:
+    """A batch of sentences, padded to the longest of them."""
+    longest = max(map(len, sentences))
+    rows = [[PAD] * (longest - len(s)) * left + s + [PAD] * (longest - len(s)) * (not left) for s in sentences]
+    return torch.tensor(rows)

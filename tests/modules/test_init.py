@@ -1,0 +1,89 @@
+"""Initial values, each as Appendix B.1 says, and the sizes of Appendix A.2.3."""
+
+import pytest
+import torch
+from torch import nn
+
+from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchConfig
+from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit, initialize
+from rnnsearch_fairseq.modules.init import recurrent_matrices
+from tests.reference.rnnsearch import count_parameters
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.ModuleDict:
+    torch.manual_seed(11)
+    encoder = Encoder(300, 80, 90, padding_idx=1)
+    decoder = Decoder(310, 80, 90, 180, alignment_size=100, maxout_size=70, pool_size=2, padding_idx=1)
+    model = nn.ModuleDict({"encoder": encoder, "decoder": decoder})
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(7.0)  # nothing of torch's own initial values may survive
+    initialize(model)
+    return model
+
+
+def test_nine_recurrent_matrices_are_orthogonal(model: nn.ModuleDict) -> None:
+    units = [module for module in model.modules() if isinstance(module, GatedHiddenUnit)]
+    matrices = [matrix for unit in units for matrix in recurrent_matrices(unit)]
+    assert len(matrices) == 9
+    for matrix in matrices:
+        torch.testing.assert_close(matrix @ matrix.T, torch.eye(90), rtol=0, atol=1e-5)
+    assert len({round(float(matrix[0, 0]), 8) for matrix in matrices}) == 9, "each is drawn by itself"
+
+
+def test_alignment_model(model: nn.ModuleDict) -> None:
+    (attention,) = (module for module in model.modules() if isinstance(module, AlignmentModel))
+    for weight in (attention.from_state.weight, attention.from_annotation.weight):
+        assert weight.std().item() == pytest.approx(0.001, rel=0.03)
+        assert abs(weight.mean().item()) < 0.001 * 4 / weight.numel() ** 0.5
+    assert attention.energy.weight.eq(0).all()
+
+
+def test_all_other_weights_are_gaussian_and_biases_zero(model: nn.ModuleDict) -> None:
+    biases = weights = 0
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert parameter.eq(0).all(), name
+            biases += 1
+        elif "attention" not in name and "from_state" not in name.replace("readout.from_state", "") and (
+            "from_reset_state" not in name
+        ):
+            values = torch.cat([parameter[:1], parameter[2:]]) if "table" in name else parameter
+            assert values.std().item() == pytest.approx(0.01, rel=0.05), name
+            assert abs(values.mean().item()) < 0.01 * 4.5 / values.numel() ** 0.5, name
+            weights += 1
+    assert (biases, weights) == (8, 11)
+
+
+def test_rows_of_padding_are_zero(model: nn.ModuleDict) -> None:
+    for side in ("encoder", "decoder"):
+        assert model[side].embedding.table.weight[1].eq(0).all()
+
+
+@pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec"])
+def test_parameter_count_at_the_papers_size(arch: str) -> None:
+    cfg = RNNsearchConfig(**ARCHITECTURES[arch])
+    searches = cfg.context == "attention"
+    words = 30_004
+    with torch.device("meta"):
+        encoder = Encoder(words, cfg.embedding_size, cfg.hidden_size, 1, searches)
+        decoder = Decoder(
+            words,
+            cfg.embedding_size,
+            cfg.hidden_size,
+            encoder.annotation_size,
+            cfg.alignment_size if searches else 0,
+            cfg.maxout_size,
+            cfg.maxout_pool,
+            1,
+        )
+    counted = sum(parameter.numel() for module in (encoder, decoder) for parameter in module.parameters())
+    assert counted == count_parameters(1000, 620, 500, 1000, 2, words, words, encdec=not searches)
+    # By hand, at n = n' = 1000, m = 620, 2l = 1000, K = 30,004:
+    embeddings = 2 * (30_004 * 620 + 620)
+    gated_unit = 3 * 1000 * 620 + 3 * 1000 * 1000 + 1000
+    annotation = 2000 if searches else 1000
+    decoder_extra = (1000 * 1000 + 1000) + 3 * 1000 * annotation + (1000 * 1000 + 1000 * 2000 + 1000) * searches
+    readout = 1000 * 1000 + 1000 + 1000 * 620 + 1000 * annotation + 30_004 * 500 + 30_004
+    assert counted == embeddings + (3 if searches else 2) * gated_unit + decoder_extra + readout

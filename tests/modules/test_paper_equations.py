@@ -1,0 +1,94 @@
+"""The modules against the float64 NumPy transcription of the paper's equations, on random parameters and lengths."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.builders import modules_from, pad
+from tests.reference import rnnsearch as reference
+
+TOLERANCE = {"rtol": 0, "atol": 1e-10}
+LENGTHS = [(7, 5), (1, 1), (4, 9), (12, 3)]  # source and target words of the sentences of one batch
+
+
+@pytest.fixture(params=["rnnsearch", "rnnencdec"])
+def encdec(request: pytest.FixtureRequest) -> bool:
+    return request.param == "rnnencdec"
+
+
+@pytest.fixture(params=[1, 2, 3])
+def seed(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+def draw(seed: int, encdec: bool, pool: int = 2) -> tuple[dict[str, np.ndarray], list[list[int]], list[list[int]]]:
+    rng = np.random.default_rng(seed)
+    params = reference.random_parameters(
+        rng, n=6, m=5, l=4, n_prime=7, pool=pool, K_x=21, K_y=18, encdec=encdec
+    )
+    sources = [rng.integers(2, 21, size=length).tolist() for length, _ in LENGTHS]
+    targets = [rng.integers(2, 18, size=length).tolist() for _, length in LENGTHS]
+    return params, sources, targets
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+def test_encoder_annotates_as_a_2_1(seed: int, encdec: bool, left: bool) -> None:
+    params, sources, _ = draw(seed, encdec)
+    encoder, _ = modules_from(params, pool=2)
+    words = pad(sources, left)
+    annotations, summary = encoder(words, words.eq(1))
+    for row, source in enumerate(sources):
+        expected = reference.encode(params, source)
+        np.testing.assert_allclose(annotations[row][words[row] != 1].detach(), expected, **TOLERANCE)
+        expected_summary = expected[-1] if encdec else expected[0, 6:]
+        np.testing.assert_allclose(summary[row].detach(), expected_summary, **TOLERANCE)
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+@pytest.mark.parametrize("pool", [1, 2, 3])
+@pytest.mark.parametrize("readout_state", ["previous", "current"])
+def test_decoder_follows_a_2_2(seed: int, encdec: bool, left: bool, pool: int, readout_state: str) -> None:
+    params, sources, targets = draw(seed, encdec, pool)
+    encoder, decoder = modules_from(params, pool, current=readout_state == "current")
+    words = pad(sources, left)
+    annotations, summary = encoder(words, words.eq(1))
+    memory = decoder.attention.remember(annotations, words.eq(1))
+    logits, alpha, _ = decoder(pad(targets), decoder.initial_state(summary), memory)
+    log_probs = torch.log_softmax(logits, dim=-1).detach()
+    for row, (source, target) in enumerate(zip(sources, targets)):
+        expected = reference.decode(params, source, target, readout_state=readout_state, pool=pool)
+        np.testing.assert_allclose(log_probs[row, : len(target)], expected["log_probs"], **TOLERANCE)
+        if encdec:
+            assert alpha is None
+        else:
+            weights = alpha[row, : len(target)].detach()
+            np.testing.assert_allclose(weights[:, words[row] != 1], expected["alignments"], **TOLERANCE)
+            assert weights[:, words[row] == 1].eq(0).all()
+
+
+def test_last_state_is_that_of_the_equations(seed: int, encdec: bool) -> None:
+    params, sources, targets = draw(seed, encdec)
+    encoder, decoder = modules_from(params, pool=2)
+    annotations, summary = encoder(torch.tensor(sources[:1]))
+    memory = decoder.attention.remember(annotations, None)
+    state = decoder(torch.tensor(targets[:1]), decoder.initial_state(summary), memory).state
+    expected = reference.decode(params, sources[0], targets[0])["states"][-1]
+    np.testing.assert_allclose(state[0].detach(), expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("readout_state", ["previous", "current"])
+def test_one_word_at_a_time_equals_all_at_once(seed: int, encdec: bool, readout_state: str) -> None:
+    params, sources, _ = draw(seed, encdec)
+    encoder, decoder = modules_from(params, pool=2, current=readout_state == "current")
+    words = pad(sources)
+    annotations, summary = encoder(words, words.eq(1))
+    memory = decoder.attention.remember(annotations, words.eq(1))
+    previous = torch.randint(2, 18, (len(sources), 8))
+    whole = decoder(previous, decoder.initial_state(summary), memory)
+    state = decoder.initial_state(summary)
+    for position in range(8):
+        logits, alpha, state = decoder(previous[:, position : position + 1], state, memory)
+        torch.testing.assert_close(logits[:, 0], whole.logits[:, position], rtol=0, atol=1e-12)
+        if not encdec:
+            torch.testing.assert_close(alpha[:, 0], whole.weights[:, position], rtol=0, atol=1e-12)
+    torch.testing.assert_close(state, whole.state, rtol=0, atol=1e-12)
