@@ -5,6 +5,7 @@ File and line numbers are those of fairseq-fixed 0.12.3.1. A cure leaves alone w
 
 import argparse
 import collections
+import copy
 import functools
 import logging
 import os
@@ -16,10 +17,12 @@ from typing import Any
 
 import fairseq.data.data_utils
 import fairseq.distributed.utils
+import fairseq.optim
 import fairseq.options
 import fairseq.tasks
 import fairseq.tasks.translation
 import fairseq.trainer
+import fairseq.utils
 import numpy as np
 import omegaconf
 import omegaconf.base
@@ -39,7 +42,9 @@ def apply() -> None:
     keep_bf16_off_the_tpu()
     refuse_fp16_without_cuda()
     run_processes_on_cpu()
+    name_the_plugin_to_spawned_processes()
     explain_missing_data()
+    replace_unknown_words()
     check_before_preprocessing()
     print_input_errors()
 
@@ -153,6 +158,24 @@ def run_processes_on_cpu() -> None:
     _wrap(fairseq.distributed.utils, "call_main", make)
 
 
+def name_the_plugin_to_spawned_processes() -> None:
+    """Let training on several GPUs find this package when Hydra, not --user-dir, has imported it.
+
+    Trap: `fairseq-hydra-train --config-path pkg://rnnsearch_fairseq.config` imports the package in the first process
+    alone; those that fairseq spawns import what common.user_dir names (fairseq_cli/train.py:51). Cure: name it.
+    """
+
+    def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
+        def call_main_with_plugin(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> Any:
+            if cfg.common.user_dir is None:
+                cfg.common.user_dir = os.path.dirname(os.path.abspath(__file__))
+            return call_main(cfg, main, **kwargs)
+
+        return call_main_with_plugin
+
+    _wrap(fairseq.distributed.utils, "call_main", make)
+
+
 def explain_missing_data() -> None:
     """Name what is missing from the binarized data, and how it is made.
 
@@ -195,6 +218,45 @@ def explain_missing_data() -> None:
     _wrap(fairseq.tasks.translation, "load_langpair_dataset", make_load_dataset)
 
 
+def replace_optimizer(name: str) -> None:
+    """Make room for an optimizer of ours under a name that fairseq has taken.
+
+    Trap: fairseq's adadelta (optim/adadelta.py:11) is configured by argparse, so under Hydra it ends in "Missing key
+    lr", and its rho is 0.9, not the paper's .95; registering the name again raises. Cure: take fairseq's entry out; it
+    has no dataclass, so no entry elsewhere.
+    """
+    fairseq.optim.OPTIMIZER_REGISTRY.pop(name, None)
+
+
+def replace_unknown_words() -> None:
+    """Make --replace-unk work: copy the source word that an unknown word is aligned with, or look it up.
+
+    Traps: --replace-unk without a file names the file "@@ " (dataclass/configs.py:889); no alignment is computed unless
+    --print-alignment is given too (tasks/fairseq_task.py:482); what is computed is a list of pairs, but read as one
+    source position per word, a TypeError (utils.py:227); and fairseq-interactive has forgotten the source's own unknown
+    words by then (interactive.py:253). Cure: each. fairseq-generate still wants --dataset-impl raw: binarized data does
+    not hold the words.
+    """
+
+    def make_load(load_align_dict: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda replace_unk: load_align_dict("" if replace_unk == "@@ " else replace_unk)
+
+    def make_build(build_generator: Callable[..., Any]) -> Callable[..., Any]:
+        def build(self: Any, models: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+            if getattr(args, "replace_unk", None) is not None and not getattr(args, "print_alignment", None):
+                args = copy.deepcopy(args)
+                args.print_alignment = "hard"
+            return build_generator(self, models, args, *rest, **kwargs)
+
+        return build
+
+    _wrap(fairseq.utils, "load_align_dict", make_load)
+    _wrap(fairseq.utils, "replace_unk", lambda _: _replace_unk)
+    _wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
+    if "fairseq_cli.interactive" in sys.modules:
+        _wrap(sys.modules["fairseq_cli.interactive"], "make_batches", _remember_typed_words)
+
+
 def check_before_preprocessing() -> None:
     """Check the input of `fairseq-preprocess` before it is read.
 
@@ -221,15 +283,19 @@ def check_before_preprocessing() -> None:
 def print_input_errors() -> None:
     """Print an uncaught `InputError` as one line, without a traceback; the exit status stays 1.
 
-    Trap: fairseq's commands catch nothing, so a message meant for the user comes last after dozens of lines of code.
+    Trap: fairseq's commands catch nothing, so a message meant for the user comes last, after much code; and
+    the trainer replaces what a model says of a checkpoint that does not fit by a general remark (trainer.py:596).
     """
 
     def make(excepthook: Callable[..., None]) -> Callable[..., None]:
         def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            if isinstance(error, InputError):
-                print(f"error: {error}", file=sys.stderr)
-            else:
+            first: BaseException | None = error
+            while first is not None and not isinstance(first, InputError):
+                first = first.__cause__ or first.__context__
+            if first is None:
                 excepthook(kind, error, trace)
+            else:
+                print(f"error: {first}", file=sys.stderr)
 
         return print_or_delegate
 
@@ -239,11 +305,50 @@ def print_input_errors() -> None:
 def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Replace the attribute by what `make` returns for it: once, and only if it is there."""
     original = getattr(owner, name, None)
-    if original is None or getattr(original, "_cured_by", None) == __name__:
+    cures = getattr(original, "_cures", ())
+    if original is None or make.__qualname__ in cures:
         return
     wrapper = functools.wraps(original)(make(original))
-    wrapper._cured_by = __name__  # type: ignore[attr-defined]
+    wrapper._cures = (*cures, make.__qualname__)  # type: ignore[attr-defined]
     setattr(owner, name, wrapper)
+
+
+def _replace_unk(hypo_str: str, src_str: str, alignment: Any, align_dict: dict[str, str], unk: str) -> str:
+    """`fairseq.utils.replace_unk` for the alignments that fairseq makes: hard (pairs) or soft (rows of weights)."""
+    words = hypo_str.split()
+    source = src_str.split()
+    if len(alignment) and isinstance(alignment[0], list):
+        # The last column is end-of-sentence, which is no word to copy.
+        aligned = {i: int(np.argmax([float(weight) for weight in row[:-1]])) for i, row in enumerate(alignment)}
+    else:
+        aligned = {int(target): int(position) for position, target in alignment}
+    for i, word in enumerate(words):
+        if word == unk and aligned.get(i, len(source)) < len(source):
+            copied = source[aligned[i]]
+            words[i] = align_dict.get(copied, copied)
+    return " ".join(words)
+
+
+def _remember_typed_words(make_batches: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `fairseq-interactive --replace-unk` print and copy the words that were typed, not their <unk>."""
+
+    def remember(lines: Any, cfg: Any, task: Any, max_positions: Any, encode_fn: Callable[[str], str]) -> Any:
+        if cfg.generation.replace_unk is not None:
+            dictionary = task.source_dictionary
+            typed = collections.deque(encode_fn(line) for line in lines)
+
+            def string(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+                # The command asks for each sentence once, in order; one that was too long to translate is passed over.
+                while typed:
+                    text = typed.popleft()
+                    if dictionary.encode_line(text, add_if_not_exist=False).tolist() == tensor.tolist():
+                        return text
+                return type(dictionary).string(dictionary, tensor, *args, **kwargs)
+
+            dictionary.string = string
+        yield from make_batches(lines, cfg, task, max_positions, encode_fn)
+
+    return remember
 
 
 def _uses_cuda(common: Any) -> bool:

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import Dictionary
-from omegaconf import OmegaConf
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.options import get_training_parser, parse_args_and_arch
+from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchModel
 from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
 
 PAD = 1
+EOS = 2
 SMALL = {"embedding_size": 5, "hidden_size": 6, "alignment_size": 7, "maxout_size": 4}
 
 
@@ -25,7 +28,9 @@ def make_dictionary(words: int) -> Dictionary:
     return dictionary
 
 
-def make_model(arch: str = "bahdanau_gru", source_words: int = 20, target_words: int = 17, **options: Any) -> RNNsearchModel:
+def make_model(
+    arch: str = "bahdanau_gru", source_words: int = 20, target_words: int = 17, **options: Any
+) -> RNNsearchModel:
     """A tiny float64 model of ``arch`` in evaluation mode, far from its initial values."""
     task = Namespace(source_dictionary=make_dictionary(source_words), target_dictionary=make_dictionary(target_words))
     model = RNNsearchModel.build_model(OmegaConf.create({**ARCHITECTURES[arch], **SMALL, **options}), task)
@@ -81,7 +86,9 @@ def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = Fa
     return encoder, decoder
 
 
-def gated_unit_arrays(unit: GatedHiddenUnit, params: Mapping[str, np.ndarray], suffix: str) -> dict[nn.Parameter, np.ndarray]:
+def gated_unit_arrays(
+    unit: GatedHiddenUnit, params: Mapping[str, np.ndarray], suffix: str
+) -> dict[nn.Parameter, np.ndarray]:
     """The packed arrays of one gated unit."""
     W, W_z, W_r, U, U_z, U_r, b = (params[name + suffix] for name in ("W", "W_z", "W_r", "U", "U_z", "U_r", "b"))
     return {
@@ -90,6 +97,27 @@ def gated_unit_arrays(unit: GatedHiddenUnit, params: Mapping[str, np.ndarray], s
         unit.from_reset_state.weight: U,
         unit.bias: b,
     }
+
+
+def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool = False) -> dict[str, Any]:
+    """A batch as fairseq's LanguagePairDataset makes it, of sentences with end-of-sentence; ``left``: pad sources left."""
+    src_tokens = pad(sources, left)
+    return {
+        "id": torch.arange(len(sources)),
+        "nsentences": len(sources),
+        "ntokens": sum(map(len, targets)),
+        "net_input": {
+            "src_tokens": src_tokens,
+            "src_lengths": src_tokens.ne(PAD).sum(dim=1),
+            "prev_output_tokens": pad([[EOS, *target[:-1]] for target in targets]),
+        },
+        "target": pad(targets),
+    }
+
+
+def parse_training(*words: str) -> DictConfig:
+    """The configuration that ``fairseq-train data`` with these further words would have."""
+    return convert_namespace_to_omegaconf(parse_args_and_arch(get_training_parser(), ["data", *words]))
 
 
 def pad(sentences: list[list[int]], left: bool = False) -> torch.Tensor:

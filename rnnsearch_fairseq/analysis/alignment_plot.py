@@ -12,7 +12,7 @@ from rnnsearch_fairseq.analysis.generate_output import read_translations, word_a
 from rnnsearch_fairseq.errors import InputError
 
 matplotlib.use("Agg")  # pictures go to files: no screen is needed
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
 INCHES_PER_WORD = 0.32
 
@@ -54,7 +54,7 @@ def main() -> None:
         short = [t for t in translations.values() if len(t.source) <= 20] or list(translations.values())
         number = max(short, key=lambda t: (len(t.source), -t.number)).number
     if number not in translations:
-        raise InputError(f"{args.output}: no sentence {number}; it holds {len(translations)} translations.")
+        raise InputError(f"{args.output}: no sentence {number}; it holds {len(translations)} translations")
     plot_alignment(*word_alignment(translations[number]), args.picture)
     print(f"alignment of sentence {number} -> {args.picture}")
 

@@ -15,8 +15,8 @@ END_OF_SENTENCE = "</s>"
 class Translation:
     """One sentence of the output, its best hypothesis only.
 
-    ``alignment`` holds the weights alpha_ij of ``--print-alignment soft``, ``(target words + 1, source words + 1)``: the
-    last row and column belong to end-of-sentence. None if they were not printed.
+    ``alignment`` holds the weights alpha_ij of ``--print-alignment soft``, ``(target words + 1, source words + 1)``:
+    its last row and column are end-of-sentence's. None if they were not printed.
     """
 
     number: int
@@ -38,7 +38,7 @@ def read_translations(path: Path) -> dict[int, Translation]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); give the output of fairseq-generate.") from error
+        raise InputError(f"{path}: cannot be read ({error}); give the output of fairseq-generate") from error
     for line_number, line in enumerate(lines, 1):
         kind, _, rest = line.partition("-")
         if kind not in {"S", "T", "H", "A"}:
@@ -58,7 +58,7 @@ def read_translations(path: Path) -> dict[int, Translation]:
         else:
             translation.alignment = parse_soft_alignment(columns[0], path, line_number)
     if not translations:
-        raise InputError(f"{path}: holds no translations; give what fairseq-generate printed, without --quiet.")
+        raise InputError(f"{path}: holds no translations; give what fairseq-generate printed, without --quiet")
     return translations
 
 
@@ -68,7 +68,7 @@ def parse_soft_alignment(text: str, path: Path, line_number: int) -> np.ndarray:
         return np.array([[float(weight) for weight in row.split(",")] for row in text.split()])
     except ValueError:
         raise InputError(
-            f"{path}, line {line_number}: not a soft alignment; give fairseq-generate --print-alignment soft."
+            f"{path}, line {line_number}: not a soft alignment; give fairseq-generate --print-alignment soft"
         ) from None
 
 
@@ -88,23 +88,25 @@ def words_of(pieces: list[str]) -> tuple[list[str], list[int]]:
 
 
 def word_alignment(translation: Translation) -> tuple[list[str], list[str], np.ndarray]:
-    """Source words, target words and the weights between them, ``(target words, source words)``, both with end-of-sentence.
+    """Source words, target words, and the weights between them, ``(target words, source words)``.
 
-    The weights of the pieces of a source word are added (they share one unit of attention); those of a target word's are
-    averaged (each piece has a unit of its own). So every row still sums to one.
+    End-of-sentence is the last of both. The weights of a source word's pieces are added (they share one unit of
+    attention); those of a target word's are averaged (each has a unit of its own). So every row still sums to one.
 
     Raises:
         InputError: if the translation has no alignment, or one of another size.
     """
     if translation.alignment is None:
-        raise InputError(f"Sentence {translation.number} has no alignment: give fairseq-generate --print-alignment soft.")
+        raise InputError(
+            f"sentence {translation.number} has no alignment; give fairseq-generate --print-alignment soft"
+        )
     source, source_owner = words_of([*translation.source, END_OF_SENTENCE])
     target, target_owner = words_of([*translation.hypothesis, END_OF_SENTENCE])
     expected = (len(target_owner), len(source_owner))
     if translation.alignment.shape != expected:
         raise InputError(
-            f"Sentence {translation.number}: its alignment is {translation.alignment.shape}, but its words say {expected}: "
-            "give fairseq-generate --print-alignment soft without --remove-bpe or --post-process."
+            f"sentence {translation.number}: its alignment is {translation.alignment.shape}, its words say {expected}; "
+            "give fairseq-generate --print-alignment soft without --remove-bpe or --post-process"
         )
     by_word = np.zeros((len(target), len(source)))
     np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), translation.alignment)

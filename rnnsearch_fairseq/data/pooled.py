@@ -23,14 +23,14 @@ class PooledPairs(BaseWrapperDataset):
     def __init__(self, pairs: LanguagePairDataset, max_words: int | None, pool_batches: int, seed: int) -> None:
         super().__init__(pairs)
         if pool_batches < 1:
-            raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 batch.")
+            raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 batch")
         if max_words is not None and max_words < 1:
-            raise InputError(f"--max-words is {max_words}, but the limit must be at least 1 word.")
+            raise InputError(f"--max-words is {max_words}, but the limit must be at least 1 word")
         self.pool_batches = pool_batches
         self.longer_side = np.maximum(pairs.src_sizes, pairs.tgt_sizes) - 1
         kept = np.arange(len(pairs)) if max_words is None else np.flatnonzero(self.longer_side <= max_words)
         if not len(kept):
-            raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words: raise --max-words.")
+            raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words; raise --max-words")
         self.order = np.random.RandomState(seed).permutation(kept).astype(np.int64)
 
     def ordered_indices(self) -> np.ndarray:
@@ -52,9 +52,7 @@ class PooledPairs(BaseWrapperDataset):
             InputError: without a number of sentences a batch, or with a limit in tokens.
         """
         if max_sentences is None or max_tokens is not None:
-            raise InputError(
-                "Pooled batches are counted in pairs: give --batch-size (the paper: 80), not --max-tokens."
-            )
+            raise InputError("Pooled batches are counted in pairs: give --batch-size (the paper: 80), not --max-tokens")
         pool_size = self.pool_batches * max_sentences
         batches = []
         for start in range(0, len(indices), pool_size):

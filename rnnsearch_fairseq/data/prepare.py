@@ -51,7 +51,7 @@ def prepare(data: Path, splits: dict[str, str], languages: tuple[str, str], out:
         InputError: if a file is missing, empty or not UTF-8, or if two sides differ in their number of lines.
     """
     if merges < 0:
-        raise InputError(f"--bpe is {merges}, but a number of merges is at least 0 (0: whole words).")
+        raise InputError(f"--bpe is {merges}, but a number of merges is at least 0 (0: whole words)")
     sources = {split: [data / f"{name}.{language}" for language in languages] for split, name in splits.items()}
     counts = {split: check_parallel(paths) for split, paths in sources.items()}
     out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """RNNsearch and RNNencdec (Bahdanau, Cho and Bengio, ICLR 2015) as the fairseq model ``rnnsearch``."""
 
 import argparse
+import logging
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -20,6 +21,8 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules import Decoder, Encoder, Memory, initialize
+
+logger = logging.getLogger(__name__)
 
 MAX_POSITIONS = 100_000  # recurrent networks have no table of positions: any length fits
 
@@ -71,13 +74,13 @@ def complete(cfg: Any) -> DictConfig:
             merged[name] = values[name]
         except OmegaConfBaseException:
             option = "--" + name.replace("_", "-")
-            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values.") from None
+            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values") from None
     for name in ("embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool"):
         if merged[name] < 1:
-            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but a size must be at least 1.")
+            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but a size must be at least 1")
     for name in ("dropout", "readout_dropout"):
         if not 0 <= merged[name] < 1:
-            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but it must be at least 0 and below 1.")
+            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but it must be at least 0 and below 1")
     return merged
 
 
@@ -126,7 +129,7 @@ class RNNsearchModel(FairseqEncoderDecoderModel):
             if not self.decoder.aligns and getattr(generation, option, None) is not None:
                 raise InputError(
                     f"--{option.replace('_', '-')} needs an alignment, and RNNencdec (--context last) has none: "
-                    "leave the option out, or use a checkpoint of RNNsearch."
+                    "leave the option out, or use a checkpoint of RNNsearch"
                 )
         super().prepare_for_inference_(cfg)
 
@@ -142,20 +145,20 @@ def explain_misfit(loaded: dict[str, Tensor], expected: dict[str, Tensor]) -> No
         if table in loaded and len(loaded[table]) != len(expected[table]):
             language = "source" if side.startswith("encoder") else "target"
             raise InputError(
-                f"The checkpoint was trained with {len(loaded[table]):,} {language} dictionary entries, but this {language} "
-                f"dictionary has {len(expected[table]):,}: give the data folder it was trained on."
+                f"The checkpoint was trained with {len(loaded[table]):,} {language} words, but this {language} "
+                f"dictionary has {len(expected[table]):,}: give the data it was trained on"
             )
     if loaded.keys() != expected.keys():
         name = min(loaded.keys() ^ expected.keys())
         raise InputError(
-            f"The checkpoint is of another architecture: {name} is in {'it' if name in loaded else 'this model'} only. "
-            "Give the --arch and model options it was trained with, or another --save-dir or --restore-file."
+            f"The checkpoint is another architecture's ({name} is in {'it' if name in loaded else 'this model'} only); "
+            "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
         )
     for name, parameter in expected.items():
         if loaded[name].shape != parameter.shape:
             raise InputError(
                 f"The checkpoint is of other sizes: {name} is {tuple(loaded[name].shape)} there and "
-                f"{tuple(parameter.shape)} here. Give the --arch and model options it was trained with."
+                f"{tuple(parameter.shape)} here; give the --arch and model options it was trained with"
             )
 
 
@@ -272,8 +275,27 @@ def register_architectures() -> None:
             for option, value in settings.items():
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
+            if isinstance(args, argparse.Namespace):
+                choose_training(args)
 
         register_model_architecture("rnnsearch", name)(architecture)
+
+
+def choose_training(args: argparse.Namespace) -> None:
+    """Train as the paper does where the command line names no ``--optimizer``, which fairseq would refuse.
+
+    Options that are given stay as they are; what was chosen is logged.
+    """
+    if getattr(args, "optimizer", "") is not None:
+        return
+    fairseq_defaults = {"lr": [0.25], "clip_norm": 0.0, "criterion": "cross_entropy"}
+    paper = {"lr": [1.0], "clip_norm": 1.0, "criterion": "summed_nll"}
+    chosen: dict[str, Any] = {"optimizer": "adadelta"}
+    chosen |= {name: value for name, value in paper.items() if getattr(args, name) == fairseq_defaults[name]}
+    if args.batch_size is None and args.max_tokens is None:
+        chosen |= {"batch_size": 80, "batch_size_valid": args.batch_size_valid or 80}
+    vars(args).update(chosen)
+    logger.warning("no --optimizer is given: training as in the paper, %s", chosen)
 
 
 register_architectures()

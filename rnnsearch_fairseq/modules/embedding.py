@@ -9,7 +9,7 @@ class BiasedEmbedding(nn.Module):
 
     The paper (Appendix A) leaves its biases out "for readability"; the original code trains this one.
 
-    Parameters: ``table.weight`` is E, stored ``(vocabulary, m)``, its row of ``padding_idx`` always zero; ``bias`` is ``(m,)``.
+    Parameters: ``table.weight`` is E, stored ``(vocabulary, m)``, with zeros for padding; ``bias`` is ``(m,)``.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, padding_idx: int) -> None:

@@ -11,7 +11,7 @@ from rnnsearch_fairseq.modules.scan import encoder_scan
 
 
 class EncoderOutput(NamedTuple):
-    """``annotations`` h_j ``(batch, src_len, 2n)``, or ``(batch, src_len, n)`` forward only; ``summary`` ``(batch, n)``."""
+    """``annotations`` h_j ``(batch, src_len, 2n)``, with n forward only; ``summary`` ``(batch, n)``."""
 
     annotations: Tensor
     summary: Tensor

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer, register_optimizer
+from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II, DictConfig
 
+from rnnsearch_fairseq import compat
 from rnnsearch_fairseq.errors import InputError
 
 LEARNING_RATE = 1.0
@@ -26,7 +27,7 @@ class AdadeltaConfig(FairseqDataclass):
     lr: Any = II("optimization.lr")
 
 
-OPTIMIZER_REGISTRY.pop("adadelta")
+compat.replace_optimizer("adadelta")
 
 
 @register_optimizer("adadelta", dataclass=AdadeltaConfig)
@@ -42,7 +43,7 @@ class Adadelta(FairseqOptimizer):
         try:
             self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
         except ValueError as error:
-            raise InputError(f"adadelta: {error} (see --adadelta-rho, --adadelta-eps, --lr, --weight-decay).") from None
+            raise InputError(f"adadelta: {error} (see --adadelta-rho, --adadelta-eps, --lr, --weight-decay)") from None
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:

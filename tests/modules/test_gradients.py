@@ -36,7 +36,10 @@ def assert_gradients(module: torch.nn.Module, call, *inputs: torch.Tensor) -> No
 def test_gated_unit() -> None:
     unit = GatedHiddenUnit(3, 4, context_size=2)
     assert_gradients(
-        unit, lambda p, projected, state: functional_call(unit, p, (projected, state)), torch.randn(2, 12), torch.randn(2, 4)
+        unit,
+        lambda p, projected, state: functional_call(unit, p, (projected, state)),
+        torch.randn(2, 12),
+        torch.randn(2, 4),
     )
 
 
@@ -112,7 +115,9 @@ def test_whole_model(alignment_size: int, current: bool) -> None:
     source, target = pad([[2, 3, 4], [5, 2]]), pad([[2, 5], [3, 4]])
     # The embedding's row of padding has no gradient, by design; finite differences would find one.
     frozen = {
-        name: torch.zeros(6, 2, dtype=torch.float64) for name, _ in whole.named_parameters() if name.endswith("table.weight")
+        name: torch.zeros(6, 2, dtype=torch.float64)
+        for name, _ in whole.named_parameters()
+        if name.endswith("table.weight")
     }
 
     def call(parameters: dict[str, torch.Tensor]) -> torch.Tensor:

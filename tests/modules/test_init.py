@@ -46,8 +46,10 @@ def test_all_other_weights_are_gaussian_and_biases_zero(model: nn.ModuleDict) ->
         if name.endswith("bias"):
             assert parameter.eq(0).all(), name
             biases += 1
-        elif "attention" not in name and "from_state" not in name.replace("readout.from_state", "") and (
-            "from_reset_state" not in name
+        elif (
+            "attention" not in name
+            and "from_state" not in name.replace("readout.from_state", "")
+            and ("from_reset_state" not in name)
         ):
             values = torch.cat([parameter[:1], parameter[2:]]) if "table" in name else parameter
             assert values.std().item() == pytest.approx(0.01, rel=0.05), name

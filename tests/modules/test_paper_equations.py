@@ -23,9 +23,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 def draw(seed: int, encdec: bool, pool: int = 2) -> tuple[dict[str, np.ndarray], list[list[int]], list[list[int]]]:
     rng = np.random.default_rng(seed)
-    params = reference.random_parameters(
-        rng, n=6, m=5, l=4, n_prime=7, pool=pool, K_x=21, K_y=18, encdec=encdec
-    )
+    params = reference.random_parameters(rng, n=6, m=5, l=4, n_prime=7, pool=pool, K_x=21, K_y=18, encdec=encdec)
     sources = [rng.integers(2, 21, size=length).tolist() for length, _ in LENGTHS]
     targets = [rng.integers(2, 18, size=length).tolist() for _, length in LENGTHS]
     return params, sources, targets

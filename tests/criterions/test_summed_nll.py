@@ -1,0 +1,127 @@
+"""The summed cost: its value, its divisor and what it logs."""
+
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.logging import metrics
+from torch import Tensor
+
+from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
+from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+from tests.builders import PAD, make_dictionary, make_model, make_sample, parse_training
+
+SOURCES = [[7, 5, 9, 2], [4, 2], [11, 12, 2], [6, 6, 6, 6, 2]]
+TARGETS = [[5, 2], [9, 8, 7, 6, 2], [4, 4, 2], [20, 2]]
+
+
+@pytest.fixture
+def criterion() -> SummedNLL:
+    task = Namespace(target_dictionary=make_dictionary(17))
+    criterion = SummedNLL.build_criterion(
+        parse_training("--arch", "bahdanau_gru", "--criterion", "summed_nll").criterion, task
+    )
+    assert isinstance(criterion, SummedNLL)
+    return criterion
+
+
+def nll_by_hand(model: RNNsearchModel, source: list[int], target: list[int]) -> list[float]:
+    """-log p of every word of one sentence by itself."""
+    logits, _ = model(**make_sample([source], [target])["net_input"])
+    return [(row.exp().sum().log() - row[word]).item() for row, word in zip(logits[0], target)]
+
+
+def gradient(criterion: SummedNLL, model: RNNsearchModel, rows: slice) -> Tensor:
+    model.zero_grad()
+    loss, _, _ = criterion(model, make_sample(SOURCES[rows], TARGETS[rows]))
+    loss.backward()
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
+def test_loss_is_the_sum_over_all_words(criterion: SummedNLL) -> None:
+    model = make_model()
+    loss, _, log = criterion(model, make_sample(SOURCES, TARGETS))
+    expected = [nll_by_hand(model, source, target) for source, target in zip(SOURCES, TARGETS)]
+    assert loss.item() == pytest.approx(sum(map(sum, expected)), abs=1e-10)
+    assert loss.requires_grad
+    assert log["loss"] == loss.detach()
+    assert not log["loss"].requires_grad
+    assert (log["ntokens"], log["nsentences"]) == (12, 4)
+
+
+def test_unreduced_loss_has_one_number_a_word_and_none_for_padding(criterion: SummedNLL) -> None:
+    model = make_model()
+    sample = make_sample(SOURCES, TARGETS)
+    loss, _, _ = criterion(model, sample, reduce=False)
+    assert loss.shape == (4 * 5,)
+    rows = loss.view(4, 5)
+    assert rows[sample["target"] == PAD].eq(0).all()
+    for row, source, target in zip(rows.tolist(), SOURCES, TARGETS):
+        assert row[: len(target)] == pytest.approx(nll_by_hand(model, source, target), abs=1e-10)
+
+
+def test_padding_costs_nothing(criterion: SummedNLL) -> None:
+    model = make_model()
+    sample = make_sample(SOURCES, TARGETS)
+    loss, _, _ = criterion(model, sample)
+    more = torch.full((4, 3), PAD)
+    sample["target"] = torch.cat([sample["target"], more], dim=1)
+    sample["net_input"]["prev_output_tokens"] = torch.cat([sample["net_input"]["prev_output_tokens"], more], dim=1)
+    padded, _, _ = criterion(model, sample)
+    torch.testing.assert_close(padded, loss, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_gradients_of_two_parts_add_to_that_of_the_whole(criterion: SummedNLL, cut: int) -> None:
+    model = make_model()
+    parts = gradient(criterion, model, slice(cut)) + gradient(criterion, model, slice(cut, None))
+    whole = gradient(criterion, model, slice(None))
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-10)
+    assert whole.norm() > 1
+
+
+def test_gradient_is_divided_by_nothing(criterion: SummedNLL) -> None:
+    _, sample_size, log = criterion(make_model(), make_sample(SOURCES, TARGETS))
+    # fairseq's trainer divides by the sum of these over workers and accumulated batches, "or 1.0".
+    assert sample_size == log["sample_size"] == 0
+    assert sum([sample_size] * 3) or 1.0 == 1.0
+
+
+def test_half_precision_logits_are_summed_in_float32(criterion: SummedNLL) -> None:
+    model = make_model().to(torch.bfloat16)
+    sample = make_sample(SOURCES, TARGETS)
+    loss, _, _ = criterion(model, sample)
+    assert loss.dtype == torch.float32
+    logits = model(**sample["net_input"])[0].double()
+    expected = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), sample["target"].flatten(), ignore_index=PAD, reduction="sum"
+    )
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_logged_means_are_over_all_words_and_sentences() -> None:
+    first = [
+        {"loss": torch.tensor(30.0), "ntokens": 10, "nsentences": 2, "sample_size": 0},
+        {"loss": torch.tensor(7.0), "ntokens": 1, "nsentences": 1, "sample_size": 0},
+    ]
+    second = [{"loss": torch.tensor(100.0), "ntokens": 20, "nsentences": 7, "sample_size": 0}]
+    with metrics.aggregate(new_root=True) as logged:
+        SummedNLL.reduce_metrics(first)
+        SummedNLL.reduce_metrics(second)
+    values = logged.get_smoothed_values()
+    assert values["nll_sentence"] == pytest.approx(137 / 10, abs=6e-4)  # nats
+    assert values["nll_word"] == pytest.approx(137 / 31, abs=6e-5)  # nats
+    assert values["loss"] == pytest.approx(137 / 31 / math.log(2), abs=6e-4)  # bits
+    assert values["ppl"] == pytest.approx(math.exp(137 / 31), rel=1e-3)
+
+
+def test_logs_of_workers_may_be_added() -> None:
+    assert SummedNLL.logging_outputs_can_be_summed()
+    logs = [{"loss": 30.0, "ntokens": 10, "nsentences": 2}, {"loss": 7.0, "ntokens": 1, "nsentences": 1}]
+    results = []
+    for outputs in (logs, [{name: logs[0][name] + logs[1][name] for name in logs[0]}]):
+        with metrics.aggregate(new_root=True) as logged:
+            SummedNLL.reduce_metrics(outputs)
+        results.append(logged.get_smoothed_values())
+    assert results[0] == results[1]

@@ -1,0 +1,475 @@
+"""The fairseq model: search, batches, configuration, checkpoints, dropout and half precision."""
+
+import math
+from argparse import Namespace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.search import Sampling
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchConfig, RNNsearchModel, complete
+from tests.builders import EOS, PAD, make_dictionary, make_model, make_sample, pad, parse_training
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+SINGLE = {"rtol": 0, "atol": 2e-5}  # fairseq takes the softmax, and sums scores, in float32
+ARCHS = ["bahdanau_gru", "rnnencdec"]
+MAX_LEN = 9
+SIZES = ["embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool"]
+
+
+def draw(seed: int, lengths: list[int], words: int) -> list[list[int]]:
+    """Sentences of ``lengths`` words and end-of-sentence."""
+    rng = np.random.default_rng(seed)
+    return [[*rng.integers(4, 4 + words, size=length).tolist(), EOS] for length in lengths]
+
+
+SOURCES = draw(1, [6, 1, 9, 4], words=20)
+TARGETS = draw(2, [3, 7, 1, 5], words=17)
+
+
+@pytest.fixture(params=ARCHS)
+def arch(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=["previous", "current"])
+def model(request: pytest.FixtureRequest, arch: str) -> RNNsearchModel:
+    return make_model(arch, readout_state=request.param)
+
+
+def forced(model: RNNsearchModel, source: list[int], previous: list[int]) -> tuple[Tensor, Tensor | None]:
+    """Log-probabilities and attention of one sentence by itself, the words before each position given."""
+    with torch.no_grad():
+        logits, extra = model(torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([previous]))
+    (attn,) = extra["attn"]
+    return torch.log_softmax(logits[0], dim=-1), None if attn is None else attn[0]
+
+
+def positional(log_probs: Tensor, target: list[int]) -> Tensor:
+    return log_probs[range(len(target)), target]
+
+
+def train_step(model: RNNsearchModel) -> Tensor:
+    """Logits of the batch in training mode, after a backward pass."""
+    sample = make_sample(SOURCES, TARGETS)
+    logits, _ = model.train()(**sample["net_input"])
+    model.zero_grad()
+    torch.nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), sample["target"].flatten(), ignore_index=PAD, reduction="sum"
+    ).backward()
+    return logits.detach()
+
+
+# -- step by step --
+
+
+def test_one_step_at_a_time_equals_teacher_forcing(model: RNNsearchModel) -> None:
+    net_input = make_sample(SOURCES, TARGETS)["net_input"]
+    logits, extra = model(**net_input)
+    encoder_out = model.encoder(net_input["src_tokens"])
+    state: dict[str, Any] = {}
+    for position in range(logits.size(1)):
+        step, step_extra = model.decoder(
+            net_input["prev_output_tokens"][:, : position + 1], encoder_out, incremental_state=state
+        )
+        torch.testing.assert_close(step, logits[:, position : position + 1], **EXACT)
+        if model.decoder.aligns:
+            torch.testing.assert_close(step_extra["attn"][0], extra["attn"][0][:, position : position + 1], **EXACT)
+        else:
+            assert step_extra["attn"] == extra["attn"] == [None]
+
+
+def test_beams_may_be_permuted_repeated_and_dropped_between_steps(model: RNNsearchModel) -> None:
+    rng = np.random.default_rng(5)
+    encoder_out = model.encoder(pad(SOURCES))
+    rows = [(source, [EOS]) for source in range(len(SOURCES))]
+    state: dict[str, Any] = {}
+    orders = [[2, 0, 3, 1], [1, 1, 3, 0], [3, 3, 3, 2], [0, 2, 3], [2, 2, 0], [1], [0]]
+    for order in [*orders, None]:
+        logits, extra = model.decoder(
+            torch.tensor([prefix for _, prefix in rows]), encoder_out, incremental_state=state
+        )
+        for row, (source, prefix) in enumerate(rows):
+            log_probs, attn = forced(model, SOURCES[source], prefix)
+            torch.testing.assert_close(torch.log_softmax(logits[row, 0], dim=-1), log_probs[-1], **EXACT)
+            if attn is not None:
+                torch.testing.assert_close(extra["attn"][0][row, 0, : attn.size(1)], attn[-1], **EXACT)
+        if order is not None:
+            new_order = torch.tensor(order)
+            # As fairseq's generator does: the decoder's state and the encoder's output, by the same order.
+            model.decoder.reorder_incremental_state_scripting(state, new_order)
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
+            rows = [(rows[k][0], [*rows[k][1], int(rng.integers(4, 21))]) for k in order]
+
+
+# -- batches --
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+def test_score_depends_on_no_neighbour_and_on_no_padding(model: RNNsearchModel, left: bool) -> None:
+    alone = [forced(model, source, [EOS, *target[:-1]]) for source, target in zip(SOURCES, TARGETS)]
+    longer = [[5] * 15 + [EOS]]
+    for sources, targets in ((SOURCES, TARGETS), (SOURCES + longer, TARGETS + longer)):
+        logits, extra = model(**make_sample(sources, targets, left)["net_input"])
+        for row, (source, target) in enumerate(zip(SOURCES, TARGETS)):
+            expected, expected_attn = alone[row]
+            log_probs = torch.log_softmax(logits[row, : len(target)], dim=-1)
+            torch.testing.assert_close(log_probs, expected, **EXACT)
+            if expected_attn is not None:
+                attn = extra["attn"][0][row, : len(target)]
+                words = pad(sources, left)[row] != PAD
+                torch.testing.assert_close(attn[:, words], expected_attn, **EXACT)
+                assert attn[:, ~words].eq(0).all()
+                assert words.sum() == len(source)
+
+
+def test_score_does_depend_on_the_source_and_on_the_words_before(model: RNNsearchModel) -> None:
+    previous = [EOS, 5, 6, 7]
+    log_probs, _ = forced(model, SOURCES[0], previous)
+    other_source, _ = forced(model, [*SOURCES[0][1:-1], 4, EOS], previous)
+    other_words, _ = forced(model, SOURCES[0], [EOS, 5, 9, 7])
+    assert (log_probs - other_source).abs().amax(dim=1).min() > 1e-6
+    torch.testing.assert_close(log_probs[:2], other_words[:2], **EXACT)
+    assert (log_probs - other_words)[2:].abs().amax(dim=1).min() > 1e-6
+
+
+# -- fairseq's generator --
+
+
+def generator(models: list[RNNsearchModel], beam: int, **options: Any) -> SequenceGenerator:
+    return SequenceGenerator(models, make_dictionary(17), beam_size=beam, max_len_b=MAX_LEN, **options)
+
+
+def generate(
+    models: list[RNNsearchModel], beam: int, sources: list[list[int]] = SOURCES, **options: Any
+) -> list[list[dict[str, Tensor]]]:
+    sample = make_sample(sources, [[EOS]] * len(sources), left=True)
+    return generator(models, beam, **options).generate(models, sample)
+
+
+def greedy(model: RNNsearchModel, source: list[int]) -> list[int]:
+    """The best next word, again and again, within the generator's limits: 1 to MAX_LEN words, and never padding."""
+    words: list[int] = []
+    while True:
+        scores = forced(model, source, [EOS, *words])[0][-1]
+        scores[PAD] = -math.inf
+        if not words:
+            scores[EOS] = -math.inf
+        words.append(EOS if len(words) == MAX_LEN else int(scores.argmax()))
+        if words[-1] == EOS:
+            return words
+
+
+def assert_same(found: list[dict[str, Tensor]], expected: list[dict[str, Tensor]]) -> None:
+    assert [h["tokens"].tolist() for h in found] == [h["tokens"].tolist() for h in expected]
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one["positional_scores"], other["positional_scores"], **SINGLE)
+
+
+def test_beam_scores_are_the_models_own_log_probabilities(model: RNNsearchModel) -> None:
+    width = max(map(len, SOURCES))
+    for source, hypotheses in zip(SOURCES, generate([model], beam=5)):
+        assert len(hypotheses) == 5
+        assert len({tuple(h["tokens"].tolist()) for h in hypotheses}) == 5
+        assert all(better["score"] >= worse["score"] for better, worse in pairwise(hypotheses))
+        for hypothesis in hypotheses:
+            tokens = hypothesis["tokens"].tolist()
+            log_probs, attn = forced(model, source, [EOS, *tokens[:-1]])
+            expected = positional(log_probs, tokens)
+            torch.testing.assert_close(hypothesis["positional_scores"].double(), expected, **SINGLE)
+            assert hypothesis["score"].item() == pytest.approx(expected.sum().item() / len(tokens), abs=2e-5)
+            if attn is not None:
+                found = hypothesis["attention"].double().T  # the generator's is (src_len, tgt_len)
+                torch.testing.assert_close(found[:, width - len(source) :], attn, **SINGLE)
+                assert found[:, : width - len(source)].eq(0).all()
+
+
+def test_search_in_a_batch_equals_search_alone(model: RNNsearchModel) -> None:
+    for source, together in zip(SOURCES, generate([model], beam=5)):
+        (alone,) = generate([model], beam=5, sources=[source])
+        assert_same(together, alone)
+
+
+def test_beam_of_one_is_greedy(model: RNNsearchModel) -> None:
+    found = [hypotheses[0]["tokens"].tolist() for hypotheses in generate([model], beam=1)]
+    assert found == [greedy(model, source) for source in SOURCES]
+
+
+def test_wider_beams_never_lose_to_greedy_by_their_own_measure() -> None:
+    # Without length normalisation the best of a beam as wide as the vocabulary cannot lose after one word.
+    model = make_model()
+    for source, hypotheses in zip(SOURCES, generate([model], beam=20, normalize_scores=False)):
+        words = greedy(model, source)
+        greedy_score = positional(forced(model, source, [EOS, *words[:-1]])[0], words).sum()
+        assert hypotheses[0]["score"] >= greedy_score - 2e-5
+
+
+def test_ensemble_of_one_model_twice_is_that_model(model: RNNsearchModel) -> None:
+    for twice, once in zip(generate([model, model], beam=5), generate([model], beam=5)):
+        assert_same(twice, once)
+        if model.decoder.aligns:
+            torch.testing.assert_close(twice[0]["attention"], once[0]["attention"], **SINGLE)
+
+
+def test_ensemble_of_two_models_averages_probabilities(arch: str) -> None:
+    models = [make_model(arch), make_model(arch, hidden_size=8, readout_state="current")]
+    single = generate(models[:1], beam=5)
+    together = generate(models, beam=5)
+    assert [h[0]["tokens"].tolist() for h in together] != [h[0]["tokens"].tolist() for h in single]
+    for source, hypotheses in zip(SOURCES, together):
+        for hypothesis in hypotheses:
+            tokens = hypothesis["tokens"].tolist()
+            passes = [forced(model, source, [EOS, *tokens[:-1]]) for model in models]
+            mean = torch.stack([log_probs.exp() for log_probs, _ in passes]).mean(dim=0).log()
+            torch.testing.assert_close(hypothesis["positional_scores"].double(), positional(mean, tokens), **SINGLE)
+            if arch != "rnnencdec":
+                attn = torch.stack([attn for _, attn in passes]).mean(dim=0)
+                found = hypothesis["attention"].double().T[:, -len(source) :]
+                torch.testing.assert_close(found, attn, **SINGLE)
+
+
+def test_prefix_is_kept_and_scored(model: RNNsearchModel) -> None:
+    sample = make_sample(SOURCES, [[EOS]] * len(SOURCES))
+    prefix = torch.tensor([[4, 9], [20, 4], [6, PAD], [5, 5]])  # a shorter prefix is padded
+    hypotheses = generator([model], 3).generate([model], sample, prefix_tokens=prefix)
+    for source, start, found in zip(SOURCES, prefix, hypotheses):
+        start = start[start != PAD].tolist()
+        for hypothesis in found:
+            tokens = hypothesis["tokens"].tolist()
+            assert tokens[: len(start)] == start
+            expected = positional(forced(model, source, [EOS, *tokens[:-1]])[0], tokens)
+            torch.testing.assert_close(hypothesis["positional_scores"].double(), expected, **SINGLE)
+
+
+def test_sampling_scores_what_it_drew(model: RNNsearchModel) -> None:
+    def sample(seed: int) -> list[list[dict[str, Tensor]]]:
+        torch.manual_seed(seed)
+        return generate([model], beam=4, search_strategy=Sampling(make_dictionary(17)))
+
+    drawn = sample(1)
+    assert [h[0]["tokens"].tolist() for h in drawn] == [h[0]["tokens"].tolist() for h in sample(1)]
+    assert [h[0]["tokens"].tolist() for h in drawn] != [h[0]["tokens"].tolist() for h in sample(2)]
+    for source, hypotheses in zip(SOURCES, drawn):
+        for hypothesis in hypotheses:
+            tokens = hypothesis["tokens"].tolist()
+            expected = positional(forced(model, source, [EOS, *tokens[:-1]])[0], tokens)
+            torch.testing.assert_close(hypothesis["positional_scores"].double(), expected, **SINGLE)
+
+
+def test_sampling_of_the_best_word_only_is_greedy(model: RNNsearchModel) -> None:
+    hypotheses = generate([model], beam=1, search_strategy=Sampling(make_dictionary(17), sampling_topk=1))
+    assert [h[0]["tokens"].tolist() for h in hypotheses] == [greedy(model, source) for source in SOURCES]
+
+
+def test_rnnencdec_has_no_attention_to_show() -> None:
+    model = make_model("rnnencdec")
+    _, extra = model(**make_sample(SOURCES, TARGETS)["net_input"])
+    assert extra["attn"] == [None]
+    for hypotheses in generate([model], beam=3):
+        assert all(hypothesis["attention"].numel() == 0 for hypothesis in hypotheses)
+
+
+def test_soft_alignment_leaves_padding_out_and_sums_to_one() -> None:
+    model = make_model()
+    options = {"beam_size": 2, "max_len_b": MAX_LEN, "print_alignment": "soft"}
+    aligner = SequenceGeneratorWithAlignment([model], make_dictionary(17), **options)
+    for source, hypotheses in zip(
+        SOURCES, aligner.generate([model], make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True))
+    ):
+        for hypothesis in hypotheses:
+            alignment = np.array(hypothesis["alignment"], dtype=float)
+            assert alignment.shape == (len(hypothesis["tokens"]), len(source))
+            np.testing.assert_allclose(alignment.sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("print_alignment", "soft"), ("print_alignment", "hard"), ("replace_unk", "")]
+)
+def test_alignments_are_refused_where_there_are_none(option: str, value: str) -> None:
+    cfg = OmegaConf.structured(FairseqConfig)
+    cfg.generation[option] = value
+    with pytest.raises(InputError, match=f"--{option.replace('_', '-')} needs an alignment"):
+        make_model("rnnencdec").prepare_for_inference_(cfg)
+    make_model("bahdanau_gru").prepare_for_inference_(cfg)
+
+
+def test_generation_without_alignments_suits_both(model: RNNsearchModel) -> None:
+    expected = generate([model], beam=2)
+    model.prepare_for_inference_(OmegaConf.structured(FairseqConfig))
+    for found, before in zip(generate([model], beam=2), expected):
+        assert_same(found, before)
+
+
+# -- configuration --
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("size", [0, -1])
+def test_sizes_below_one_are_refused(name: str, size: int) -> None:
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')} is {size}, but a size must be at least 1"):
+        complete(Namespace(**{name: size}))
+
+
+@pytest.mark.parametrize("name", ["dropout", "readout_dropout"])
+@pytest.mark.parametrize("rate", [1.0, -0.1, 7.0, math.nan])
+def test_rates_outside_zero_to_one_are_refused(name: str, rate: float) -> None:
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')} is {rate}, but it must be at least 0 and below"):
+        complete(OmegaConf.create({name: rate}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("context", "first"), ("readout_state", "next"), ("hidden_size", "wide"), ("dropout", "none")],
+)
+def test_unknown_values_are_refused(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')} cannot be '{value}'"):
+        complete(Namespace(**{name: value}))
+
+
+@pytest.mark.parametrize("make", [lambda **given: Namespace(**given), lambda **given: OmegaConf.create(given)])
+def test_missing_fields_are_the_papers(make: Any) -> None:
+    cfg = complete(make(hidden_size=33, readout_state="current", dropout=0.5, unrelated="kept out"))
+    assert (cfg.hidden_size, cfg.readout_state, cfg.dropout) == (33, "current", 0.5)
+    assert (cfg.embedding_size, cfg.context, cfg.readout_dropout) == (620, "attention", 0.0)
+    assert "unrelated" not in cfg
+
+
+def test_completing_leaves_what_was_given_unchanged() -> None:
+    given = OmegaConf.create({"hidden_size": 33})
+    complete(given)
+    assert given == {"hidden_size": 33}
+
+
+def test_bad_sizes_are_refused_when_the_model_is_built() -> None:
+    with pytest.raises(InputError, match="--maxout-pool is 0"):
+        make_model(maxout_pool=0)
+
+
+PAPER = {"embedding_size": 620, "hidden_size": 1000, "alignment_size": 1000, "maxout_size": 500, "maxout_pool": 2}
+SMALL = {"embedding_size": 256, "hidden_size": 256, "alignment_size": 256, "maxout_size": 256, "maxout_pool": 2}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["bahdanau_gru"], {**PAPER, "context": "attention", "readout_state": "previous", "dropout": 0.0}),
+        (["rnnencdec"], {**PAPER, "context": "last", "readout_state": "previous"}),
+        (["bahdanau_gru_small"], {**SMALL, "context": "attention"}),
+        (["bahdanau_gru_small", "--hidden-size", "64"], {**SMALL, "hidden_size": 64}),
+        # An option that repeats the paper's value is still an option that was given.
+        (["bahdanau_gru_small", "--embedding-size", "620"], {**SMALL, "embedding_size": 620}),
+        (["rnnencdec", "--context", "attention", "--readout-state", "current"], {**PAPER, "context": "attention"}),
+    ],
+)
+def test_architectures_of_the_command_line(words: list[str], expected: dict[str, Any]) -> None:
+    cfg = complete(parse_training("--arch", *words).model)
+    assert {name: cfg[name] for name in expected} == expected
+
+
+def test_every_architecture_is_registered_and_sets_known_options() -> None:
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    assert set(ARCHITECTURES) == {"bahdanau_gru", "rnnencdec", "bahdanau_gru_small"}
+    for name, settings in ARCHITECTURES.items():
+        assert ARCH_MODEL_REGISTRY[name] is RNNsearchModel
+        assert settings.keys() <= vars(RNNsearchConfig()).keys()
+
+
+# -- checkpoints --
+
+
+def test_own_parameters_load(model: RNNsearchModel, arch: str) -> None:
+    other = make_model(arch)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    other.load_state_dict(model.state_dict(), strict=True)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        ({"source_words": 21}, "25 source .* has 24.*give the data .*it was trained on"),
+        ({"target_words": 16}, "20 target .* has 21.*give the data .*it was trained on"),
+        ({"arch": "rnnencdec"}, "another architecture.* in this model only.*[Gg]ive the --arch and model options"),
+        ({"hidden_size": 8}, r"other sizes: .*\(.*8.*\) there .* here.*[Gg]ive the --arch and model options"),
+        ({"maxout_pool": 3}, "other sizes: .*readout.*[Gg]ive the --arch and model options"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_explained(saved: dict[str, Any], message: str) -> None:
+    model = make_model()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(InputError, match=message):
+        model.load_state_dict(make_model(**saved).state_dict(), strict=True)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_parameters_of_rnnsearch_are_refused_by_rnnencdec() -> None:
+    with pytest.raises(InputError, match=r"another architecture.* is in it only.*[Gg]ive the --arch"):
+        make_model("rnnencdec").load_state_dict(make_model().state_dict())
+
+
+# -- dropout --
+
+
+@pytest.mark.parametrize("rates", [{"dropout": 0.4}, {"readout_dropout": 0.4}])
+def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> None:
+    net_input = make_sample(SOURCES, TARGETS)["net_input"]
+    plain, model = make_model(arch), make_model(arch, **rates)
+    expected = plain(**net_input)[0]
+    assert torch.equal(model(**net_input)[0], expected), "dropout adds no parameters and does nothing in evaluation"
+    model.train()
+    torch.manual_seed(1)
+    first, second = model(**net_input)[0], model(**net_input)[0]
+    assert not torch.allclose(first, expected)
+    assert not torch.allclose(first, second)
+    torch.manual_seed(1)
+    assert torch.equal(model(**net_input)[0], first)
+
+
+def test_without_dropout_training_mode_is_evaluation_mode(model: RNNsearchModel) -> None:
+    net_input = make_sample(SOURCES, TARGETS)["net_input"]
+    expected = model(**net_input)[0]
+    assert torch.equal(model.train()(**net_input)[0], expected)
+
+
+# -- half precision --
+
+
+def gradient(model: RNNsearchModel) -> Tensor:
+    return torch.cat([parameter.grad.float().flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("way", ["autocast", "converted"])
+def test_bfloat16_is_float32_but_coarser(model: RNNsearchModel, way: str) -> None:
+    model.float()
+    expected, expected_gradient = train_step(model), None
+    expected_gradient = gradient(model)
+    if way == "autocast":
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits = train_step(model)
+        assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
+    else:  # as fairseq's --bf16
+        logits = train_step(model.to(torch.bfloat16))
+    assert logits.dtype == torch.bfloat16
+    # 8 bits of precision, through the recurrence; the logits are of order 1.
+    torch.testing.assert_close(logits.float(), expected, rtol=0.05, atol=0.05)
+    assert not torch.allclose(logits.float(), expected, rtol=0, atol=1e-6)
+    assert torch.cosine_similarity(gradient(model), expected_gradient, dim=0) > 0.995
+
+
+def test_bfloat16_attention_sums_to_one_in_float32() -> None:
+    model = make_model().to(torch.bfloat16)
+    _, extra = model(**make_sample(SOURCES, TARGETS)["net_input"])
+    weights = extra["attn"][0]
+    assert weights.dtype == torch.float32
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2]), rtol=0, atol=1e-6)
