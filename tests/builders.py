@@ -100,7 +100,7 @@ def gated_unit_arrays(
 
 
 def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool = False) -> dict[str, Any]:
-    """A batch as fairseq's LanguagePairDataset makes it, of sentences with end-of-sentence; ``left``: pad sources left."""
+    """A batch as fairseq's LanguagePairDataset makes it; sentences hold end-of-sentence; ``left``: pad sources left."""
     src_tokens = pad(sources, left)
     return {
         "id": torch.arange(len(sources)),

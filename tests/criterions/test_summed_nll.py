@@ -85,7 +85,7 @@ def test_gradient_is_divided_by_nothing(criterion: SummedNLL) -> None:
     _, sample_size, log = criterion(make_model(), make_sample(SOURCES, TARGETS))
     # fairseq's trainer divides by the sum of these over workers and accumulated batches, "or 1.0".
     assert sample_size == log["sample_size"] == 0
-    assert sum([sample_size] * 3) or 1.0 == 1.0
+    assert (sum([sample_size] * 3) or 1.0) == 1.0
 
 
 def test_half_precision_logits_are_summed_in_float32(criterion: SummedNLL) -> None:
