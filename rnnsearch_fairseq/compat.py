@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 def apply() -> None:
     """Apply every cure; a second call changes nothing."""
+    calm_the_root_logger()
     keep_every_sentence()
     allow_checkpoint_classes()
     keep_bf16_off_the_tpu()
@@ -47,6 +48,17 @@ def apply() -> None:
     replace_unknown_words()
     check_before_preprocessing()
     print_input_errors()
+
+
+def calm_the_root_logger() -> None:
+    """Keep every library's debugging output off the screen.
+
+    Trap: importing fairseq calls logging.basicConfig(level=DEBUG) (models/wav2vec/wav2vec2_classification.py:25), so
+    that in a program that has not set up logging before, matplotlib alone prints 80 to 2,000 lines. Cure: INFO, unless
+    DEBUG was asked for as fairseq's commands ask for it.
+    """
+    if logging.root.level == logging.DEBUG and os.environ.get("LOGLEVEL", "").upper() != "DEBUG":
+        logging.root.setLevel(logging.INFO)
 
 
 def keep_every_sentence() -> None:
@@ -234,8 +246,8 @@ def replace_unknown_words() -> None:
     Traps: --replace-unk without a file names the file "@@ " (dataclass/configs.py:889); no alignment is computed unless
     --print-alignment is given too (tasks/fairseq_task.py:482); what is computed is a list of pairs, but read as one
     source position per word, a TypeError (utils.py:227); and fairseq-interactive has forgotten the source's own unknown
-    words by then (interactive.py:253). Cure: each. fairseq-generate still wants --dataset-impl raw: binarized data does
-    not hold the words.
+    words by then (interactive.py:253). Cure: each. fairseq-generate still wants --dataset-impl raw, and says so in
+    one sentence: binarized data does not hold the words.
     """
 
     def make_load(load_align_dict: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,11 +262,22 @@ def replace_unknown_words() -> None:
 
         return build
 
+    def make_main(main: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_generate(cfg: Any, *args: Any, **kwargs: Any) -> Any:
+            if cfg.generation.replace_unk is not None and cfg.dataset.dataset_impl != "raw":
+                raise InputError(
+                    "--replace-unk copies words, and binarized data does not hold the unknown ones; give --dataset-impl raw "
+                    "to fairseq-preprocess and to fairseq-generate"
+                )
+            return main(cfg, *args, **kwargs)
+
+        return check_then_generate
+
+    _wrap_in_command("fairseq_cli.generate", "main", make_main)
     _wrap(fairseq.utils, "load_align_dict", make_load)
     _wrap(fairseq.utils, "replace_unk", lambda _: _replace_unk)
     _wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
-    if "fairseq_cli.interactive" in sys.modules:
-        _wrap(sys.modules["fairseq_cli.interactive"], "make_batches", _remember_typed_words)
+    _wrap_in_command("fairseq_cli.interactive", "make_batches", _remember_typed_words)
 
 
 def check_before_preprocessing() -> None:
@@ -272,12 +295,7 @@ def check_before_preprocessing() -> None:
 
         return check_then_preprocess
 
-    # Importing the module would configure logging; where it is not loaded, no preprocessing is under way.
-    if "fairseq_cli.preprocess" in sys.modules:
-        _wrap(sys.modules["fairseq_cli.preprocess"], "main", make)
-    started = sys.modules["__main__"]
-    if getattr(getattr(started, "__spec__", None), "name", None) == "fairseq_cli.preprocess":
-        _wrap(started, "main", make)
+    _wrap_in_command("fairseq_cli.preprocess", "main", make)
 
 
 def print_input_errors() -> None:
@@ -311,6 +329,18 @@ def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[.
     wrapper = functools.wraps(original)(make(original))
     wrapper._cures = (*cures, make.__qualname__)  # type: ignore[attr-defined]
     setattr(owner, name, wrapper)
+
+
+def _wrap_in_command(module: str, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """`_wrap` in the module of a fairseq command, under its own name or, by ``python -m``, as the main module.
+
+    Importing such a module would configure logging; where it is not loaded, the command is not under way.
+    """
+    if module in sys.modules:
+        _wrap(sys.modules[module], name, make)
+    started = sys.modules["__main__"]
+    if getattr(getattr(started, "__spec__", None), "name", None) == module:
+        _wrap(started, name, make)
 
 
 def _replace_unk(hypo_str: str, src_str: str, alignment: Any, align_dict: dict[str, str], unk: str) -> str:

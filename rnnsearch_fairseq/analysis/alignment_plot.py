@@ -34,11 +34,15 @@ def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, pi
         layout="constrained",
     )
     axes.imshow(weights, cmap="gray", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(source)), [html.unescape(word) for word in source], rotation=90)
-    axes.set_yticks(range(len(target)), [html.unescape(word) for word in target])
+    axes.set_xticks(range(len(source)), [html.unescape(word) for word in source], rotation=90, parse_math=False)
+    axes.set_yticks(range(len(target)), [html.unescape(word) for word in target], parse_math=False)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
-    figure.savefig(picture, dpi=150)
-    plt.close(figure)
+    try:
+        figure.savefig(picture, dpi=150)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{picture}: cannot be written ({error}); give another file, .png, .svg or .pdf") from error
+    finally:
+        plt.close(figure)
 
 
 def main() -> None:

@@ -87,6 +87,12 @@ def words_of(pieces: list[str]) -> tuple[list[str], list[int]]:
     return words, owner
 
 
+def with_end(pieces: list[str]) -> tuple[list[str], list[int]]:
+    """:func:`words_of`, and end-of-sentence, which is a word of its own even where ``pieces`` stop inside a word."""
+    words, owner = words_of(pieces)
+    return [*words, END_OF_SENTENCE], [*owner, len(words)]
+
+
 def word_alignment(translation: Translation) -> tuple[list[str], list[str], np.ndarray]:
     """Source words, target words, and the weights between them, ``(target words, source words)``.
 
@@ -100,8 +106,7 @@ def word_alignment(translation: Translation) -> tuple[list[str], list[str], np.n
         raise InputError(
             f"sentence {translation.number} has no alignment; give fairseq-generate --print-alignment soft"
         )
-    source, source_owner = words_of([*translation.source, END_OF_SENTENCE])
-    target, target_owner = words_of([*translation.hypothesis, END_OF_SENTENCE])
+    (source, source_owner), (target, target_owner) = map(with_end, (translation.source, translation.hypothesis))
     expected = (len(target_owner), len(source_owner))
     if translation.alignment.shape != expected:
         raise InputError(

@@ -29,6 +29,8 @@ class PooledPairs(BaseWrapperDataset):
         self.pool_batches = pool_batches
         self.longer_side = np.maximum(pairs.src_sizes, pairs.tgt_sizes) - 1
         kept = np.arange(len(pairs)) if max_words is None else np.flatnonzero(self.longer_side <= max_words)
+        if not len(pairs):
+            raise InputError("the training data holds no pair; give fairseq-preprocess a --trainpref that does")
         if not len(kept):
             raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words; raise --max-words")
         self.order = np.random.RandomState(seed).permutation(kept).astype(np.int64)

@@ -55,6 +55,7 @@ def prepare(data: Path, splits: dict[str, str], languages: tuple[str, str], out:
     sources = {split: [data / f"{name}.{language}" for language in languages] for split, name in splits.items()}
     counts = {split: check_parallel(paths) for split, paths in sources.items()}
     out.mkdir(parents=True, exist_ok=True)
+    (out / CODES).unlink(missing_ok=True)  # of an earlier run: whole words must not be split by them later
     for split, paths in sources.items():
         for raw, language in zip(paths, languages):
             tokenize(raw, out / f"{split}.{language}", language)

@@ -1,0 +1,578 @@
+"""fairseq's own command lines with the plugin, end to end, on a few hundred sentence pairs."""
+
+import collections
+import importlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from shlex import split
+from typing import Any
+
+import fairseq.distributed.utils
+import fairseq.options
+import numpy as np
+import pytest
+import torch
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.data.grammar import generate as generate_pairs
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+
+# Hydra and fairseq warn of each other's age.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+BIN = Path(sys.executable).parent
+PLUGIN = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
+TINY = split("--embedding-size 32 --hidden-size 32 --alignment-size 32 --maxout-size 32")
+SEARCH = ["--arch", "bahdanau_gru_small", *TINY]
+PAPER = split("--task pooled_translation --max-words 10 --optimizer adadelta --clip-norm 1 --criterion summed_nll")
+DROPOUT = split("--dropout 0.1 --readout-dropout 0.1")
+
+TRAIN, VALID, NAMED = 200, 13, 10
+TEST_SIZES = (5, 8, 13, 37)
+# fairseq names the second of several --testpref "test1".
+SUBSETS = {5: "test", 8: "test1", 13: "test2", 37: "test3", TRAIN: "test4"}
+MAX_WORDS = 10
+EPOCHS = 80
+# What a training log says of the training itself, not of the time it took.
+EXACT = ("loss", "ppl", "nll_sentence", "nll_word", "num_updates", "gnorm", "clip", "wpb", "bsz", "lr")
+
+Pair = tuple[list[str], list[str]]
+
+
+# The corpus
+
+
+def count_words(pairs: Sequence[Pair]) -> list[collections.Counter[str]]:
+    return [collections.Counter(word for pair in pairs for word in pair[side]) for side in (0, 1)]
+
+
+def make_corpus() -> tuple[list[Pair], list[Pair]]:
+    """Training pairs, of which the first NAMED have a name that occurs once; and others, with the same words.
+
+    Every word but the names occurs at least twice in training: a threshold of 2 makes just the names unknown.
+    """
+    pool = [(pair.source, pair.target) for pair in generate_pairs(12000, seed=1, longest=MAX_WORDS)]
+    counts = count_words(pool)
+    common = [{word for word, _ in count.most_common(150)} for count in counts]
+
+    def is_name(word: str) -> bool:
+        return word[0].isupper() and counts[0][word] == counts[1][word] == 1
+
+    known = [p for p in pool if all(is_name(word) or word in common[side] for side in (0, 1) for word in p[side])]
+    named = [pair for pair in known if any(map(is_name, pair[0]))][:NAMED]
+    plain = [pair for pair in known if not any(map(is_name, pair[0]))]
+    while True:
+        train = named + plain[: TRAIN - NAMED]
+        seen = count_words(train)
+        kept = [pair for pair in plain if all(seen[side][word] > 1 for side in (0, 1) for word in pair[side])]
+        if kept[: TRAIN - NAMED] == plain[: TRAIN - NAMED]:
+            return train, kept[TRAIN - NAMED :]
+        plain = kept
+
+
+def write_pairs(folder: Path, part: str, pairs: Sequence[Pair]) -> None:
+    for side, language in enumerate(("en", "fr")):
+        text = "".join(" ".join(pair[side]) + "\n" for pair in pairs)
+        (folder / f"{part}.{language}").write_text(text, encoding="utf-8")
+
+
+# The commands
+
+
+def run(
+    command: str, *words: str | Path, cwd: Path, stdin: str = "", status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user would, away from the repository and on one CPU core."""
+    unwanted = {"PYTHONPATH", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"}
+    inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
+    done = subprocess.run(
+        [str(BIN / command), *map(str, words)],
+        cwd=cwd,
+        env={**inherited, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        input=stdin,
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert done.returncode == status, f"{done.args}\n{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
+    return done
+
+
+def preprocess(
+    corpus: Path, destination: Path | str, *words: str | Path, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    command = ["fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", "--destdir", destination, *words]
+    return run(*command, cwd=corpus, status=status)
+
+
+def training_words(data: Path, folder: Path | str, *words: str | Path) -> list[str]:
+    words = (data, *PLUGIN, "--save-dir", folder, "--num-workers", "0", "--log-format", "json", *words)
+    return [str(word) for word in words]
+
+
+def train(data: Path, folder: Path, *words: str | Path, status: int = 0, processes: int = 1) -> str:
+    """Train, and return all that was printed."""
+    command = ["fairseq-train"]
+    if processes > 1:
+        command = ["torchrun", "--standalone", "--nproc-per-node", str(processes), str(BIN / "fairseq-train")]
+    done = run(*command, *training_words(data, folder, *words), cwd=data.parent, status=status)
+    return done.stdout + done.stderr
+
+
+def logged(output: str, key: str) -> list[dict[str, Any]]:
+    """The JSON records of a log which have ``key``."""
+    found = [json.loads(record) for record in re.findall(r"^.*?(\{\".*\})$", output, re.MULTILINE)]
+    return [record for record in found if key in record]
+
+
+def epoch_results(output: str) -> dict[int, dict[str, str]]:
+    """All of EXACT, in training and validation, by epoch."""
+    results: dict[int, dict[str, str]] = {}
+    for record in logged(output, "train_loss") + logged(output, "valid_loss"):
+        names = [f"{part}_{name}" for part in ("train", "valid") for name in EXACT]
+        results.setdefault(record["epoch"], {}).update({name: record[name] for name in names if name in record})
+    return results
+
+
+def load(checkpoint: Path) -> dict[str, Any]:
+    return torch.load(checkpoint, map_location="cpu", weights_only=True)
+
+
+class Output:
+    """The lines of `fairseq-generate` or `fairseq-interactive`: all[kind][number] are the fields of each such line."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.all: dict[str, dict[int, list[list[str]]]] = collections.defaultdict(lambda: collections.defaultdict(list))
+        self.order: list[int] = []
+        for kind, number, rest in re.findall(r"^([STHDPA])-(\d+)\t(.*)$", text, re.MULTILINE):
+            self.all[kind][int(number)].append(rest.split("\t"))
+            if kind == "H":
+                self.order.append(int(number))
+
+    def words(self, kind: str) -> dict[int, list[str]]:
+        """Of each sentence the words of the first line of this kind."""
+        return {number: lines[0][-1].split() for number, lines in self.all[kind].items()}
+
+    def numbers(self, kind: str) -> dict[int, list[float]]:
+        return {number: [float(word) for word in words] for number, words in self.words(kind).items()}
+
+
+def generate(data: Path, checkpoint: Path | str, *words: str | Path, subset: str = "test") -> Output:
+    subset_words = ["--gen-subset", subset, "--num-workers", "0"]
+    return Output(
+        run("fairseq-generate", data, *PLUGIN, "--path", checkpoint, *subset_words, *words, cwd=data.parent).stdout
+    )
+
+
+def interactive(data: Path, checkpoint: Path, lines: Sequence[str], *words: str) -> Output:
+    text = "".join(line + "\n" for line in lines)
+    command = ["fairseq-interactive", data, *PLUGIN, "--path", checkpoint, *words]
+    return Output(run(*command, cwd=data.parent, stdin=text).stdout)
+
+
+# What is made once
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, list[Pair]]:
+    train, rest = make_corpus()
+    test = rest[VALID:]
+    return {"train": train, "valid": rest[:VALID], **{f"test{n}": test[:n] for n in TEST_SIZES}}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, pairs: dict[str, list[Pair]]) -> Path:
+    """A folder with the text of `pairs`."""
+    folder = tmp_path_factory.mktemp("commands")
+    for part, some in pairs.items():
+        write_pairs(folder, part, some)
+    write_pairs(folder, "named", pairs["train"][:NAMED])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(corpus: Path) -> Path:
+    """The binarized data; its subset "test4" is the training set again."""
+    tests = ",".join([*(f"test{n}" for n in TEST_SIZES), "train"])
+    thresholds = ["--thresholdsrc", "2", "--thresholdtgt", "2"]
+    preprocess(corpus, "bin", "--trainpref", "train", "--validpref", "valid", "--testpref", tests, *thresholds)
+    return corpus / "bin"
+
+
+@pytest.fixture(scope="module")
+def raw(corpus: Path, data: Path) -> Path:
+    """The pairs with names as text, with the dictionaries of `data`."""
+    dictionaries = ["--srcdict", data / "dict.en.txt", "--tgtdict", data / "dict.fr.txt"]
+    preprocess(corpus, "raw", "--testpref", "named", "--dataset-impl", "raw", *dictionaries)
+    return corpus / "raw"
+
+
+@pytest.fixture(scope="module")
+def overfitted(data: Path) -> tuple[Path, str]:
+    """A folder with a model that knows the training pairs by heart and one half-way there, and the log."""
+    folder = data.parent / "overfitted"
+    sizes = split("--embedding-size 64 --hidden-size 96 --alignment-size 96 --maxout-size 64")
+    words = split("--optimizer adam --lr 0.005 --clip-norm 1 --criterion cross_entropy --batch-size 25")
+    words += ["--task", "translation", "--batch-size-valid", "8", "--max-epoch", str(EPOCHS)]
+    words += ["--save-interval", str(EPOCHS // 2), "--validate-interval", str(EPOCHS // 2), "--no-save-optimizer-state"]
+    return folder, train(data, folder, "--arch", "bahdanau_gru_small", *sizes, *words)
+
+
+@pytest.fixture(scope="module")
+def best(overfitted: tuple[Path, str]) -> Path:
+    return overfitted[0] / f"checkpoint{EPOCHS}.pt"
+
+
+@pytest.fixture(scope="module")
+def halfway(overfitted: tuple[Path, str]) -> Path:
+    return overfitted[0] / f"checkpoint{EPOCHS // 2}.pt"
+
+
+@pytest.fixture(scope="module")
+def unbroken(data: Path) -> tuple[Path, str]:
+    """Three epochs of the paper's training, with dropout so that the random state matters; and the log."""
+    folder = data.parent / "unbroken"
+    return folder, train(data, folder, *SEARCH, *PAPER, *DROPOUT, "--batch-size", "16", "--max-epoch", "3")
+
+
+@pytest.fixture(scope="module")
+def aligned(data: Path, best: Path) -> Output:
+    """13 sentences with the weights of their alignments."""
+    return generate(data, best, "--print-alignment", "soft", subset=SUBSETS[13])
+
+
+# Training
+
+
+def test_the_log_says_how_many_pairs_the_length_limit_drops(
+    unbroken: tuple[Path, str], pairs: dict[str, list[Pair]]
+) -> None:
+    kept = [pair for pair in pairs["train"] if max(map(len, pair)) <= MAX_WORDS]
+    assert 0 < len(kept) < TRAIN, "the corpus has pairs on both sides of the limit"
+    message = f"train: at most {MAX_WORDS} words a side: kept {len(kept)} of {TRAIN} pairs, dropped {TRAIN - len(kept)}"
+    assert unbroken[1].count(message) == 1
+    results = epoch_results(unbroken[1])
+    # An update of 16 pairs is one batch; the last, smaller one counts too.
+    assert [int(results[epoch]["train_num_updates"]) for epoch in (1, 2, 3)] == [
+        math.ceil(len(kept) / 16) * epoch for epoch in (1, 2, 3)
+    ]
+
+
+def test_the_log_has_the_cost_of_a_sentence_and_of_a_word(
+    unbroken: tuple[Path, str], pairs: dict[str, list[Pair]]
+) -> None:
+    words = sum(len(target) + 1 for _, target in pairs["valid"])
+    results = epoch_results(unbroken[1])
+    for epoch in (1, 2, 3):
+        of_sentence, of_word, bits = (
+            float(results[epoch][f"valid_{name}"]) for name in ("nll_sentence", "nll_word", "loss")
+        )
+        assert of_sentence * VALID == pytest.approx(of_word * words, abs=0.02)
+        assert of_sentence * VALID == pytest.approx(bits * math.log(2) * words, abs=0.1)
+    costs = [float(results[epoch]["train_nll_sentence"]) for epoch in (1, 2, 3)]
+    assert costs == sorted(costs, reverse=True), "training reduces the cost"
+
+
+def test_validation_counts_every_sentence(overfitted: tuple[Path, str], pairs: dict[str, list[Pair]]) -> None:
+    last = logged(overfitted[1], "valid_loss")[-1]
+    words = sum(len(target) + 1 for _, target in pairs["valid"])
+    # Means over the two batches of 8 and 5 sentences, with one decimal.
+    assert float(last["valid_bsz"]) == VALID / 2
+    assert float(last["valid_wpb"]) == pytest.approx(words / 2, abs=0.051)
+
+
+def test_a_run_broken_after_and_within_an_epoch_ends_as_an_unbroken_one(data: Path, unbroken: tuple[Path, str]) -> None:
+    whole, whole_log = unbroken
+    results = epoch_results(whole_log)
+    epoch = int(results[1]["train_num_updates"])
+    folder = data.parent / "broken"
+    words = [*SEARCH, *PAPER, *DROPOUT, "--batch-size", "16"]
+    first = train(data, folder, *words, "--max-epoch", "1")
+    stop = ["--max-update", str(epoch + 5), "--save-interval-updates", "5"]
+    second = train(data, folder, *words, "--max-epoch", "3", *stop)
+    assert f"(epoch 2 @ {epoch} updates)" in second
+    assert load(folder / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == epoch + 5
+    third = train(data, folder, *words, "--max-epoch", "3")
+    assert re.search(rf"Loaded checkpoint .* \(epoch 2 @ {epoch + 5} updates\)", third)
+
+    assert epoch_results(first) == {1: results[1]}
+    assert epoch_results(third) == {2: results[2], 3: results[3]}
+    for name in ("checkpoint1.pt", "checkpoint2.pt", "checkpoint3.pt"):
+        ours, theirs = load(folder / name), load(whole / name)
+        assert ours["model"].keys() == theirs["model"].keys()
+        assert all(torch.equal(ours["model"][key], theirs["model"][key]) for key in ours["model"])
+        states = ours["last_optimizer_state"]["state"], theirs["last_optimizer_state"]["state"]
+        assert states[0].keys() == states[1].keys()
+        for parameter in states[0]:
+            assert all(
+                torch.equal(torch.as_tensor(states[0][parameter][key]), torch.as_tensor(value))
+                for key, value in states[1][parameter].items()
+            )
+
+
+def test_two_processes_and_two_steps_train_as_one_batch(data: Path) -> None:
+    # One pool of all pairs, so that a batch of 16 is two consecutive batches of 8; no dropout, which differs by batch.
+    words = [*SEARCH, *PAPER, "--pool-batches", "100", "--max-update", "2", "--log-interval", "1"]
+    ways: dict[str, Callable[[Path], str]] = {
+        "whole": lambda folder: train(data, folder, *words, "--batch-size", "16"),
+        "steps": lambda folder: train(data, folder, *words, "--batch-size", "8", "--update-freq", "2"),
+        "processes": lambda folder: train(data, folder, *words, "--batch-size", "8", processes=2),
+    }
+    logs = {way: start(data.parent / f"two_{way}") for way, start in ways.items()}
+    states = {way: load(data.parent / f"two_{way}" / "checkpoint_last.pt") for way in ways}
+    assert states["processes"]["cfg"]["distributed_training"]["distributed_world_size"] == 2
+    for way in ("steps", "processes"):
+        assert states[way]["optimizer_history"][-1]["num_updates"] == 2
+        ours, theirs = (logged(logs[name], "nll_sentence") for name in (way, "whole"))
+        assert [record["num_updates"] for record in ours] == [record["num_updates"] for record in theirs] == ["1", "2"]
+        for record, expected in zip(ours, theirs):
+            for name in ("nll_sentence", "nll_word", "gnorm", "bsz"):
+                assert float(record[name]) == pytest.approx(float(expected[name]), rel=1e-3)
+        torch.testing.assert_close(states[way]["model"], states["whole"]["model"], rtol=1e-4, atol=1e-6)
+
+
+def test_bf16_trains_on_the_cpu_and_its_checkpoint_translates(data: Path) -> None:
+    folder = data.parent / "bf16"
+    train(data, folder, *SEARCH, *PAPER, "--batch-size", "16", "--bf16", "--cpu", "--max-update", "2")
+    state = load(folder / "checkpoint_last.pt")
+    history = state["optimizer_history"][-1]
+    # The optimizer of half precision; it saves its own float32 copy of the parameters.
+    assert (history["optimizer_name"], history["num_updates"]) == ("FP16Optimizer", 2)
+    output = generate(data, folder / "checkpoint_last.pt", "--cpu", "--max-len-b", "20", subset=SUBSETS[5])
+    assert sorted(output.order) == list(range(5))
+
+
+# Translating a data set
+
+
+def test_a_model_that_knows_200_pairs_by_heart_translates_them(data: Path, best: Path) -> None:
+    output = generate(data, best, "--max-tokens", "1000", subset=SUBSETS[TRAIN])
+    assert sorted(output.order) == list(range(TRAIN))
+    bleu = re.search(r"^Generate test4 with beam=5: BLEU4 = ([\d.]+)", output.text, re.MULTILINE)
+    assert bleu is not None
+    # An unknown name in a reference never matches, which alone costs about 2 points.
+    assert float(bleu[1]) > 95
+
+
+def test_alignment_weights_are_printed_for_every_word(aligned: Output) -> None:
+    assert sorted(aligned.order) == list(range(13))
+    for number, (source, hypothesis) in enumerate(
+        zip(*(dict(sorted(aligned.words(kind).items())).values() for kind in "SH"))
+    ):
+        (rows,) = aligned.all["A"][number]
+        weights = np.array([[float(weight) for weight in row.split(",")] for row in rows[0].split()])
+        # End-of-sentence has a row and a column of its own.
+        assert weights.shape == (len(hypothesis) + 1, len(source) + 1)
+        assert (weights >= 0).all()
+        np.testing.assert_allclose(weights.sum(1), 1, atol=1e-4)
+
+
+def test_prefixes_are_honoured_and_eight_sentences_are_eight(data: Path, best: Path, aligned: Output) -> None:
+    output = generate(data, best, "--prefix-size", "2", "--batch-size", "5", subset=SUBSETS[8])
+    assert sorted(output.order) == list(range(8))
+    beginnings = {number: words[:2] for number, words in output.words("T").items()}
+    assert {number: words[:2] for number, words in output.words("H").items()} == beginnings
+    free = {number: words[:2] for number, words in aligned.words("H").items() if number < 8}
+    assert free != beginnings, "the model begins some sentence otherwise"
+
+
+def test_sampling_gives_as_many_samples_as_asked_of_five_sentences(data: Path, halfway: Path) -> None:
+    output = generate(data, halfway, "--sampling", "--beam", "3", "--nbest", "3", subset=SUBSETS[5])
+    assert collections.Counter(output.order) == dict.fromkeys(range(5), 3)
+
+
+def test_an_ensemble_lists_two_translations_of_each_of_37_sentences(data: Path, best: Path, halfway: Path) -> None:
+    output = generate(data, f"{best}:{halfway}", "--beam", "5", "--nbest", "2", subset=SUBSETS[37])
+    assert collections.Counter(output.order) == dict.fromkeys(range(37), 2)
+    for lines in output.all["H"].values():
+        (first, sentence), (second, other) = lines
+        assert float(first) >= float(second)
+        assert sentence != other
+
+
+def test_references_are_scored_by_each_model_and_by_their_mean(
+    data: Path, overfitted: tuple[Path, str], best: Path, halfway: Path, pairs: dict[str, list[Pair]]
+) -> None:
+    scores = {
+        path: generate(data, path, "--score-reference", subset="valid").numbers("P")
+        for path in (str(best), str(halfway), f"{best}:{halfway}")
+    }
+    one, other, both = scores.values()
+    assert sorted(one) == sorted(both) == list(range(VALID))
+    for number in range(VALID):
+        assert len(both[number]) == len(pairs["valid"][number][1]) + 1
+        mean = np.log2((np.exp2(one[number]) + np.exp2(other[number])) / 2)
+        np.testing.assert_allclose(both[number], mean, atol=3e-4)
+    # Training reported the same cost: bits a word over all of the validation set.
+    for scored, record in zip((other, one), logged(overfitted[1], "valid_loss")):
+        bits = [bit for row in scored.values() for bit in row]
+        assert -np.mean(bits) == pytest.approx(float(record["valid_loss"]), abs=1e-3)
+
+
+# Translating text
+
+
+def test_python_translates_as_the_command_does(data: Path, best: Path, aligned: Output) -> None:
+    model = RNNsearchModel.from_pretrained(str(best.parent), best.name, str(data))
+    sentences = [" ".join(aligned.words("S")[number]) for number in (0, 1)]
+    assert model.translate(sentences) == [" ".join(aligned.words("H")[number]) for number in (0, 1)]
+
+
+def test_every_typed_line_is_translated_in_order(data: Path, best: Path, aligned: Output) -> None:
+    zero, one = (" ".join(aligned.words("S")[number]) for number in (0, 1))
+    lines = [zero, "", "xyzzy plugh", one]
+    output = interactive(data, best, lines, "--print-alignment", "hard")
+    assert output.order == [0, 1, 2, 3]
+    hypotheses = output.words("H")
+    assert (hypotheses[0], hypotheses[3]) == (aligned.words("H")[0], aligned.words("H")[1])
+    assert output.all["S"][2] == [["<unk> <unk>"]]
+    for number in (0, 2, 3):
+        links = [[int(end) for end in link.split("-")] for link in output.words("A")[number]]
+        assert all(0 <= source < len(lines[number].split()) for source, _ in links)
+        # The target's end-of-sentence is not aligned.
+        assert [target for _, target in links] == list(range(len(hypotheses[number])))
+
+    # Together, in batches, with more lines than a buffer holds.
+    more = [*lines, zero, "", one]
+    buffered = interactive(data, best, more, "--buffer-size", "5", "--batch-size", "5")
+    assert buffered.order == list(range(7))
+    expected = [hypotheses.get(number) for number in (0, 1, 2, 3, 0, 1, 3)]
+    assert [buffered.words("H").get(number) for number in range(7)] == expected
+
+
+def test_unknown_words_are_replaced_by_the_source_words_they_are_aligned_with(
+    raw: Path, best: Path, pairs: dict[str, list[Pair]]
+) -> None:
+    before = generate(raw, best, "--dataset-impl", "raw", "--print-alignment", "hard")
+    after = generate(raw, best, "--dataset-impl", "raw", "--replace-unk")
+    assert sorted(before.order) == sorted(after.order) == list(range(NAMED))
+    copied = []
+    for number, (source, _) in enumerate(pairs["train"][:NAMED]):
+        aligned = {int(j): int(i) for i, j in (link.split("-") for link in before.words("A")[number])}
+        expected = before.words("H")[number]
+        for j, word in enumerate(expected):
+            if word == "<unk>":
+                expected[j] = source[aligned[j]]
+                copied.append(expected[j])
+        assert after.words("H")[number] == expected
+        assert after.words("S")[number] == source
+    # The model was not made to align well, but some names it must find.
+    sources, targets = count_words(pairs["train"])
+    assert any(word[0].isupper() and sources[word] == targets[word] == 1 for word in copied)
+
+    lines = [" ".join(source) for source, _ in pairs["train"][:NAMED]]
+    typed = interactive(raw, best, [*lines, ""], "--replace-unk", "--buffer-size", "4")
+    assert typed.order == list(range(NAMED + 1))
+    assert [typed.words("H")[number] for number in range(NAMED)] == [
+        after.words("H")[number] for number in range(NAMED)
+    ]
+
+
+# Bad input
+
+
+def assert_one_sentence(done: subprocess.CompletedProcess[str], message: str) -> None:
+    assert "Traceback" not in done.stdout + done.stderr
+    last = done.stderr.rstrip("\n").rsplit("\n", 1)[-1]
+    assert re.fullmatch(rf"error: .*{message}.*", last), done.stderr
+
+
+def test_files_of_different_lengths_are_refused_by_preprocessing(corpus: Path) -> None:
+    (corpus / "short.en").write_text("a b .\n")
+    (corpus / "short.fr").write_text("a b .\nc .\n")
+    done = preprocess(corpus, "refused", "--trainpref", "short", status=1)
+    assert_one_sentence(done, r"short\.en has 1, short\.fr has 2")
+    assert not any((corpus / "refused").glob("*.bin"))
+
+
+def test_training_refuses_a_size_of_zero_in_one_sentence(data: Path) -> None:
+    words = training_words(data, "refused", *SEARCH, *PAPER, "--batch-size", "16", "--hidden-size", "0")
+    assert_one_sentence(run("fairseq-train", *words, cwd=data.parent, status=1), "--hidden-size is 0")
+
+
+def test_training_refuses_a_checkpoint_of_another_architecture_in_one_sentence(
+    data: Path, unbroken: tuple[Path, str]
+) -> None:
+    restore = ["--restore-file", unbroken[0] / "checkpoint_last.pt"]
+    words = training_words(data, "refused", "--arch", "rnnencdec", *TINY, *PAPER, "--batch-size", "16", *restore)
+    done = run("fairseq-train", *words, cwd=data.parent, status=1)
+    assert_one_sentence(done, "another architecture.* --arch")
+
+
+@pytest.fixture(scope="module")
+def other(corpus: Path, data: Path) -> Path:
+    """The data with other dictionaries: no word is unknown."""
+    folder = corpus / "other"
+    preprocess(corpus, folder, "--trainpref", "train", "--validpref", "valid", "--testpref", "test5")
+    return folder
+
+
+def test_generating_refuses_another_dictionary_in_one_sentence(data: Path, other: Path, best: Path) -> None:
+    done = run("fairseq-generate", other, *PLUGIN, "--path", best, "--num-workers", "0", cwd=other.parent, status=1)
+    # The four symbols that every dictionary begins with are not in its file.
+    counts = [len((folder / "dict.en.txt").read_text(encoding="utf-8").splitlines()) + 4 for folder in (data, other)]
+    assert_one_sentence(done, rf"trained with {counts[0]} source.* has {counts[1]}")
+
+
+def train_here(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    """`fairseq-train` in this process, which saves its start-up time."""
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", *words])
+    args = fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), words)
+    module = importlib.import_module("fairseq_cli.train")
+    fairseq.distributed.utils.call_main(convert_namespace_to_omegaconf(args), module.main)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--dropout", "1.5"], r"--dropout is 1\.5"),
+        (["--readout-dropout", "-0.1"], r"--readout-dropout is -0\.1"),
+        (["--alignment-size", "-1"], "--alignment-size is -1"),
+        (["--adadelta-rho", "1.5"], r"adadelta: .*rho"),
+        (["--max-words", "1"], "None of 200 training pairs has at most 1 words"),
+        (["--pool-batches", "0"], "--pool-batches is 0"),
+        (["--max-tokens", "100"], "give --batch-size"),
+    ],
+    ids=lambda value: value[0].removeprefix("--") if isinstance(value, list) else "",
+)
+def test_training_refuses_bad_options(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: list[str], message: str
+) -> None:
+    words = training_words(data, tmp_path, *SEARCH, *PAPER, "--cpu", "--batch-size", "16", *extra)
+    with pytest.raises(InputError, match=message):
+        train_here(monkeypatch, words)
+
+
+def test_training_refuses_an_unknown_context(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        train_here(monkeypatch, training_words(data, tmp_path, *SEARCH, *PAPER, "--context", "nonsense"))
+    assert exit_.value.code == 2
+    assert "--context: invalid choice: 'nonsense'" in capsys.readouterr().err
+
+
+def test_training_refuses_a_missing_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = training_words(tmp_path / "none", tmp_path, *SEARCH, *PAPER, "--cpu", "--batch-size", "16")
+    with pytest.raises(InputError, match=r"none: no such file or directory"):
+        train_here(monkeypatch, words)
+
+
+def test_training_refuses_sides_of_different_sizes(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in data.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    for ending in ("bin", "idx"):
+        (tmp_path / f"train.en-fr.fr.{ending}").write_bytes((data / f"valid.en-fr.fr.{ending}").read_bytes())
+    words = training_words(tmp_path, tmp_path / "ck", *SEARCH, *PAPER, "--cpu", "--batch-size", "16")
+    with pytest.raises(InputError, match="en and fr sides of the train data differ"):
+        train_here(monkeypatch, words)
