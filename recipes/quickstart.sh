@@ -13,24 +13,26 @@ say "1/5 writing 12,000 sentence pairs by a bilingual grammar (seeded: the same 
 python -m rnnsearch_fairseq.data.grammar "$OUT/text" 2>> "$OUT/log"
 
 say "2/5 building dictionaries (rare words become <unk>) and binarising"
-for format in mmap raw; do # raw keeps the words themselves, which --replace-unk copies
-    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --destdir "$OUT/$format" --dataset-impl $format \
-        --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" \
-        --thresholdsrc 3 --thresholdtgt 3 >> "$OUT/log" 2>&1 || { tail -3 "$OUT/log" >&2; die "see $OUT/log"; }
-done
+preprocess() {
+    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr "$@" >> "$OUT/log" 2>&1 || { tail -3 "$OUT/log" >&2; die "see $OUT/log"; }
+}
+preprocess --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --thresholdsrc 3 --thresholdtgt 3 --destdir "$OUT/bin"
+# The test set as raw text, which keeps the unknown words themselves for --replace-unk to copy.
+preprocess --testpref "$OUT/text/test" --dataset-impl raw --destdir "$OUT/test" \
+    --srcdict "$OUT/bin/dict.en.txt" --tgtdict "$OUT/bin/dict.fr.txt"
 
 say "3/5 training bahdanau_gru_small: 5 passes over the text, about 40 seconds each on two cores"
-fairseq-train "$OUT/mmap" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
+fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
     --criterion summed_nll --clip-norm 1 --max-tokens 1200 --max-epoch 5 \
     --optimizer adam --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update 885 \
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format simple --log-interval 25 2>&1 |
     tee -a "$OUT/log" |
     sed -u -n -E 's/.*train_inner \| epoch ([0-9]+): *([0-9]+ \/ [0-9]+) .* ppl=([0-9.]+), wps=([0-9.]+).*/  pass \1, batch \2: perplexity \3, \4 target words a second/p
-                  s/.*valid on .*nll_sentence ([0-9.]+).* ppl ([0-9.]+).*/  held out: perplexity \2, \1 nats a sentence/p'
-[ -f "$OUT/checkpoints/checkpoint_last.pt" ] || { tail -3 "$OUT/log" >&2; die "training failed; see $OUT/log"; }
+                  s/.*valid on .*nll_sentence ([0-9.]+).* ppl ([0-9.]+).*/  held out: perplexity \2, \1 nats a sentence/p' ||
+    { tail -3 "$OUT/log" >&2; die "training failed; see $OUT/log"; }
 
 say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks"
-fairseq-generate "$OUT/raw" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_last.pt" \
+fairseq-generate "$OUT/test" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_last.pt" \
     --dataset-impl raw --replace-unk --beam 5 --batch-size 50 --print-alignment soft \
     > "$OUT/generate.out" 2>> "$OUT/log" || { tail -3 "$OUT/log" >&2; die "translating failed; see $OUT/log"; }
 grep '^D-' "$OUT/generate.out" | sort -t- -k2n | cut -f3 > "$OUT/test.hyp.fr"
@@ -48,5 +50,5 @@ sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --wi
 say "now type English sentences of that grammar (Ctrl-D ends):"
 cat << END
   source $ROOT/.venv/bin/activate
-  fairseq-interactive $OUT/mmap --user-dir $USER_DIR -s en -t fr --path $OUT/checkpoints/checkpoint_last.pt --beam 5 --replace-unk
+  fairseq-interactive $OUT/bin --user-dir $USER_DIR -s en -t fr --path $OUT/checkpoints/checkpoint_last.pt --beam 5 --replace-unk
 END

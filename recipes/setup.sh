@@ -31,7 +31,7 @@ install_package() {
     # Without a GPU, PyTorch's own index has a build a tenth the size; where it cannot be reached, the usual one does.
     local cpu_build=()
     command -v nvidia-smi >/dev/null || cpu_build=(--extra-index-url https://download.pytorch.org/whl/cpu --retries 0)
-    $pip install --quiet "${cpu_build[@]}" "$TORCH" || $pip install --quiet "$TORCH"
+    $pip install --quiet ${cpu_build[@]+"${cpu_build[@]}"} "$TORCH" || $pip install --quiet "$TORCH"
     # Without build isolation: with it, pip would fetch a second PyTorch only to compile fairseq.
     say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
     $pip install --quiet numpy cython 'setuptools<81' wheel

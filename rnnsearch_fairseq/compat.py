@@ -266,8 +266,8 @@ def replace_unknown_words() -> None:
         def check_then_generate(cfg: Any, *args: Any, **kwargs: Any) -> Any:
             if cfg.generation.replace_unk is not None and cfg.dataset.dataset_impl != "raw":
                 raise InputError(
-                    "--replace-unk copies words, and binarized data does not hold the unknown ones; give --dataset-impl raw "
-                    "to fairseq-preprocess and to fairseq-generate"
+                    "--replace-unk copies words, and binarized data does not hold the unknown ones; give "
+                    "--dataset-impl raw to fairseq-preprocess and to fairseq-generate"
                 )
             return main(cfg, *args, **kwargs)
 
