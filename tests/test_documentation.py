@@ -1,0 +1,58 @@
+"""Every fairseq command that the README and the recipes show is one that fairseq, with this plugin, understands."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fairseq import options
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = [*sorted(ROOT.glob("recipes/**/*.sh")), ROOT / "tests/run.sh", ROOT / ".ci/run"]
+PARSERS: dict[str, Callable] = {
+    "fairseq-preprocess": options.get_preprocessing_parser,
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-interactive": options.get_interactive_generation_parser,
+}
+
+
+def commands(path: Path) -> list[list[str]]:
+    """The commands in ``path``, continued lines joined, up to the first pipe, redirection or list operator."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        text = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL))
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True) if line.lstrip().startswith("fairseq-") else []
+        if words and words[0] in PARSERS:
+            end = next((i for i, word in enumerate(words) if re.match(r"[|>&]|2>", word)), len(words))
+            found.append([word for word in words[:end] if word != "$@"])
+    return found
+
+
+ALL = [(path, command) for path in [ROOT / "README.md", *SCRIPTS] for command in commands(path)]
+
+
+def test_commands_were_found() -> None:
+    assert {command[0] for _, command in ALL} == set(PARSERS)
+    assert len(ALL) >= 8
+
+
+@pytest.mark.parametrize(("path", "command"), ALL, ids=[f"{path.name}-{command[0]}" for path, command in ALL])
+def test_command_is_understood(path: Path, command: list[str]) -> None:
+    assert "--user-dir" in command
+    name, *words = command
+    words[words.index("--user-dir") + 1] = str(ROOT / "rnnsearch_fairseq")
+    parser = PARSERS[name]()
+    if name == "fairseq-preprocess":
+        parser.parse_args(words)
+    else:
+        options.parse_args_and_arch(parser, words)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_script_is_valid_bash(script: Path) -> None:
+    subprocess.run(["bash", "-n", script], check=True)
