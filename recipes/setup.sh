@@ -47,8 +47,8 @@ if [ "$(cat "$installed" 2>/dev/null)" != "$wanted" ]; then
     echo "$wanted" > "$installed"
 fi
 export PATH="$ROOT/.venv/bin:$PATH"
-# Threads that wait for each other spin by default. The matrices here are small, so they wait often: as soon as another
-# program wants one of the cores, spinning makes training several times slower than sleeping does.
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+# Threads that wait for each other spin, by default so long that training becomes several times slower as soon as another
+# program wants one of the cores; not to spin at all costs a quarter of the speed, since small matrices make them wait often.
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 USER_DIR=$(python -m rnnsearch_fairseq 2>/dev/null)
 export USER_DIR

@@ -264,7 +264,9 @@ def replace_unknown_words() -> None:
 
     def make_main(main: Callable[..., Any]) -> Callable[..., Any]:
         def check_then_generate(cfg: Any, *args: Any, **kwargs: Any) -> Any:
-            if cfg.generation.replace_unk is not None and cfg.dataset.dataset_impl != "raw":
+            # The command passes what argparse parsed; Python callers may pass a configuration by sections.
+            generation, dataset = getattr(cfg, "generation", cfg), getattr(cfg, "dataset", cfg)
+            if generation.replace_unk is not None and dataset.dataset_impl != "raw":
                 raise InputError(
                     "--replace-unk copies words, and binarized data does not hold the unknown ones; give "
                     "--dataset-impl raw to fairseq-preprocess and to fairseq-generate"

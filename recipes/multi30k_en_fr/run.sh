@@ -43,24 +43,27 @@ if [ ! -f "$OUT/bin/.done" ]; then
     touch "$OUT/bin/.done"
 fi
 
-say "training bahdanau_gru_small: 18 passes over 29,000 captions; full log in $OUT/train.log"
-fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
-    --dropout 0.3 --readout-dropout 0.3 \
-    --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1 \
-    --lr 0.002 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 6534 \
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-    --batch-size 80 --max-update 6534 \
-    --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
-    --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \
-    --save-dir "$OUT/checkpoints" --log-format simple --log-interval 100 2>&1 |
-    tee -a "$OUT/train.log" | grep --line-buffered -E 'train_inner|valid on|error|Error'
+if [ ! -f "$OUT/checkpoints/.done" ]; then
+    say "training bahdanau_gru_small: 18 passes over 29,000 captions; full log in $OUT/train.log"
+    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
+        --dropout 0.3 --readout-dropout 0.3 \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1 \
+        --lr 0.002 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 6534 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+        --batch-size 80 --max-update 6534 \
+        --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
+        --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \
+        --save-dir "$OUT/checkpoints" --log-format simple --log-interval 100 2>&1 |
+        tee -a "$OUT/train.log" | grep --line-buffered -E 'train_inner|valid on|error|Error'
+    touch "$OUT/checkpoints/.done"
+fi
 
 say "translating 1,000 captions with a beam of 12"
 fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_best.pt" \
-    --beam 12 --batch-size 32 --print-alignment soft \
-    --tokenizer moses --bpe subword_nmt --bpe-codes "$OUT/text/bpe.codes" > "$OUT/generate.out" 2> "$OUT/generate.log" ||
+    --beam 12 --batch-size 32 --print-alignment soft > "$OUT/generate.out" 2> "$OUT/generate.log" ||
     { tail -3 "$OUT/generate.log" >&2; die "fairseq-generate failed; see $OUT/generate.log"; }
-grep '^D-' "$OUT/generate.out" | sort -t- -k2n | cut -f3 > "$OUT/test.hyp.fr"
+grep '^H-' "$OUT/generate.out" | sort -t- -k2n | cut -f3 | sed 's/@@ //g; s/@@$//' |
+    sacremoses --language fr --processes 1 --quiet detokenize > "$OUT/test.hyp.fr"
 wc -l < "$DATA/test_2016_flickr.fr" | grep -qx "$(wc -l < "$OUT/test.hyp.fr")" || die "not one translation for each caption"
 python -m rnnsearch_fairseq.analysis.alignment_plot "$OUT/generate.out" "$OUT/alignment.png"
 

@@ -111,7 +111,7 @@ def word_alignment(translation: Translation) -> tuple[list[str], list[str], np.n
     if translation.alignment.shape != expected:
         raise InputError(
             f"sentence {translation.number}: its alignment is {translation.alignment.shape}, its words say {expected}; "
-            "give fairseq-generate --print-alignment soft without --remove-bpe or --post-process"
+            "give fairseq-generate --print-alignment soft without --tokenizer, --bpe, --remove-bpe or --post-process"
         )
     by_word = np.zeros((len(target), len(source)))
     np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), translation.alignment)
