@@ -46,7 +46,7 @@ done
 
 say "5/5 one alignment, and BLEU of the 1,000 translations (sacrebleu, on the grammar's own tokens)"
 python -m rnnsearch_fairseq.analysis.alignment_plot "$OUT/generate.out" "$OUT/alignment.png" 2>> "$OUT/log"
-sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2
+sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
 say "now type English sentences of that grammar (Ctrl-D ends):"
 cat << END
   source $ROOT/.venv/bin/activate

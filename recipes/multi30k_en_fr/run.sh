@@ -65,7 +65,7 @@ fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/chec
 grep '^H-' "$OUT/generate.out" | sort -t- -k2n | cut -f3 | sed 's/@@ //g; s/@@$//' |
     sacremoses --language fr --processes 1 --quiet detokenize > "$OUT/test.hyp.fr"
 wc -l < "$DATA/test_2016_flickr.fr" | grep -qx "$(wc -l < "$OUT/test.hyp.fr")" || die "not one translation for each caption"
-python -m rnnsearch_fairseq.analysis.alignment_plot "$OUT/generate.out" "$OUT/alignment.png"
+python -m rnnsearch_fairseq.analysis.alignment_plot "$OUT/generate.out" "$OUT/alignment.png" --sentence 203
 
 say "BLEU of $(wc -l < "$OUT/test.hyp.fr") translations, detokenised, cased (sacrebleu)"
-sacrebleu "$DATA/test_2016_flickr.fr" -i "$OUT/test.hyp.fr" -l en-fr -w 2
+sacrebleu "$DATA/test_2016_flickr.fr" -i "$OUT/test.hyp.fr" -l en-fr -w 2 --format text
