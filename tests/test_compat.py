@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+import types
 from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ import fairseq.options
 import fairseq.tasks
 import fairseq.tasks.translation
 import fairseq.trainer
+import fairseq.utils
 import numpy as np
 import pytest
 import torch
@@ -47,7 +49,9 @@ def cured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def uncured(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function.__wrapped__  # type: ignore[attr-defined]
+    while hasattr(function, "_cures"):
+        function = function.__wrapped__  # type: ignore[attr-defined]
+    return function
 
 
 def write_corpus(folder: Path, sentences: dict[str, int]) -> None:
@@ -303,7 +307,52 @@ def test_torchrun_is_read_on_a_cpu(
 
 def test_one_process_is_left_alone(data: Path, ran: list[DictConfig]) -> None:
     fairseq.distributed.utils.call_main(training_config(data), ran.append)
-    assert ran.pop() == training_config(data)
+    assert ran.pop().distributed_training == training_config(data).distributed_training
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [([], str(ROOT / "rnnsearch_fairseq")), (["--user-dir", "elsewhere"], "elsewhere")]
+)
+def test_the_plugin_is_named_to_spawned_processes(
+    data: Path, ran: list[DictConfig], given: list[str], named: str
+) -> None:
+    config = training_config(data)
+    if given:
+        config.common.user_dir = given[1]
+    fairseq.distributed.utils.call_main(config, ran.append)
+    assert ran.pop().common.user_dir == named
+
+
+def test_replacing_unknown_words_wants_raw_data(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = types.ModuleType("fairseq_cli.generate")
+    command.main = lambda cfg: "translated"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fairseq_cli.generate", command)
+    compat.replace_unknown_words()
+    assert command.main(argparse.Namespace(replace_unk=None, dataset_impl="mmap")) == "translated"
+    assert command.main(argparse.Namespace(replace_unk="@@ ", dataset_impl="raw")) == "translated"
+    with pytest.raises(InputError, match="--dataset-impl raw"):
+        command.main(argparse.Namespace(replace_unk="@@ ", dataset_impl="mmap"))
+
+
+@pytest.mark.parametrize(
+    "alignment",
+    [[(2, 0), (0, 1)], [["0.1", "0.0", "0.7", "0.2"], ["0.5", "0.1", "0.0", "0.4"], ["0.0", "0.0", "0.0", "1.0"]]],
+    ids=["hard", "soft"],
+)
+def test_unknown_words_are_copied_or_looked_up(alignment: list[Any]) -> None:
+    copied = fairseq.utils.replace_unk("<unk> <unk>", "Anna sees Vulru", alignment, {}, "<unk>")
+    assert copied == "Vulru Anna"
+    looked_up = fairseq.utils.replace_unk("<unk> word", "Anna sees Vulru", alignment, {"Vulru": "Voulrou"}, "<unk>")
+    assert looked_up == "Voulrou word"
+    assert fairseq.utils.replace_unk("<unk>", "Anna", [], {}, "<unk>") == "<unk>"
+    with pytest.raises((TypeError, ValueError)):
+        uncured(fairseq.utils.replace_unk)("<unk> <unk>", "Anna sees Vulru", alignment, {}, "<unk>")
+
+
+def test_no_file_is_read_where_none_is_named() -> None:
+    assert fairseq.utils.load_align_dict("@@ ") == {}
+    with pytest.raises(FileNotFoundError):
+        uncured(fairseq.utils.load_align_dict)("@@ ")
 
 
 def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> None:
