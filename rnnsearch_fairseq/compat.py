@@ -5,6 +5,7 @@ File and line numbers are those of fairseq-fixed 0.12.3.1. A cure leaves alone w
 
 import argparse
 import collections
+import contextlib
 import copy
 import functools
 import logging
@@ -41,6 +42,7 @@ def apply() -> None:
     keep_every_sentence()
     allow_checkpoint_classes()
     keep_bf16_off_the_tpu()
+    list_every_option_in_help()
     refuse_fp16_without_cuda()
     run_processes_on_cpu()
     name_the_plugin_to_spawned_processes()
@@ -118,6 +120,33 @@ def keep_bf16_off_the_tpu() -> None:
             if getattr(args, "bf16", False):
                 args.tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
             return parsed
+
+        return parse
+
+    _wrap(fairseq.options, "parse_args_and_arch", make)
+
+
+def list_every_option_in_help() -> None:
+    """Let --help list the options of the model, task, criterion and optimizer that the command line names.
+
+    Trap: fairseq parses twice, and adds their options in between (options.py:138), so --help, met the first time, knows
+    nothing of them. Cure: parse without it first, then print the help of the parser that results.
+    """
+
+    def make(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
+        def parse(
+            parser: argparse.ArgumentParser, input_args: list[str] | None = None, *rest: Any, **kwargs: Any
+        ) -> Any:
+            words = sys.argv[1:] if input_args is None else input_args
+            others = [word for word in words if word not in {"-h", "--help"}]
+            if len(others) == len(words):
+                return parse_args_and_arch(parser, input_args, *rest, **kwargs)
+            # A missing DATA must not keep anyone from reading about it.
+            parser.error = _stop_parsing  # type: ignore[method-assign]
+            with contextlib.suppress(_ParsingStopped):
+                parse_args_and_arch(parser, others, *rest, **kwargs)
+            parser.print_help()
+            parser.exit()
 
         return parse
 
@@ -320,6 +349,14 @@ def print_input_errors() -> None:
         return print_or_delegate
 
     _wrap(sys, "excepthook", make)
+
+
+class _ParsingStopped(Exception):
+    """A command line that asks for help has a mistake elsewhere."""
+
+
+def _stop_parsing(message: str) -> None:
+    raise _ParsingStopped(message)
 
 
 def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

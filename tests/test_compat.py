@@ -246,6 +246,18 @@ def test_bf16_trains_on_a_cpu(data: Path) -> None:
     assert (state["cfg"]["common"]["bf16"], state["cfg"]["common"]["tpu"]) == (True, False)
 
 
+@pytest.mark.parametrize("words", [["DATA"], []], ids=["with data", "without"])
+def test_help_lists_the_options_of_what_is_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*words, "--arch", "lstm", "--optimizer", "adam", "--help"]
+    with pytest.raises(SystemExit) as stopped:
+        fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), words)
+    assert stopped.value.code == 0
+    assert {"--encoder-hidden-size", "--adam-betas", "--left-pad-source"} <= set(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit):
+        uncured(fairseq.options.parse_args_and_arch)(fairseq.options.get_training_parser(), words)
+    assert "--encoder-hidden-size" not in capsys.readouterr().out
+
+
 @wants_no_cuda
 def test_fp16_without_cuda_is_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"--fp16 .* CUDA .* --bf16"):
