@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules import Decoder, Encoder, Memory, initialize
+from rnnsearch_fairseq.modules import Decoder, Encoder, initialize
 
 logger = logging.getLogger(__name__)
 
@@ -231,30 +231,28 @@ class RNNsearchDecoder(FairseqIncrementalDecoder):
         Returns:
             Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and ``attn``: alpha ``(batch, tgt_len, src_len)``.
         """
-        saved = None if incremental_state is None else self.get_incremental_state(incremental_state, "search")
-        if incremental_state is not None:
-            prev_output_tokens = prev_output_tokens[:, -1:]
-        if saved:
-            memory, state = Memory(saved["annotations"], saved["keys"], saved["padding_mask"]), saved["state"]
-        else:
-            memory, state = self.remember(encoder_out)
-        logits, alpha, state = self.translator(prev_output_tokens, state, memory)
-        if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "search", {"state": state, **memory._asdict()})
-        return logits, {"attn": [alpha]}
-
-    def remember(self, encoder_out: dict[str, list[Tensor]]) -> tuple[Memory, Tensor]:
-        """The memory of the encoded source, and s_0: what is computed once a sentence."""
         (annotations,), (summary,), (padding_mask,) = (
             encoder_out[name] for name in ("annotations", "summary", "padding_mask")
         )
-        memory = self.translator.attention.remember(annotations, padding_mask)
-        return memory, self.translator.initial_state(summary)
+        if incremental_state is None:
+            saved = None
+        else:
+            prev_output_tokens = prev_output_tokens[:, -1:]
+            saved = self.get_incremental_state(incremental_state, "search")
+        if saved:
+            state, keys = saved["state"], saved["keys"]
+        else:
+            state, keys = self.translator.initial_state(summary), None
+        memory = self.translator.attention.remember(annotations, padding_mask, keys)
+        logits, alpha, state = self.translator(prev_output_tokens, state, memory)
+        if incremental_state is not None:
+            self.set_incremental_state(incremental_state, "search", {"state": state, "keys": memory.keys})
+        return logits, {"attn": [alpha]}
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
     ) -> None:
-        """Follow the beams: row ``new_order[k]`` becomes row k."""
+        """Follow the beams: row ``new_order[k]`` becomes row k; fairseq reorders ``encoder_out`` itself."""
         saved = self.get_incremental_state(incremental_state, "search")
         if saved:
             reordered = {
@@ -284,14 +282,13 @@ def register_architectures() -> None:
 def choose_training(args: argparse.Namespace) -> None:
     """Train as the paper does where the command line names no ``--optimizer``, which fairseq would refuse.
 
-    Options that are given stay as they are; what was chosen is logged.
+    What stands at fairseq's default is taken for not given; other options stay as they are. What was chosen is logged.
     """
     if getattr(args, "optimizer", "") is not None:
         return
-    fairseq_defaults = {"lr": [0.25], "clip_norm": 0.0, "criterion": "cross_entropy"}
-    paper = {"lr": [1.0], "clip_norm": 1.0, "criterion": "summed_nll"}
+    fairseq_and_paper = {"lr": ([0.25], [1.0]), "clip_norm": (0.0, 1.0), "criterion": ("cross_entropy", "summed_nll")}
     chosen: dict[str, Any] = {"optimizer": "adadelta"}
-    chosen |= {name: value for name, value in paper.items() if getattr(args, name) == fairseq_defaults[name]}
+    chosen |= {name: paper for name, (default, paper) in fairseq_and_paper.items() if getattr(args, name) == default}
     if args.batch_size is None and args.max_tokens is None:
         chosen |= {"batch_size": 80, "batch_size_valid": args.batch_size_valid or 80}
     vars(args).update(chosen)

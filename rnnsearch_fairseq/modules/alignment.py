@@ -35,9 +35,9 @@ class AlignmentModel(nn.Module):
         self.from_annotation = nn.Linear(annotation_size, alignment_size, bias=False)
         self.energy = nn.Linear(alignment_size, 1, bias=False)
 
-    def remember(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
-        """Compute U_a h_j once for annotations ``(batch, src_len, 2n)``."""
-        return Memory(annotations, self.from_annotation(annotations), padding_mask)
+    def remember(self, annotations: Tensor, padding_mask: Tensor | None, keys: Tensor | None = None) -> Memory:
+        """The memory of annotations ``(batch, src_len, 2n)``; ``keys`` are their U_a h_j, where computed before."""
+        return Memory(annotations, self.from_annotation(annotations) if keys is None else keys, padding_mask)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """c_i ``(batch, 2n)`` and alpha_i ``(batch, src_len)`` for s_{i-1} ``(batch, n)``. Padding has weight zero."""
@@ -53,7 +53,7 @@ class AlignmentModel(nn.Module):
 class FixedContext(nn.Module):
     """RNNencdec's context: "if we fix c_i to →h_Tx", the decoder becomes that of the RNN Encoder-Decoder (A.2.2)."""
 
-    def remember(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
+    def remember(self, annotations: Tensor, padding_mask: Tensor | None, keys: None = None) -> Memory:
         """Keep →h_Tx, the last of ``(batch, src_len, n)``: a forward state is carried over padding on the right."""
         return Memory(annotations[:, -1], None, None)
 
