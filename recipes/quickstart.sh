@@ -14,7 +14,7 @@ python -m rnnsearch_fairseq.data.grammar "$OUT/text" 2>> "$OUT/log"
 
 say "2/5 building dictionaries (rare words become <unk>) and binarising"
 preprocess() {
-    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr "$@" >> "$OUT/log" 2>&1 || { tail -3 "$OUT/log" >&2; die "see $OUT/log"; }
+    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr "$@" >> "$OUT/log" 2>&1 || die_of_log "$OUT/log" fairseq-preprocess
 }
 preprocess --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --thresholdsrc 3 --thresholdtgt 3 --destdir "$OUT/bin"
 # The test set as raw text, which keeps the unknown words themselves for --replace-unk to copy.
@@ -29,12 +29,12 @@ fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en 
     tee -a "$OUT/log" |
     sed -u -n -E 's/.*train_inner \| epoch ([0-9]+): *([0-9]+ \/ [0-9]+) .* ppl=([0-9.]+), wps=([0-9.]+).*/  pass \1, batch \2: perplexity \3, \4 target words a second/p
                   s/.*valid on .*nll_sentence ([0-9.]+).* ppl ([0-9.]+).*/  held out: perplexity \2, \1 nats a sentence/p' ||
-    { tail -3 "$OUT/log" >&2; die "training failed; see $OUT/log"; }
+    die_of_log "$OUT/log" fairseq-train
 
 say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks"
 fairseq-generate "$OUT/test" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_last.pt" \
     --dataset-impl raw --replace-unk --beam 5 --batch-size 50 --print-alignment soft \
-    > "$OUT/generate.out" 2>> "$OUT/log" || { tail -3 "$OUT/log" >&2; die "translating failed; see $OUT/log"; }
+    > "$OUT/generate.out" 2>> "$OUT/log" || die_of_log "$OUT/log" fairseq-generate
 grep '^D-' "$OUT/generate.out" | sort -t- -k2n | cut -f3 > "$OUT/test.hyp.fr"
 [ "$(wc -l < "$OUT/test.hyp.fr")" = 1000 ] || die "1,000 sentences went in, $(wc -l < "$OUT/test.hyp.fr") came out"
 for line in 4 40 400; do

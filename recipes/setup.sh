@@ -11,6 +11,7 @@ TORCH=${TORCH:-torch==2.13.0}
 
 say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
 find_python() {
     local candidate
@@ -50,5 +51,4 @@ export PATH="$ROOT/.venv/bin:$PATH"
 # Threads that wait for each other spin, by default so long that training becomes several times slower as soon as another
 # program wants one of the cores; not to spin at all costs a quarter of the speed, since small matrices make them wait often.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
-USER_DIR=$(python -m rnnsearch_fairseq 2>/dev/null)
-export USER_DIR
+export USER_DIR="$ROOT/rnnsearch_fairseq"

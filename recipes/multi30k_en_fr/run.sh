@@ -39,7 +39,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
         --train train --valid val --test test_2016_flickr --bpe 5000
     fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --destdir "$OUT/bin" --workers 2 \
         --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
-        { tail -3 "$OUT/preprocess.log" >&2; die "fairseq-preprocess failed; see $OUT/preprocess.log"; }
+        die_of_log "$OUT/preprocess.log" fairseq-preprocess
     touch "$OUT/bin/.done"
 fi
 
@@ -54,14 +54,15 @@ if [ ! -f "$OUT/checkpoints/.done" ]; then
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
         --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \
         --save-dir "$OUT/checkpoints" --log-format simple --log-interval 100 2>&1 |
-        tee -a "$OUT/train.log" | grep --line-buffered -E 'train_inner|valid on|error|Error'
+        tee -a "$OUT/train.log" | grep --line-buffered -E 'train_inner|valid on' ||
+        die_of_log "$OUT/train.log" fairseq-train
     touch "$OUT/checkpoints/.done"
 fi
 
 say "translating 1,000 captions with a beam of 12"
 fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_best.pt" \
     --beam 12 --batch-size 32 --print-alignment soft > "$OUT/generate.out" 2> "$OUT/generate.log" ||
-    { tail -3 "$OUT/generate.log" >&2; die "fairseq-generate failed; see $OUT/generate.log"; }
+    die_of_log "$OUT/generate.log" fairseq-generate
 grep '^H-' "$OUT/generate.out" | sort -t- -k2n | cut -f3 | sed 's/@@ //g; s/@@$//' |
     sacremoses --language fr --processes 1 --quiet detokenize > "$OUT/test.hyp.fr"
 wc -l < "$DATA/test_2016_flickr.fr" | grep -qx "$(wc -l < "$OUT/test.hyp.fr")" || die "not one translation for each caption"

@@ -1,7 +1,5 @@
 """The order in which the original reads its training pairs: length limit, one shuffle, pools sorted by length."""
 
-from typing import Any
-
 import numpy as np
 from fairseq.data import BaseWrapperDataset, LanguagePairDataset
 
@@ -28,9 +26,9 @@ class PooledPairs(BaseWrapperDataset):
             raise InputError(f"--max-words is {max_words}, but the limit must be at least 1 word")
         self.pool_batches = pool_batches
         self.longer_side = np.maximum(pairs.src_sizes, pairs.tgt_sizes) - 1
-        kept = np.arange(len(pairs)) if max_words is None else np.flatnonzero(self.longer_side <= max_words)
         if not len(pairs):
             raise InputError("the training data holds no pair; give fairseq-preprocess a --trainpref that does")
+        kept = np.arange(len(pairs)) if max_words is None else np.flatnonzero(self.longer_side <= max_words)
         if not len(kept):
             raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words; raise --max-words")
         self.order = np.random.RandomState(seed).permutation(kept).astype(np.int64)
@@ -62,7 +60,3 @@ class PooledPairs(BaseWrapperDataset):
             pool = pool[np.argsort(self.longer_side[pool], kind="stable")]
             batches += [pool[first : first + max_sentences] for first in range(0, len(pool), max_sentences)]
         return batches
-
-    def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
-        """Leave out what is longer than the model's own limits; delegated."""
-        return self.dataset.filter_indices_by_size(indices, max_sizes)
