@@ -33,7 +33,10 @@ def make_model(
 ) -> RNNsearchModel:
     """A tiny float64 model of ``arch`` in evaluation mode, far from its initial values."""
     task = Namespace(source_dictionary=make_dictionary(source_words), target_dictionary=make_dictionary(target_words))
-    model = RNNsearchModel.build_model(OmegaConf.create({**ARCHITECTURES[arch], **SMALL, **options}), task)
+    settings = {**ARCHITECTURES[arch], **SMALL}
+    if "output_rank" in settings:
+        settings["output_rank"] = 3
+    model = RNNsearchModel.build_model(OmegaConf.create({**settings, **options}), task)
     randomize(model)
     return model.double().eval()
 

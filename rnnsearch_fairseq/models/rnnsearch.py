@@ -49,6 +49,20 @@ class RNNsearchConfig(FairseqDataclass):
         default="previous",
         metadata={"help": "decoder state that the readout sees: 'previous' s_{i-1} (A.2.2), 'current' s_i (Eq. 4)"},
     )
+    update_word: ChoiceEnum(["previous", "current"]) = field(  # type: ignore[valid-type]
+        default="previous",
+        metadata={
+            "help": "word that the update to s_i consumes: 'previous' y_{i-1} (Appendix A), or 'current' y_i, which "
+            "s_{i-1} has predicted (the original code; no word stands before the first)"
+        },
+    )
+    output_rank: int = field(
+        default=0,
+        metadata={
+            "help": "width of a linear layer between maxout and vocabulary, so that W_o is a product of two matrices "
+            "(the original code: 620); 0 for none (Appendix A)"
+        },
+    )
     dropout: float = field(default=0.0, metadata={"help": "dropout on the source and target embeddings"})
     readout_dropout: float = field(default=0.0, metadata={"help": "dropout on the maxout layer"})
 
@@ -56,6 +70,8 @@ class RNNsearchConfig(FairseqDataclass):
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "bahdanau_gru": {},
     "rnnencdec": {"context": "last"},
+    "groundhog_search": {"update_word": "current", "output_rank": 620},
+    "groundhog_encdec": {"update_word": "current", "output_rank": 620, "context": "last"},
     "bahdanau_gru_small": {"embedding_size": 256, "hidden_size": 256, "alignment_size": 256, "maxout_size": 256},
 }
 
@@ -64,7 +80,7 @@ def complete(cfg: Any) -> DictConfig:
     """``cfg`` (from the command line, Hydra or a checkpoint) with every missing field set, and checked.
 
     Raises:
-        InputError: if a size is not positive, a rate is outside [0, 1) or a choice is unknown.
+        InputError: if a size is not positive, a rate is outside [0, 1), a choice is unknown or two choices clash.
     """
     names = {option.name for option in fields(RNNsearchConfig)}
     values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
@@ -78,6 +94,13 @@ def complete(cfg: Any) -> DictConfig:
     for name in ("embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool"):
         if merged[name] < 1:
             raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but a size must be at least 1")
+    if merged.output_rank < 0:
+        raise InputError(f"--output-rank is {merged.output_rank}, but it must be a size, or 0 for no such layer")
+    if merged.update_word == "current" and merged.readout_state == "current":
+        raise InputError(
+            "--update-word current and --readout-state current exclude each other: s_i would have consumed the word "
+            "y_i that it predicts; leave one of them at 'previous'"
+        )
     for name in ("dropout", "readout_dropout"):
         if not 0 <= merged[name] < 1:
             raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but it must be at least 0 and below 1")
@@ -211,6 +234,8 @@ class RNNsearchDecoder(FairseqIncrementalDecoder):
             cfg.maxout_pool,
             dictionary.pad(),
             reads_current_state=cfg.readout_state == "current",
+            updates_with_current_word=cfg.update_word == "current",
+            output_rank=cfg.output_rank,
             dropout=cfg.dropout,
             readout_dropout=cfg.readout_dropout,
         )
@@ -240,14 +265,15 @@ class RNNsearchDecoder(FairseqIncrementalDecoder):
             prev_output_tokens = prev_output_tokens[:, -1:]
             saved = self.get_incremental_state(incremental_state, "search")
         if saved:
-            state, keys = saved["state"], saved["keys"]
+            state, context, keys = saved["state"], saved["context"], saved["keys"]
         else:
-            state, keys = self.translator.initial_state(summary), None
+            state, context, keys = self.translator.initial_state(summary), None, None
         memory = self.translator.attention.remember(annotations, padding_mask, keys)
-        logits, alpha, state = self.translator(prev_output_tokens, state, memory)
+        output = self.translator(prev_output_tokens, state, memory, context)
         if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "search", {"state": state, "keys": memory.keys})
-        return logits, {"attn": [alpha]}
+            saved = {"state": output.state, "context": output.context, "keys": memory.keys}
+            self.set_incremental_state(incremental_state, "search", saved)
+        return output.logits, {"attn": [output.weights]}
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor

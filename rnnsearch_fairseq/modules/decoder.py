@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.alignment import AlignmentModel, FixedContext, Memory
@@ -16,12 +17,26 @@ class DecoderOutput(NamedTuple):
     """What the decoder gives for a batch.
 
     ``logits`` are W_o t_i, ``(batch, tgt_len, K_y)``; ``weights`` the alpha_ij, ``(batch, tgt_len, src_len)``, None
-    without an alignment model; ``state`` is the last s_i, ``(batch, n)``.
+    without an alignment model. To go on from there: ``state`` ``(batch, n)`` and, in the original code's order only,
+    ``context`` ``(batch, 2n)``.
     """
 
     logits: Tensor
     weights: Tensor | None
     state: Tensor
+    context: Tensor | None
+
+
+class Step(NamedTuple):
+    """One target position: what the readout sees, ``read_state`` ``(batch, n)`` and ``context`` c_i ``(batch, 2n)``.
+
+    ``state`` ``(batch, n)`` passes on to the next position; ``weights`` are alpha_i ``(batch, src_len)``, or None.
+    """
+
+    read_state: Tensor
+    state: Tensor
+    context: Tensor
+    weights: Tensor | None
 
 
 class Decoder(nn.Module):
@@ -31,11 +46,19 @@ class Decoder(nn.Module):
         s_i = f(s_{i-1}, y_{i-1}, c_i)
         p(y_i) = g(y_{i-1}, s_{i-1} or s_i, c_i)             (A.2.2 or Eq. 4)
 
-    starting from s_0 = tanh(W_s ←h_1 + b_s).
+    starting from s_0 = tanh(W_s ←h_1 + b_s); or in the order of the original code, ``updates_with_current_word``::
+
+        c_i = sum_j alpha_ij h_j, aligned with s_{i-1}
+        p(y_i) = g(y_{i-1}, s_{i-1}, c_i)                    no y_0: the first readout sees no word
+        s_i = f(s_{i-1}, y_i, c_i)
+
+    where the state that is aligned and read has already consumed the word before.
 
     Args:
         alignment_size: n', or 0 for RNNencdec, whose context is fixed to →h_Tx.
-        reads_current_state: the readout sees s_i (Eq. 4) instead of s_{i-1} (A.2.2).
+        reads_current_state: the readout sees s_i (Eq. 4) instead of s_{i-1} (A.2.2). Not in the original code's order,
+            where s_i knows y_i.
+        output_rank: width of the layer that factorises W_o; 0 for none.
     """
 
     def __init__(
@@ -49,11 +72,14 @@ class Decoder(nn.Module):
         pool_size: int,
         padding_idx: int,
         reads_current_state: bool = False,
+        updates_with_current_word: bool = False,
+        output_rank: int = 0,
         dropout: float = 0.0,
         readout_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.reads_current_state = reads_current_state
+        self.updates_with_current_word = updates_with_current_word
         self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, padding_idx)
         self.dropout = nn.Dropout(dropout)
         self.from_summary = nn.Linear(hidden_size, hidden_size)
@@ -62,34 +88,55 @@ class Decoder(nn.Module):
         )
         self.unit = GatedHiddenUnit(embedding_size, hidden_size, annotation_size)
         self.readout = DeepOutput(
-            hidden_size, embedding_size, annotation_size, maxout_size, pool_size, vocabulary_size, readout_dropout
+            hidden_size,
+            embedding_size,
+            annotation_size,
+            maxout_size,
+            pool_size,
+            vocabulary_size,
+            output_rank,
+            readout_dropout,
         )
 
     def initial_state(self, summary: Tensor) -> Tensor:
         """s_0 = tanh(W_s ←h_1 + b_s), ``(batch, n)``."""
         return torch.tanh(self.from_summary(summary))
 
-    def step(self, projected: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One step of the recurrence: s_i ``(batch, n)``, c_i ``(batch, 2n)``, alpha_i ``(batch, src_len)``.
+    def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> Step:
+        """One target position i.
 
         Args:
             projected: ``unit.project_input`` of E y_{i-1}, ``(batch, 3n)``.
-            state: s_{i-1}, ``(batch, n)``.
+            state: s_{i-1}; in the original code's order s_{i-2}, or s_0 at the first position. ``(batch, n)``.
+            context: c_{i-1}, ``(batch, 2n)``; None at the first position. Only the original code's order reads it.
         """
+        if self.updates_with_current_word:
+            # The update that ended position i-1 in the original code begins position i here: its word is known now.
+            if context is not None:
+                state = self.unit(projected + self.unit.from_context(context), state)
+            context, alpha = self.attention(state, memory)
+            return Step(state, state, context, alpha)
         context, alpha = self.attention(state, memory)
-        return self.unit(projected + self.unit.from_context(context), state), context, alpha
+        updated = self.unit(projected + self.unit.from_context(context), state)
+        return Step(updated if self.reads_current_state else state, updated, context, alpha)
 
-    def forward(self, previous_words: Tensor, state: Tensor, memory: Memory) -> DecoderOutput:
+    def forward(
+        self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
+    ) -> DecoderOutput:
         """Scores of every next word, given the words before it.
 
-        One call with all of y_0 ... y_{T-1} (training), and T calls with one word each that pass ``state`` on
-        (search), give the same.
+        One call with all of y_0 ... y_{T-1} (training), and T calls with one word each that pass ``state`` and
+        ``context`` on (search), give the same.
 
         Args:
             previous_words: y_{i-1}, ``(batch, tgt_len)``.
-            state: s of the step before the first, ``(batch, n)``.
+            state: :meth:`initial_state`, or where the last call ended, ``(batch, n)``.
+            context: where the last call ended, ``(batch, 2n)``; None at the beginning.
         """
         embedded = self.dropout(self.embedding(previous_words))
-        scan = decoder_scan(self, embedded, state, memory)
-        seen = scan.states if self.reads_current_state else scan.previous_states
-        return DecoderOutput(self.readout(seen, embedded, scan.contexts), scan.weights, scan.states[:, -1])
+        if self.updates_with_current_word and context is None:
+            embedded = F.pad(embedded[:, 1:], (0, 0, 1, 0))  # in place of y_0, zeros
+        scan = decoder_scan(self, embedded, state, context, memory)
+        logits = self.readout(scan.read_states, embedded, scan.contexts)
+        to_consume = scan.contexts[:, -1] if self.updates_with_current_word else None
+        return DecoderOutput(logits, scan.weights, scan.state, to_consume)

@@ -15,6 +15,10 @@ class DeepOutput(nn.Module):
 
     Parameters: ``from_state`` is U_o ``(k·l, n)`` with its bias b_o, ``from_word`` V_o ``(k·l, m)``, ``from_context``
     C_o ``(k·l, 2n)``, ``to_vocabulary`` W_o ``(K_y, l)`` with the softmax's bias; k is the maxout pool size.
+
+    Args:
+        rank: 0 for one matrix W_o (A.2.2). Otherwise, as in the original code, W_o is the product of two, with nothing
+            in between: ``factor`` ``(rank, l)``, then ``to_vocabulary`` ``(K_y, rank)``.
     """
 
     def __init__(
@@ -25,6 +29,7 @@ class DeepOutput(nn.Module):
         maxout_size: int,
         pool_size: int,
         vocabulary_size: int,
+        rank: int = 0,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -33,9 +38,11 @@ class DeepOutput(nn.Module):
         self.from_context = nn.Linear(context_size, pool_size * maxout_size, bias=False)
         self.maxout = Maxout(pool_size)
         self.dropout = nn.Dropout(dropout)
-        self.to_vocabulary = nn.Linear(maxout_size, vocabulary_size)
+        self.factor = nn.Linear(maxout_size, rank, bias=False) if rank else None
+        self.to_vocabulary = nn.Linear(rank or maxout_size, vocabulary_size)
 
     def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """W_o t_i, unnormalised log-probabilities ``(..., K_y)``, of ``(..., n)``, ``(..., m)`` and ``(..., 2n)``."""
         units = self.from_state(state) + self.from_word(embedded) + self.from_context(context)
-        return self.to_vocabulary(self.dropout(self.maxout(units)))
+        hidden = self.dropout(self.maxout(units))
+        return self.to_vocabulary(hidden if self.factor is None else self.factor(hidden))

@@ -38,35 +38,37 @@ def encoder_scan(
 
 
 class DecoderScan(NamedTuple):
-    """What the readout needs of each step i: s_{i-1}, s_i ``(batch, tgt_len, n)``, c_i ``(batch, tgt_len, 2n)``.
+    """What the readout needs of all positions: ``read_states`` ``(batch, tgt_len, n)``, s_{i-1} or s_i, and the c_i.
 
-    ``weights`` are the alpha_ij, ``(batch, tgt_len, src_len)``; None without an alignment model.
+    ``contexts`` are ``(batch, tgt_len, 2n)``; ``weights`` the alpha_ij, ``(batch, tgt_len, src_len)``, None without an
+    alignment model; ``state`` is the last, ``(batch, n)``.
     """
 
-    previous_states: Tensor
-    states: Tensor
+    read_states: Tensor
     contexts: Tensor
     weights: Tensor | None
+    state: Tensor
 
 
-def decoder_scan(decoder: "Decoder", embedded: Tensor, state: Tensor, memory: Memory) -> DecoderScan:
+def decoder_scan(
+    decoder: "Decoder", embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory
+) -> DecoderScan:
     """All states of the decoder (A.2.2) with the previous words given.
 
     Args:
         embedded: E y_{i-1} for i = 1 ... T_y, ``(batch, tgt_len, m)``.
-        state: s_0, ``(batch, n)``.
+        state: the state before the first of these positions, ``(batch, n)``.
+        context: the context before the first of these positions, ``(batch, 2n)``; None at the beginning.
         memory: the encoded source.
     """
-    states, contexts, weights = [state], [], []
+    steps = []
     for projected in decoder.unit.project_input(embedded).unbind(dim=1):
-        state, context, alpha = decoder.step(projected, state, memory)
-        states.append(state)
-        contexts.append(context)
-        weights.append(alpha)
-    stacked = torch.stack(states, dim=1)
+        steps.append(decoder.step(projected, state, context, memory))
+        state, context = steps[-1].state, steps[-1].context
+    read_states, _, contexts, weights = zip(*steps)
     return DecoderScan(
-        stacked[:, :-1],
-        stacked[:, 1:],
+        torch.stack(read_states, dim=1),
         torch.stack(contexts, dim=1),
         None if weights[0] is None else torch.stack(weights, dim=1),
+        state,
     )

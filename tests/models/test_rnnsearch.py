@@ -1,5 +1,6 @@
 """The fairseq model: search, batches, configuration, checkpoints, dropout and half precision."""
 
+import copy
 import math
 from argparse import Namespace
 from itertools import pairwise
@@ -20,7 +21,9 @@ from tests.builders import EOS, PAD, make_dictionary, make_model, make_sample, p
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SINGLE = {"rtol": 0, "atol": 2e-5}  # fairseq takes the softmax, and sums scores, in float32
-ARCHS = ["bahdanau_gru", "rnnencdec"]
+READOUTS = [{"readout_state": "previous"}, {"readout_state": "current"}]
+FACTORS = [{"output_rank": 3}, {"output_rank": 0}]
+ARCHS = {"bahdanau_gru": READOUTS, "rnnencdec": READOUTS, "groundhog_search": FACTORS, "groundhog_encdec": FACTORS}
 MAX_LEN = 9
 SIZES = ["embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool"]
 
@@ -40,9 +43,9 @@ def arch(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=["previous", "current"])
+@pytest.fixture(params=[0, 1])
 def model(request: pytest.FixtureRequest, arch: str) -> RNNsearchModel:
-    return make_model(arch, readout_state=request.param)
+    return make_model(arch, **ARCHS[arch][request.param])
 
 
 def forced(model: RNNsearchModel, source: list[int], previous: list[int]) -> tuple[Tensor, Tensor | None]:
@@ -220,7 +223,7 @@ def test_ensemble_of_one_model_twice_is_that_model(model: RNNsearchModel) -> Non
 
 
 def test_ensemble_of_two_models_averages_probabilities(arch: str) -> None:
-    models = [make_model(arch), make_model(arch, hidden_size=8, readout_state="current")]
+    models = [make_model(arch), make_model(arch, hidden_size=8, **ARCHS[arch][1])]
     single = generate(models[:1], beam=5)
     together = generate(models, beam=5)
     assert [h[0]["tokens"].tolist() for h in together] != [h[0]["tokens"].tolist() for h in single]
@@ -230,7 +233,7 @@ def test_ensemble_of_two_models_averages_probabilities(arch: str) -> None:
             passes = [forced(model, source, [EOS, *tokens[:-1]]) for model in models]
             mean = torch.stack([log_probs.exp() for log_probs, _ in passes]).mean(dim=0).log()
             torch.testing.assert_close(hypothesis["positional_scores"].double(), positional(mean, tokens), **SINGLE)
-            if arch != "rnnencdec":
+            if models[0].decoder.aligns:
                 attn = torch.stack([attn for _, attn in passes]).mean(dim=0)
                 found = hypothesis["attention"].double().T[:, -len(source) :]
                 torch.testing.assert_close(found, attn, **SINGLE)
@@ -327,7 +330,13 @@ def test_rates_outside_zero_to_one_are_refused(name: str, rate: float) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("context", "first"), ("readout_state", "next"), ("hidden_size", "wide"), ("dropout", "none")],
+    [
+        ("context", "first"),
+        ("readout_state", "next"),
+        ("update_word", "next"),
+        ("hidden_size", "wide"),
+        ("dropout", "none"),
+    ],
 )
 def test_unknown_values_are_refused(name: str, value: str) -> None:
     with pytest.raises(InputError, match=f"--{name.replace('_', '-')} cannot be '{value}'"):
@@ -342,6 +351,49 @@ def test_missing_fields_are_the_papers(make: Any) -> None:
     assert "unrelated" not in cfg
 
 
+def test_a_factor_of_negative_width_is_refused() -> None:
+    with pytest.raises(InputError, match="--output-rank is -1, but it must be a size, or 0"):
+        complete(Namespace(output_rank=-1))
+
+
+def test_a_state_that_knows_the_word_it_predicts_is_refused() -> None:
+    with pytest.raises(InputError, match="--update-word current and --readout-state current exclude each other"):
+        complete(Namespace(update_word="current", readout_state="current"))
+
+
+@pytest.mark.parametrize("arch", ["groundhog_search", "groundhog_encdec"])
+def test_the_original_codes_first_step_sees_no_word(arch: str) -> None:
+    model = make_model(arch)
+    first, second = (forced(model, SOURCES[0], [start, 9, 11])[0] for start in (EOS, 7))
+    torch.testing.assert_close(first, second, **EXACT)
+    with torch.no_grad():
+        model.decoder.translator.readout.from_word.weight.zero_()
+        model.decoder.translator.unit.from_context.weight.zero_()
+    without = forced(model, SOURCES[0], [EOS])[0]
+    torch.testing.assert_close(without[0], first[0], **EXACT)
+
+
+def test_the_original_code_consumes_a_word_before_it_aligns_the_next() -> None:
+    """In the paper's order the second word's alignment cannot depend on the first word; here it must."""
+    for arch, depends in (("bahdanau_gru", False), ("groundhog_search", True)):
+        model = make_model(arch)
+        one, other = (forced(model, SOURCES[0], [EOS, word])[1] for word in (9, 11))
+        assert one is not None and other is not None
+        assert torch.equal(one[1], other[1]) is not depends
+
+
+@pytest.mark.parametrize(
+    ("arch", "at_30_001_words"), [("groundhog_search", 84_349_101), ("groundhog_encdec", 72_487_101)]
+)
+def test_parameters_of_the_original_code(arch: str, at_30_001_words: int) -> None:
+    """fairseq has four symbols where the original has three ids: <pad> is a row more in three tables and one bias."""
+    words = make_dictionary(30_001 - 3)
+    settings = OmegaConf.create(ARCHITECTURES[arch])
+    with torch.device("meta"):  # shapes only
+        model = RNNsearchModel.build_model(settings, Namespace(source_dictionary=words, target_dictionary=words))
+    assert sum(parameter.numel() for parameter in model.parameters()) == at_30_001_words + 3 * 620 + 1
+
+
 def test_completing_leaves_what_was_given_unchanged() -> None:
     given = OmegaConf.create({"hidden_size": 33})
     complete(given)
@@ -354,6 +406,7 @@ def test_bad_sizes_are_refused_when_the_model_is_built() -> None:
 
 
 PAPER = {"embedding_size": 620, "hidden_size": 1000, "alignment_size": 1000, "maxout_size": 500, "maxout_pool": 2}
+CODE = {"update_word": "current", "output_rank": 620, "readout_state": "previous"}
 SMALL = {"embedding_size": 256, "hidden_size": 256, "alignment_size": 256, "maxout_size": 256, "maxout_pool": 2}
 
 
@@ -362,7 +415,9 @@ SMALL = {"embedding_size": 256, "hidden_size": 256, "alignment_size": 256, "maxo
     [
         (["bahdanau_gru"], {**PAPER, "context": "attention", "readout_state": "previous", "dropout": 0.0}),
         (["rnnencdec"], {**PAPER, "context": "last", "readout_state": "previous"}),
-        (["bahdanau_gru_small"], {**SMALL, "context": "attention"}),
+        (["groundhog_search"], {**PAPER, **CODE, "context": "attention"}),
+        (["groundhog_encdec"], {**PAPER, **CODE, "context": "last"}),
+        (["bahdanau_gru_small"], {**SMALL, "context": "attention", "update_word": "previous", "output_rank": 0}),
         (["bahdanau_gru_small", "--hidden-size", "64"], {**SMALL, "hidden_size": 64}),
         # An option that repeats the paper's value is still an option that was given.
         (["bahdanau_gru_small", "--embedding-size", "620"], {**SMALL, "embedding_size": 620}),
@@ -377,7 +432,7 @@ def test_architectures_of_the_command_line(words: list[str], expected: dict[str,
 def test_every_architecture_is_registered_and_sets_known_options() -> None:
     from fairseq.models import ARCH_MODEL_REGISTRY
 
-    assert set(ARCHITECTURES) == {"bahdanau_gru", "rnnencdec", "bahdanau_gru_small"}
+    assert set(ARCHITECTURES) == {*ARCHS, "bahdanau_gru_small"}
     for name, settings in ARCHITECTURES.items():
         assert ARCH_MODEL_REGISTRY[name] is RNNsearchModel
         assert settings.keys() <= vars(RNNsearchConfig()).keys()
@@ -386,8 +441,8 @@ def test_every_architecture_is_registered_and_sets_known_options() -> None:
 # -- checkpoints --
 
 
-def test_own_parameters_load(model: RNNsearchModel, arch: str) -> None:
-    other = make_model(arch)
+def test_own_parameters_load(model: RNNsearchModel) -> None:
+    other = copy.deepcopy(model)
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.zero_()

@@ -1,5 +1,7 @@
 """Gradients in float64 against finite differences, through every module and both scans, padding included."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -62,8 +64,9 @@ def test_alignment_model_with_padding() -> None:
 
 
 @pytest.mark.parametrize("pool", [2, 3])
-def test_deep_output(pool: int) -> None:
-    output = DeepOutput(3, 2, 4, maxout_size=3, pool_size=pool, vocabulary_size=5)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_deep_output(pool: int, rank: int) -> None:
+    output = DeepOutput(3, 2, 4, maxout_size=3, pool_size=pool, vocabulary_size=5, rank=rank)
     assert_gradients(
         output,
         lambda p, s, y, c: functional_call(output, p, (s, y, c)),
@@ -98,13 +101,15 @@ def test_encoder_scan(reverse: bool, left: bool) -> None:
 
 
 @pytest.mark.parametrize("alignment_size", [3, 0], ids=["rnnsearch", "rnnencdec"])
-@pytest.mark.parametrize("current", [False, True])
-def test_whole_model(alignment_size: int, current: bool) -> None:
+@pytest.mark.parametrize(
+    "order", [{}, {"reads_current_state": True}, {"updates_with_current_word": True, "output_rank": 2}], ids=str
+)
+def test_whole_model(alignment_size: int, order: dict[str, Any]) -> None:
     class Whole(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.encoder = Encoder(6, 2, 3, 1, bidirectional=alignment_size > 0)
-            self.decoder = Decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, 1, current)
+            self.decoder = Decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, 1, **order)
 
         def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
             annotations, summary = self.encoder(source, source.eq(1))

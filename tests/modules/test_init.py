@@ -89,3 +89,24 @@ def test_parameter_count_at_the_papers_size(arch: str) -> None:
     decoder_extra = (1000 * 1000 + 1000) + 3 * 1000 * annotation + (1000 * 1000 + 1000 * 2000 + 1000) * searches
     readout = 1000 * 1000 + 1000 + 1000 * 620 + 1000 * annotation + 30_004 * 500 + 30_004
     assert counted == embeddings + (3 if searches else 2) * gated_unit + decoder_extra + readout
+
+
+@pytest.mark.parametrize(("arch", "count"), [("groundhog_search", 84_349_101), ("groundhog_encdec", 72_487_101)])
+def test_parameter_count_of_the_original_code_with_its_own_30001_ids(arch: str, count: int) -> None:
+    cfg = RNNsearchConfig(**ARCHITECTURES[arch])
+    searches = cfg.context == "attention"
+    with torch.device("meta"):
+        encoder = Encoder(30_001, cfg.embedding_size, cfg.hidden_size, 0, searches)
+        decoder = Decoder(
+            30_001,
+            cfg.embedding_size,
+            cfg.hidden_size,
+            encoder.annotation_size,
+            cfg.alignment_size if searches else 0,
+            cfg.maxout_size,
+            cfg.maxout_pool,
+            0,
+            updates_with_current_word=True,
+            output_rank=cfg.output_rank,
+        )
+    assert sum(parameter.numel() for module in (encoder, decoder) for parameter in module.parameters()) == count
