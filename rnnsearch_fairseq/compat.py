@@ -7,6 +7,7 @@ import argparse
 import collections
 import contextlib
 import copy
+import dataclasses
 import functools
 import logging
 import os
@@ -17,6 +18,8 @@ from types import TracebackType
 from typing import Any
 
 import fairseq.data.data_utils
+import fairseq.dataclass.configs
+import fairseq.dataclass.initialize
 import fairseq.distributed.utils
 import fairseq.optim
 import fairseq.options
@@ -267,6 +270,28 @@ def replace_optimizer(name: str) -> None:
     has no dataclass, so no entry elsewhere.
     """
     fairseq.optim.OPTIMIZER_REGISTRY.pop(name, None)
+
+
+def add_generation_options(options: type, make_build: Callable[..., Any]) -> None:
+    """Add options to those of generation, for every command and `from_pretrained`, and a layer that follows them.
+
+    Trap: a plugin may add options to models, tasks, criterions and optimizers, but generation has one closed
+    dataclass (dataclass/configs.py:834), which is all that fairseq-generate hands to `build_generator`; and the task,
+    which builds the generator, is another class under every --task. Cure: add the fields to that dataclass in place,
+    store it anew for Hydra, and wrap the method in the base class.
+
+    Args:
+        options: a dataclass whose fields all have defaults.
+        make_build: gives the new `FairseqTask.build_generator` for the old one.
+    """
+    config = fairseq.dataclass.configs.GenerationConfig
+    for option in dataclasses.fields(options):
+        if option.name not in config.__dataclass_fields__:
+            config.__dataclass_fields__[option.name] = option
+            config.__annotations__[option.name] = option.type
+            setattr(config, option.name, option.default)
+    fairseq.dataclass.initialize.hydra_init()
+    _wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
 
 
 def replace_unknown_words() -> None:

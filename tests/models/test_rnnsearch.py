@@ -272,6 +272,27 @@ def test_sampling_of_the_best_word_only_is_greedy(model: RNNsearchModel) -> None
     assert [h[0]["tokens"].tolist() for h in hypotheses] == [greedy(model, source) for source in SOURCES]
 
 
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_a_temperature_flattens_what_is_sampled(model: RNNsearchModel, temperature: float) -> None:
+    copies, beam = 300, 5
+    torch.manual_seed(1)
+    drawn = generate(
+        [model],
+        beam,
+        sources=SOURCES[:1] * copies,
+        temperature=temperature,
+        search_strategy=Sampling(make_dictionary(17)),
+    )
+    words = torch.tensor([hypothesis["tokens"][0] for hypotheses in drawn for hypothesis in hypotheses])
+    expected = torch.softmax(forced(model, SOURCES[0], [EOS])[0][0] / temperature, dim=-1)
+    expected[[PAD, EOS]] = 0  # neither may come first
+    expected *= len(words) / expected.sum()
+    found = torch.bincount(words, minlength=len(expected))
+    assert found[[PAD, EOS]].eq(0).all()
+    chi_squared = ((found - expected) ** 2 / expected)[expected > 0].sum()
+    assert chi_squared < 50  # 18 degrees of freedom: 50 is exceeded once in 10,000
+
+
 def test_rnnencdec_has_no_attention_to_show() -> None:
     model = make_model("rnnencdec")
     _, extra = model(**make_sample(SOURCES, TARGETS)["net_input"])

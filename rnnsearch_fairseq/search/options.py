@@ -1,0 +1,101 @@
+"""The options of generation that this package adds, and the generators that they choose."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+
+from rnnsearch_fairseq import compat
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.search.groundhog import HALF_THE_SOURCE, GroundhogSearch
+from rnnsearch_fairseq.search.minimum_length import MinimumLength
+
+SEARCHES = ["fairseq", "groundhog"]
+
+
+@dataclass
+class SearchOptions(FairseqDataclass):
+    """Added to fairseq's GenerationConfig."""
+
+    search: ChoiceEnum(SEARCHES) = field(  # type: ignore[valid-type]
+        default="fairseq",
+        metadata={
+            "help": "'groundhog': the original code's beam search, whose beam shrinks by one with each finished "
+            "hypothesis (as in the paper's Table 1 with --unnormalized; its No-UNK column with --unkpen inf, too)"
+        },
+    )
+    min_len_a: Optional[float] = field(  # noqa: UP045 (fairseq reads the type's name)
+        default=None,
+        metadata={
+            "help": "no translation is shorter than floor(a * x) words, where x is the source length with "
+            "end-of-sentence (default: 0.5 with --search groundhog, else 0)"
+        },
+    )
+
+
+# What --search groundhog cannot do: the option, its value when it is not given.
+EXCLUDED = {
+    "sampling": False,
+    "diverse_beam_groups": -1,
+    "diversity_rate": -1.0,
+    "match_source_len": False,
+    "constraints": None,
+    "prefix_size": 0,
+    "no_repeat_ngram_size": 0,
+    "lm_path": None,
+    "max_len_a": 0,
+    "max_len_b": 200,
+}
+
+
+def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
+    """`FairseqTask.build_generator` that follows :class:`SearchOptions`."""
+
+    def build(
+        self: Any,
+        models: Any,
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        search, share = (getattr(args, name, None) for name in ("search", "min_len_a"))
+        if search not in (None, *SEARCHES):
+            raise InputError(f"there is no search {search!r}; choose one of {', '.join(SEARCHES)}")
+        if share is not None and not 0 <= share < float("inf"):
+            raise InputError(f"--min-len-a is {share}, but it must be 0 or a positive number")
+        if getattr(args, "score_reference", False):
+            return build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
+        if search == "groundhog":
+            refuse_excluded(args)
+            extra = dict(extra_gen_cls_kwargs or {})
+            extra["min_len_a"] = HALF_THE_SOURCE if share is None else share
+            replaces = getattr(args, "replace_unk", None) is not None
+            extra["print_alignment"] = getattr(args, "print_alignment", None) or ("hard" if replaces else None)
+            return build_generator(self, models, args, GroundhogSearch, extra, **kwargs)
+        generator = build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
+        if share:
+            generator.search = MinimumLength(
+                generator.tgt_dict, generator.search, share, generator.max_len_a, generator.max_len_b
+            )
+            generator.should_set_src_lengths = True
+        return generator
+
+    return build
+
+
+def refuse_excluded(args: Any) -> None:
+    """
+    Raises:
+        InputError: if ``args`` has an option that ``--search groundhog`` would ignore.
+    """
+    for name, not_given in EXCLUDED.items():
+        if getattr(args, name, not_given) != not_given:
+            reason = "its limit is three words a source word" if name.startswith("max_len") else "it is another search"
+            raise InputError(
+                f"--{name.replace('_', '-')} has no effect with --search groundhog: {reason}; leave one of them out"
+            )
+
+
+compat.add_generation_options(SearchOptions, choose_generator)

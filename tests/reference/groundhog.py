@@ -1,0 +1,622 @@
+"""The original GroundHog code's RNNsearch and RNNencdec, transcribed in plain float64 NumPy.
+
+The source is ``shared/reference/groundhog.md`` ("groundhog.md" below): what the code behind the paper's Table 1 does,
+where it differs from D. Bahdanau, K. Cho, Y. Bengio, "Neural Machine Translation by Jointly Learning to Align and
+Translate", ICLR 2015. Equation and section numbers are the paper's. Scoring goes one sentence and one position at a
+time: no batch, no padding, no mask, no dropout. This file is the yardstick for the fast implementation and shares no
+code with it; nor with ``rnnsearch.py``, the transcription of the paper itself.
+
+Conventions
+-----------
+Names and orientation of the parameters are those of the original's npz files. Matrices are (inputs, outputs), the
+transpose of the paper's: ``x @ W``. Because of that, every function below that takes a vector, such as s_{i-1} (n,),
+also takes one vector a row, (rows, n), and then gives one result a row; only ``beam_search`` makes use of it, a row
+being a hypothesis. Sentences are lists of the original's own word ids and end with the end-of-sentence symbol. The
+paper counts positions from 1; in the arrays, x_1 and h_1 are at index 0.
+
+Sizes: n = hidden units (of each direction of the encoder, of the decoder, of the alignment model, and before maxout),
+m = word embedding, l = n / 2 maxout units, rank = the width between the two output factors. In the original m and rank
+are one setting. d is the size of a context vector c_i: 2n for RNNsearch, n for RNNencdec. K_x and K_y are the
+vocabulary sizes ``n_source`` and ``n_target``.
+
+Parameters
+----------
+``{d}`` is ``enc``, the forward direction, or ``back_enc``, the backward one. A name without a bias ``b_...`` beside it
+has none.
+
+=======================================  ============  =====================================================
+name                                     shape         where it stands
+=======================================  ============  =====================================================
+W_0_enc_approx_embdr, b_...              (K_x, m) (m)  e(x_j) = E_x x_j + b, shared by the two directions
+W_0_{d}_input_embdr_0, b_...             (m, n) (n)    h~_j = tanh(W e(x_j) + b + U [r_j o h_{j-1}])
+W_{d}_transition_0                       (n, n)        the same, U
+W_0_{d}_update_embdr_0                   (m, n)        z_j = sigmoid(W_z e(x_j) + U_z h_{j-1})
+G_{d}_transition_0                       (n, n)        the same, U_z
+W_0_{d}_reset_embdr_0                    (m, n)        r_j = sigmoid(W_r e(x_j) + U_r h_{j-1})
+R_{d}_transition_0                       (n, n)        the same, U_r
+W_0_dec_initializer_0, b_...             (n, n) (n)    s_0 = tanh(W_s <-h_1 + b)   [RNNencdec: ->h_{T_x}]
+B_dec_transition_0  (*)                  (n, n)        e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j), W_a
+A_dec_transition_0  (*)                  (2n, n)       the same, U_a
+D_dec_transition_0  (*)                  (n, 1)        the same, v_a
+W_0_dec_approx_embdr, b_...              (K_y, m) (m)  e(y_i) = E_y y_i + b
+W_0_dec_input_embdr_0, b_...             (m, n) (n)    s~_i = tanh(W e(y_i) + b + U [r_i o s_{i-1}] + C c_i)
+W_dec_transition_0                       (n, n)        the same, U
+W_0_dec_dec_inputter_0                   (d, n)        the same, C
+W_0_dec_update_embdr_0                   (m, n)        z_i = sigmoid(W_z e(y_i) + U_z s_{i-1} + C_z c_i)
+G_dec_transition_0                       (n, n)        the same, U_z
+W_0_dec_dec_updater_0                    (d, n)        the same, C_z
+W_0_dec_reset_embdr_0                    (m, n)        r_i = sigmoid(W_r e(y_i) + U_r s_{i-1} + C_r c_i)
+R_dec_transition_0                       (n, n)        the same, U_r
+W_0_dec_dec_reseter_0                    (d, n)        the same, C_r
+W_0_dec_hid_readout_0, b_...             (n, n) (n)    t~_i = U_o s_{i-1} + b + V_o e(y_{i-1}) + C_o c_i
+W_0_dec_prev_readout_0                   (m, n)        the same, V_o
+W_0_dec_repr_readout                     (d, n)        the same, C_o
+W1_dec_deep_softmax                      (l, rank)     p(y_i) = softmax(W_o t_i + b), W_o in two factors: W1
+W2_dec_deep_softmax                      (rank, K_y)   the same, W2
+b_dec_deep_softmax                       (K_y)         the same, b
+=======================================  ============  =====================================================
+
+(*) RNNsearch only, and so is everything named ``back_enc``. A model without ``A_dec_transition_0`` is an RNNencdec.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Parameters: TypeAlias = Mapping[str, Array]
+Words: TypeAlias = int | Sequence[int]  # one word, or one a row
+Layer: TypeAlias = Literal["enc", "back_enc", "dec"]
+Hypothesis: TypeAlias = tuple[list[int], float]  # the words, end-of-sentence included, and the cost -log p(y | x)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Parameters
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def parameter_shapes(
+    *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
+) -> dict[str, tuple[int, ...]]:
+    """The table at the top of this file as a dictionary: name -> shape."""
+    if n % 2 != 0:
+        raise ValueError(f"maxout takes pairs, and {n} units do not divide into pairs")
+    l = n // 2  # noqa: E741  (the paper's letter)
+    d = n if encdec else 2 * n
+    shapes: dict[str, tuple[int, ...]] = {"W_0_enc_approx_embdr": (n_source, m), "b_0_enc_approx_embdr": (m,)}
+
+    for direction in ["enc"] if encdec else ["enc", "back_enc"]:
+        shapes[f"W_0_{direction}_input_embdr_0"] = (m, n)
+        shapes[f"b_0_{direction}_input_embdr_0"] = (n,)
+        shapes[f"W_0_{direction}_update_embdr_0"] = (m, n)
+        shapes[f"W_0_{direction}_reset_embdr_0"] = (m, n)
+        shapes[f"W_{direction}_transition_0"] = (n, n)
+        shapes[f"G_{direction}_transition_0"] = (n, n)
+        shapes[f"R_{direction}_transition_0"] = (n, n)
+
+    shapes["W_0_dec_initializer_0"] = (n, n)
+    shapes["b_0_dec_initializer_0"] = (n,)
+
+    if not encdec:
+        shapes["B_dec_transition_0"] = (n, n)
+        shapes["A_dec_transition_0"] = (2 * n, n)
+        shapes["D_dec_transition_0"] = (n, 1)
+
+    shapes["W_0_dec_approx_embdr"] = (n_target, m)
+    shapes["b_0_dec_approx_embdr"] = (m,)
+
+    shapes["W_0_dec_input_embdr_0"] = (m, n)
+    shapes["b_0_dec_input_embdr_0"] = (n,)
+    shapes["W_0_dec_update_embdr_0"] = (m, n)
+    shapes["W_0_dec_reset_embdr_0"] = (m, n)
+    shapes["W_dec_transition_0"] = (n, n)
+    shapes["G_dec_transition_0"] = (n, n)
+    shapes["R_dec_transition_0"] = (n, n)
+    shapes["W_0_dec_dec_inputter_0"] = (d, n)
+    shapes["W_0_dec_dec_updater_0"] = (d, n)
+    shapes["W_0_dec_dec_reseter_0"] = (d, n)
+
+    shapes["W_0_dec_hid_readout_0"] = (n, n)
+    shapes["b_0_dec_hid_readout_0"] = (n,)
+    shapes["W_0_dec_prev_readout_0"] = (m, n)
+    shapes["W_0_dec_repr_readout"] = (d, n)
+    shapes["W1_dec_deep_softmax"] = (l, rank)
+    shapes["W2_dec_deep_softmax"] = (rank, n_target)
+    shapes["b_dec_deep_softmax"] = (n_target,)
+    return shapes
+
+
+def random_parameters(
+    rng: np.random.Generator, *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
+) -> dict[str, Array]:
+    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation).
+
+    Nothing is zero and nothing is small, so that no term of any equation can be dropped unnoticed; nothing is large
+    either, so that tanh and the sigmoids stay away from saturation. Embeddings and v_a are N(0, 1), biases N(0, 0.5^2),
+    and every other matrix is N(0, 1 / inputs), which keeps x W of the order of one entry of x.
+    """
+    shapes = parameter_shapes(n=n, m=m, n_source=n_source, n_target=n_target, rank=rank, encdec=encdec)
+    params: dict[str, Array] = {}
+    for name, shape in shapes.items():
+        if name in ("W_0_enc_approx_embdr", "W_0_dec_approx_embdr", "D_dec_transition_0"):
+            deviation = 1.0
+        elif len(shape) == 1:
+            deviation = 0.5
+        else:
+            deviation = 1.0 / np.sqrt(shape[0])
+        params[name] = rng.normal(0.0, deviation, size=shape)
+    return params
+
+
+def count_parameters(*, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool) -> int:
+    """The number of parameters, counted by hand from the equations (not from ``parameter_shapes``).
+
+    The last line of groundhog.md has the result for the paper's sizes.
+    """
+    total = 0
+
+    # Source embeddings, and the bias added to every one of them.
+    total += n_source * m
+    total += m
+
+    # Forward encoder.
+    total += m * n  # candidate, from the word
+    total += n  # its bias
+    total += m * n  # update gate, from the word
+    total += m * n  # reset gate, from the word
+    total += n * n  # candidate, from the reset state
+    total += n * n  # update gate, from the state
+    total += n * n  # reset gate, from the state
+
+    if not encdec:
+        # Backward encoder: the same again, with its own weights.
+        total += m * n
+        total += n
+        total += m * n
+        total += m * n
+        total += n * n
+        total += n * n
+        total += n * n
+
+        # Alignment model: n units; an annotation has 2n entries, and there is no bias.
+        total += n * n  # W_a
+        total += 2 * n * n  # U_a
+        total += n  # v_a
+
+    # Initial state of the decoder: from one direction only, hence n inputs in both models.
+    total += n * n
+    total += n
+
+    # Target embeddings, and the bias added to every one of them.
+    total += n_target * m
+    total += m
+
+    # Decoder.
+    total += m * n  # candidate, from the word
+    total += n  # its bias
+    total += m * n  # update gate, from the word
+    total += m * n  # reset gate, from the word
+    total += n * n  # candidate, from the reset state
+    total += n * n  # update gate, from the state
+    total += n * n  # reset gate, from the state
+    if encdec:
+        # The context is the last forward state: n entries.
+        total += n * n  # candidate
+        total += n * n  # update gate
+        total += n * n  # reset gate
+    else:
+        # The context is a weighted sum of annotations: 2n entries.
+        total += 2 * n * n  # candidate
+        total += 2 * n * n  # update gate
+        total += 2 * n * n  # reset gate
+
+    # Deep output: n units before maxout, n / 2 after it; then two factors, with no bias between them.
+    total += n * n  # from the state
+    total += n  # its bias
+    total += m * n  # from the previous word
+    if encdec:
+        total += n * n  # from the context
+    else:
+        total += 2 * n * n  # from the context
+    total += n // 2 * rank  # first factor
+    total += rank * n_target  # second factor
+    total += n_target  # the softmax's bias
+
+    return total
+
+
+def is_encdec(params: Parameters) -> bool:
+    """True for RNNencdec, the model without an alignment model."""
+    return "A_dec_transition_0" not in params
+
+
+def in_float64(params: Mapping[str, NDArray]) -> dict[str, Array]:
+    """The same parameters in float64: the npz files hold float32, in which nothing here is to be computed."""
+    return {name: np.asarray(params[name], dtype=np.float64) for name in params}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The gated hidden unit
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def sigmoid(x: Array) -> Array:
+    """sigmoid(x) = 1 / (1 + exp(-x)), entry by entry."""
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def gated_unit(
+    params: Parameters,
+    layer: Layer,
+    h_prev: Array,
+    candidate_input: Array,
+    update_input: Array,
+    reset_input: Array,
+) -> Array:
+    """One step of the gated hidden unit of a layer: h_prev (n,) -> h (n,).
+
+    ::
+
+        z  = sigmoid(update_input + U_z h_prev)
+        r  = sigmoid(reset_input  + U_r h_prev)
+        h~ = tanh(candidate_input + U [r o h_prev])
+        h  = (1 - z) o h_prev + z o h~
+
+    groundhog.md, under the table: "The gated unit applies the reset gate before the recurrent matrix:
+    h~ = tanh(Wx + U[r∘h]), h = (1-z)∘h_prev + z∘h~."
+    """
+    z = sigmoid(update_input + h_prev @ params[f"G_{layer}_transition_0"])
+    r = sigmoid(reset_input + h_prev @ params[f"R_{layer}_transition_0"])
+    candidate = np.tanh(candidate_input + (r * h_prev) @ params[f"W_{layer}_transition_0"])
+    return (1.0 - z) * h_prev + z * candidate
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Encoder
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def embed_source(params: Parameters, word: int) -> Array:
+    """e(x_j) = E_x x_j + b, (m,). Table, "biases": "trained: both embedding tables (620, added to every embedding)"."""
+    return params["W_0_enc_approx_embdr"][word] + params["b_0_enc_approx_embdr"]
+
+
+def encoder_step(params: Parameters, direction: Literal["enc", "back_enc"], h_prev: Array, word: int) -> Array:
+    """One step of one direction of the encoder, h_{j-1} (n,) -> h_j (n,) (A.2.1).
+
+    Table, "biases": "the candidate's input projection (forward, backward, decoder)"; "None: the gates, the recurrent
+    matrices".
+    """
+    e = embed_source(params, word)
+    return gated_unit(
+        params,
+        direction,
+        h_prev,
+        candidate_input=e @ params[f"W_0_{direction}_input_embdr_0"] + params[f"b_0_{direction}_input_embdr_0"],
+        update_input=e @ params[f"W_0_{direction}_update_embdr_0"],
+        reset_input=e @ params[f"W_0_{direction}_reset_embdr_0"],
+    )
+
+
+def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
+    """The annotations h_1 .. h_{T_x}, as rows: (T_x, 2n) for RNNsearch, (T_x, n) for RNNencdec (A.2.1).
+
+    ::
+
+        ->h_0         = 0,   ->h_j = gated unit of (->h_{j-1}, x_j),   j = 1 .. T_x
+        <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
+        h_j = [->h_j ; <-h_j]                                          (forward half first)
+
+    RNNencdec has the forward states alone. Under the table: "End-of-sentence is appended to both sides and is
+    attended", so x_{T_x} is the end-of-sentence symbol.
+    """
+    if len(x_ids) == 0:
+        raise ValueError("the source sentence is empty")
+    T_x = len(x_ids)
+    n = params["W_enc_transition_0"].shape[0]
+
+    forward = np.zeros((T_x, n))
+    h = np.zeros(n)
+    for j in range(T_x):
+        h = encoder_step(params, "enc", h, x_ids[j])
+        forward[j] = h
+
+    if is_encdec(params):
+        return forward
+
+    backward = np.zeros((T_x, n))
+    h = np.zeros(n)
+    for j in reversed(range(T_x)):
+        h = encoder_step(params, "back_enc", h, x_ids[j])
+        backward[j] = h
+
+    annotations = np.zeros((T_x, 2 * n))
+    for j in range(T_x):
+        annotations[j, :n] = forward[j]
+        annotations[j, n:] = backward[j]
+    return annotations
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Decoder
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def initial_state(params: Parameters, annotations: Array) -> Array:
+    """s_0, (n,).
+
+    ::
+
+        RNNsearch:   s_0 = tanh(W_s <-h_1 + b)        <-h_1 is the last n entries of the first annotation
+        RNNencdec:   s_0 = tanh(W_s ->h_{T_x} + b)    ->h_{T_x} has read the end-of-sentence token
+
+    Table, "s_0": "tanh(W_s ←h_1) [...] the same for RNNsearch, with a bias; for RNNencdec →h_T".
+    """
+    n = params["W_0_dec_initializer_0"].shape[0]
+    summary = annotations[-1] if is_encdec(params) else annotations[0, n:]
+    return np.tanh(summary @ params["W_0_dec_initializer_0"] + params["b_0_dec_initializer_0"])
+
+
+def alignment_keys(params: Parameters, annotations: Array) -> Array:
+    """U_a h_j for j = 1 .. T_x, as rows (T_x, n): the part of e_ij that is the same at every step i. RNNsearch only."""
+    return annotations @ params["A_dec_transition_0"]
+
+
+def align(params: Parameters, s_prev: Array, keys: Array) -> Array:
+    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,), for one s_{i-1} (n,). RNNsearch only.
+
+    ::
+
+        e_ij     = v_a^T tanh(W_a s_{i-1} + U_a h_j)
+        alpha_ij = exp(e_ij) / sum_k exp(e_ik)
+
+    Table, "biases": "None: [...] the alignment model". The greatest e_ij is taken off all of them before exp, which
+    changes no alpha_ij and cannot overflow.
+    """
+    T_x = keys.shape[0]
+    query = s_prev @ params["B_dec_transition_0"]
+    energies = np.zeros(T_x)
+    for j in range(T_x):
+        energies[j] = np.tanh(query + keys[j]) @ params["D_dec_transition_0"][:, 0]
+    exponentials = np.exp(energies - energies.max())
+    return exponentials / exponentials.sum()
+
+
+def context(alpha: Array, annotations: Array) -> Array:
+    """c_i = sum_j alpha_ij h_j, (2n,) (Eq. 5)."""
+    c = np.zeros(annotations.shape[1])
+    for j in range(annotations.shape[0]):
+        c += alpha[j] * annotations[j]
+    return c
+
+
+def embed_target(params: Parameters, words: Words) -> Array:
+    """e(y_i) = E_y y_i + b, (m,). Table, "biases", as in ``embed_source``."""
+    return params["W_0_dec_approx_embdr"][words] + params["b_0_dec_approx_embdr"]
+
+
+def decoder_step(params: Parameters, s_prev: Array, y: Words, c: Array) -> Array:
+    """s_i = f(s_{i-1}, y_i, c_i), (n,): y_i and not, as in the paper, y_{i-1}.
+
+    ::
+
+        z_i  = sigmoid(W_z e(y_i) + U_z s_{i-1} + C_z c_i)
+        r_i  = sigmoid(W_r e(y_i) + U_r s_{i-1} + C_r c_i)
+        s~_i = tanh(W e(y_i) + b + U [r_i o s_{i-1}] + C c_i)
+        s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
+
+    Table, "decoder update": "then s_i = f(s_{i-1}, y_i, c_i)"; "RNNencdec": the fixed context feeds "the candidate and
+    both gates at every step".
+    """
+    e = embed_target(params, y)
+    return gated_unit(
+        params,
+        "dec",
+        s_prev,
+        candidate_input=(
+            e @ params["W_0_dec_input_embdr_0"] + params["b_0_dec_input_embdr_0"] + c @ params["W_0_dec_dec_inputter_0"]
+        ),
+        update_input=e @ params["W_0_dec_update_embdr_0"] + c @ params["W_0_dec_dec_updater_0"],
+        reset_input=e @ params["W_0_dec_reset_embdr_0"] + c @ params["W_0_dec_dec_reseter_0"],
+    )
+
+
+def maxout(t_tilde: Array) -> Array:
+    """t_j = max{t~_{2j-1}, t~_{2j}}, (n,) -> (n / 2,). Table, "maxout": "the same: adjacent pairs, 1000 → 500"."""
+    return np.maximum(t_tilde[..., 0::2], t_tilde[..., 1::2])
+
+
+def readout(params: Parameters, s_prev: Array, y_prev: Words | None, c: Array) -> Array:
+    """log p(y_i | y_1 .. y_{i-1}, x) for every word of the target vocabulary, (K_y,).
+
+    ::
+
+        t~_i   = U_o s_{i-1} + b + V_o e(y_{i-1}) + C_o c_i         without V_o e(y_{i-1}) at i = 1
+        t_i    = maxout(t~_i)
+        p(y_i) = softmax(W2 (W1 t_i) + b)
+
+    Table, "readout state": "s_{i-1}, and y_{i-1}"; "first step": "no begin-of-sentence embedding: the readout sees
+    s_0, c_1 and a zero previous-word term". That is for ``y_prev`` None, and the embedding's bias goes as well.
+    "output matrix": "factorised, linear in between, no bias in the middle".
+    """
+    t_tilde = s_prev @ params["W_0_dec_hid_readout_0"] + params["b_0_dec_hid_readout_0"]
+    t_tilde = t_tilde + c @ params["W_0_dec_repr_readout"]
+    if y_prev is not None:
+        t_tilde = t_tilde + embed_target(params, y_prev) @ params["W_0_dec_prev_readout_0"]
+    hidden = maxout(t_tilde) @ params["W1_dec_deep_softmax"]
+    scores = hidden @ params["W2_dec_deep_softmax"] + params["b_dec_deep_softmax"]
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def decode(
+    params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]
+) -> tuple[Array, Array | None, Array]:
+    """Run the model over one sentence pair, the words of y being given.
+
+    Table, "decoder update", step i = 1 .. T_y::
+
+        alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                    [RNNencdec: none]
+        c_i     = sum_j alpha_ij h_j                                 [RNNencdec: ->h_{T_x}]
+        p(y_i)  = g(s_{i-1}, y_{i-1}, c_i)
+        s_i     = f(s_{i-1}, y_i, c_i)
+
+    Table, "first step": "no update" comes before the first word: it is read off s_0.
+
+    Returns ``log_probs`` (T_y, K_y), whose row i - 1 is log p(y_i | .); ``alignments`` (T_y, T_x), row i - 1 being
+    alpha_i, or None for RNNencdec; and ``states`` (T_y + 1, n), s_0 .. s_{T_y}.
+    """
+    params = in_float64(params)
+    encdec = is_encdec(params)
+    annotations = encode(params, x_ids)
+    keys = None if encdec else alignment_keys(params, annotations)
+    T_x = len(x_ids)
+    T_y = len(y_ids)
+
+    s = initial_state(params, annotations)
+    log_probs = np.zeros((T_y, len(params["b_dec_deep_softmax"])))
+    alignments = np.zeros((T_y, T_x))
+    states = np.zeros((T_y + 1, len(s)))
+    states[0] = s
+
+    for i in range(1, T_y + 1):
+        if encdec:
+            c = annotations[-1]
+        else:
+            alpha = align(params, s, keys)
+            c = context(alpha, annotations)
+            alignments[i - 1] = alpha
+        y_prev = None if i == 1 else y_ids[i - 2]  # y_{i-1}
+        log_probs[i - 1] = readout(params, s, y_prev, c)
+        s = decoder_step(params, s, y_ids[i - 1], c)  # reads y_i
+        states[i] = s
+
+    return log_probs, None if encdec else alignments, states
+
+
+def score(params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]) -> tuple[Array, Array | None]:
+    """log p(y_i | y_1 .. y_{i-1}, x) of every word of y, (T_y,), and alpha (T_y, T_x), or None for RNNencdec.
+
+    Both sentences end with the end-of-sentence symbol. "Beam search", last point: "forced scoring of pairs
+    (log p(y|x), per word, with the alignment matrix)". log p(y | x) is the sum of the first result.
+    """
+    log_probs, alignments, _ = decode(params, x_ids, y_ids)
+    word_log_probs = np.zeros(len(y_ids))
+    for i in range(len(y_ids)):
+        word_log_probs[i] = log_probs[i, y_ids[i]]
+    return word_log_probs, alignments
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Beam search
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def cheapest(costs: Array, count: int) -> list[int]:
+    """The positions of the ``count`` lowest costs, lowest first; only of the finite ones, where those are fewer."""
+    count = min(count, int(np.isfinite(costs).sum()))
+    if count == 0:
+        return []
+    positions = np.argpartition(costs, count - 1)[:count]  # the right ones in any order: faster than to sort all costs
+    return [int(position) for position in sorted(positions, key=lambda position: (costs[position], position))]
+
+
+def search_once(
+    params: Parameters, x_ids: Sequence[int], beam: int, eos: int, unk: int, ban_unknown: bool
+) -> list[Hypothesis]:
+    """One pass of the search: the finished hypotheses, lowest cost first; perhaps none. See ``beam_search``."""
+    encdec = is_encdec(params)
+    annotations = encode(params, x_ids)
+    keys = None if encdec else alignment_keys(params, annotations)
+
+    finished: list[Hypothesis] = []
+    words: list[list[int]] = [[]]  # of every live hypothesis; at first there is one, of no words
+    costs = np.zeros(1)  # -log p of those words
+    states = initial_state(params, annotations)[None, :]  # s_{i-1}, a row a hypothesis
+
+    for k in range(3 * len(x_ids)):
+        if beam == 0 or len(words) == 0:
+            break
+
+        # The next word's log-probabilities in every live hypothesis, (hypotheses, K_y).
+        if encdec:
+            contexts = np.stack([annotations[-1] for _ in words])
+        else:
+            contexts = np.stack([context(align(params, s, keys), annotations) for s in states])
+        y_prev = None if k == 0 else [ids[-1] for ids in words]
+        log_probs = readout(params, states, y_prev, contexts)
+        if ban_unknown:
+            log_probs[:, unk] = -np.inf
+        if k < len(x_ids) // 2:
+            log_probs[:, eos] = -np.inf
+
+        # The best of all their continuations.
+        K_y = log_probs.shape[1]
+        next_costs = (costs[:, None] - log_probs).flatten()
+        live_words, live_costs, live_from = [], [], []
+        for position in cheapest(next_costs, beam):
+            origin, word = position // K_y, position % K_y
+            if word == eos:
+                finished.append(([*words[origin], word], float(next_costs[position])))
+                beam -= 1
+            else:
+                live_words.append([*words[origin], word])
+                live_costs.append(next_costs[position])
+                live_from.append(origin)
+
+        # Those that go on read the word they were given.
+        if len(live_words) > 0:
+            new_words = [ids[-1] for ids in live_words]
+            states = decoder_step(params, states[live_from], new_words, contexts[live_from])
+        words, costs = live_words, np.array(live_costs)
+
+    return sorted(finished, key=lambda hypothesis: hypothesis[1])
+
+
+def beam_search(
+    params: Mapping[str, NDArray],
+    x_ids: Sequence[int],
+    beam: int,
+    eos: int,
+    unk: int,
+    ban_unknown: bool = False,
+) -> list[Hypothesis]:
+    """The finished translations of x as (words with end-of-sentence, cost), lowest cost first; perhaps none.
+
+    The section "Beam search" of groundhog.md, point by point:
+
+    - "End-of-sentence is forbidden for the first floor(len/2) steps (len counts end-of-sentence)."
+    - "At most 3·len steps; unfinished hypotheses are dropped. Each finished hypothesis shrinks the beam by one; stop at
+      zero." The hypotheses kept at a step are as many as the beam was when the step began, the finished ones included.
+    - "Ranking by the raw total log-probability, end-of-sentence included". The cost is its negative.
+    - "The unknown-word ban sets its probability to zero, not renormalised. Nothing finished: try again with unknown
+      words allowed, else with the beam doubled." With the same beam in the first case; in the second as long as the
+      beam is below 500.
+
+    A continuation of probability zero is never kept, not even where there are fewer others than the beam has places.
+    """
+    if beam < 1:
+        raise ValueError(f"the beam must be at least 1, not {beam}")
+    params = in_float64(params)
+    finished = search_once(params, x_ids, beam, eos, unk, ban_unknown)
+    if len(finished) == 0 and ban_unknown:
+        finished = search_once(params, x_ids, beam, eos, unk, ban_unknown=False)
+    while len(finished) == 0 and beam < 500:
+        beam = 2 * beam
+        finished = search_once(params, x_ids, beam, eos, unk, ban_unknown=False)
+    return finished
+
+
+def best(finished: Sequence[Hypothesis], normalize: bool) -> Hypothesis:
+    """The hypothesis of lowest cost, or of lowest cost a word, end-of-sentence being a word; the cost stays the total.
+
+    "Beam search": "Ranking by the raw total log-probability, end-of-sentence included; by the per-word mean with the
+    normalise option."
+    """
+    if len(finished) == 0:
+        raise ValueError("there is no finished hypothesis")
+    if normalize:
+        return min(finished, key=lambda hypothesis: hypothesis[1] / len(hypothesis[0]))
+    return min(finished, key=lambda hypothesis: hypothesis[1])
