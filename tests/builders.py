@@ -1,7 +1,7 @@
 """What several tests build: dictionaries, models, and modules that carry the NumPy reference's parameters."""
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
+from rnnsearch_fairseq import groundhog
+from rnnsearch_fairseq.data import groundhog_files
 from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchModel
 from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
 
@@ -47,6 +49,37 @@ def randomize(model: nn.Module, std: float = 0.5) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * std)
+
+
+def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
+    """The float64 fairseq model of the arrays of ``tests/reference/groundhog.py``, by the package's own conversion.
+
+    Of the original's ids 0 is unused, 1 the unknown word, and the last end-of-sentence.
+    """
+    (n_source, m), n, n_target = (
+        params["W_0_enc_approx_embdr"].shape,
+        *(len(params[name]) for name in ("b_0_dec_initializer_0", "b_dec_deep_softmax")),
+    )
+    searches = "A_dec_transition_0" in params
+    source, target = (groundhog_files.Symbols(size, end=size - 1, unknown=1) for size in (n_source, n_target))
+    settings = groundhog_files.Settings(searches, n, m, 2, source, target)
+    model = make_model(
+        "groundhog_search" if searches else "groundhog_encdec",
+        n_source - 3,
+        n_target - 3,
+        embedding_size=m,
+        hidden_size=n,
+        alignment_size=n,
+        maxout_size=n // 2,
+        output_rank=params["W1_dec_deep_softmax"].shape[1],
+    )
+    model.load_state_dict(groundhog.make_parameters(dict(params), settings))
+    return model
+
+
+def from_original(ids: Sequence[int], size: int) -> list[int]:
+    """fairseq's ids for the original's, of a vocabulary of ``size``."""
+    return [{0: 0, 1: 3, size - 1: EOS}.get(number, number + 2) for number in ids]
 
 
 def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = False) -> tuple[Encoder, Decoder]:

@@ -45,7 +45,7 @@ class GroundhogSearch(SequenceGenerator):
     Args:
         min_len_a: the share of the source's length for which end-of-sentence is forbidden.
         print_alignment: "hard" or "soft" to leave what fairseq prints in ``alignment``.
-        args, kwargs: as in fairseq's generator; lengths in ``max_len_a``, ``max_len_b`` have no effect.
+        args, kwargs: as in fairseq's generator; its ``min_len``, ``max_len_a`` and ``max_len_b`` have no effect.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class GroundhogSearch(SequenceGenerator):
         src_tokens = sample["net_input"]["src_tokens"]
         start = self.eos if bos_token is None else bos_token
         encoded = self.model.forward_encoder(sample["net_input"])
+        names = sample["id"].tolist() if "id" in sample else range(len(src_tokens))
         found: list[list[Hypothesis]] = [[] for _ in src_tokens]
         beam, unk_penalty = self.beam_size, self.unk_penalty
         while True:
@@ -81,7 +82,7 @@ class GroundhogSearch(SequenceGenerator):
             lengths = src_tokens[chosen].ne(self.pad).sum(dim=1)
             for sentence, hypotheses in zip(pending, self._search(encoder_outs, lengths, beam, unk_penalty, start)):
                 found[sentence] = hypotheses
-            unfinished = [sample["id"][sentence].item() for sentence in pending if not found[sentence]]
+            unfinished = [names[sentence] for sentence in pending if not found[sentence]]
             if not unfinished:
                 break
             if unk_penalty == math.inf:
@@ -103,8 +104,7 @@ class GroundhogSearch(SequenceGenerator):
         The live hypotheses of all sentences are the rows of one batch, those of a sentence together. Hypotheses end and
         the beam shrinks, so rows disappear; nothing is computed for an empty place in a beam.
         """
-        minimum = (lengths * self.min_len_a).floor().clamp(min=self.min_len)
-        limit = lengths * MAX_LENGTH_RATIO
+        minimum, limit = (lengths * self.min_len_a).floor(), lengths * MAX_LENGTH_RATIO
         room = torch.full_like(lengths, beam)  # the beam of each sentence
         sentence = torch.arange(len(lengths), device=lengths.device)  # of each row
         tokens = torch.full((len(lengths), 1), start, device=lengths.device)

@@ -44,8 +44,14 @@ EXCLUDED = {
     "prefix_size": 0,
     "no_repeat_ngram_size": 0,
     "lm_path": None,
+    "min_len": 1,
     "max_len_a": 0,
     "max_len_b": 200,
+}
+LIMITS = {
+    "min_len": "its least length is a share of the source's, --min-len-a",
+    "max_len_a": "its limit is three words a source word",
+    "max_len_b": "its limit is three words a source word",
 }
 
 
@@ -92,7 +98,7 @@ def refuse_excluded(args: Any) -> None:
     """
     for name, not_given in EXCLUDED.items():
         if getattr(args, name, not_given) != not_given:
-            reason = "its limit is three words a source word" if name.startswith("max_len") else "it is another search"
+            reason = LIMITS.get(name, "it is another way to search")
             raise InputError(
                 f"--{name.replace('_', '-')} has no effect with --search groundhog: {reason}; leave one of them out"
             )

@@ -73,7 +73,7 @@ def test_a_minimum_length_wraps_whatever_search_was_chosen(task: TranslationTask
 
 
 def test_options_of_python_and_of_eval_bleu_args(task: TranslationTask) -> None:
-    """`from_pretrained(...).translate(..., search=...)` sets them on a configuration that may be older than they are."""
+    """`from_pretrained(...).translate(..., search=...)` sets them on a configuration, perhaps older than they are."""
     older = OmegaConf.structured(GenerationConfig)
     older = OmegaConf.create({key: older[key] for key in older if key not in ("search", "min_len_a")})
     assert type(build(task, older)) is SequenceGenerator
@@ -112,6 +112,7 @@ def test_replacing_unknown_words_asks_for_hard_alignments(task: TranslationTask)
         (["--prefix-size", "1"], "--prefix-size has no effect"),
         (["--no-repeat-ngram-size", "2"], "--no-repeat-ngram-size has no effect"),
         (["--lm-path", "lm.pt"], "--lm-path has no effect"),
+        (["--min-len", "2"], "--min-len has no effect .* --min-len-a; leave"),
         (["--max-len-a", "2"], "--max-len-a has no effect .* three words a source word"),
         (["--max-len-b", "10"], "--max-len-b has no effect .* three words a source word"),
         (["--min-len-a", "-1"], "--min-len-a is -1.0, but it must be 0 or a positive number"),
