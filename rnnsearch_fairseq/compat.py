@@ -23,6 +23,7 @@ import fairseq.dataclass.initialize
 import fairseq.distributed.utils
 import fairseq.optim
 import fairseq.options
+import fairseq.sequence_scorer
 import fairseq.tasks
 import fairseq.tasks.translation
 import fairseq.trainer
@@ -51,6 +52,7 @@ def apply() -> None:
     name_the_plugin_to_spawned_processes()
     explain_missing_data()
     replace_unknown_words()
+    align_references_softly()
     check_before_preprocessing()
     print_input_errors()
 
@@ -334,6 +336,29 @@ def replace_unknown_words() -> None:
     _wrap(fairseq.utils, "replace_unk", lambda _: _replace_unk)
     _wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
     _wrap_in_command("fairseq_cli.interactive", "make_batches", _remember_typed_words)
+
+
+def align_references_softly() -> None:
+    """Make --score-reference --print-alignment soft print the weights.
+
+    Trap: the scorer is told "soft", takes it for true and extracts hard links all the same (sequence_scorer.py:135),
+    which the command cannot print as weights, a TypeError (fairseq_cli/generate.py:319). Cure: extract the weights.
+    """
+
+    def make(generate: Callable[..., Any]) -> Callable[..., Any]:
+        def generate_with_weights(self: Any, models: Any, sample: dict[str, Any], **kwargs: Any) -> Any:
+            scored = generate(self, models, sample, **kwargs)
+            if self.compute_alignment == "soft":
+                for (best,), source, target in zip(scored, sample["net_input"]["src_tokens"], sample["target"]):
+                    if best["attention"] is not None:
+                        best["alignment"] = fairseq.utils.extract_soft_alignment(
+                            best["attention"].cpu(), source.cpu(), target.cpu(), self.pad, self.eos
+                        )
+            return scored
+
+        return generate_with_weights
+
+    _wrap(fairseq.sequence_scorer.SequenceScorer, "generate", make)
 
 
 def check_before_preprocessing() -> None:
