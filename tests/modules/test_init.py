@@ -63,11 +63,9 @@ def test_rows_of_padding_are_zero(model: nn.ModuleDict) -> None:
         assert model[side].embedding.table.weight[1].eq(0).all()
 
 
-@pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec"])
-def test_parameter_count_at_the_papers_size(arch: str) -> None:
+def parameters_at_the_papers_size(arch: str, words: int) -> int:
     cfg = RNNsearchConfig(**ARCHITECTURES[arch])
     searches = cfg.context == "attention"
-    words = 30_004
     with torch.device("meta"):
         encoder = Encoder(words, cfg.embedding_size, cfg.hidden_size, 1, searches)
         decoder = Decoder(
@@ -79,8 +77,15 @@ def test_parameter_count_at_the_papers_size(arch: str) -> None:
             cfg.maxout_size,
             cfg.maxout_pool,
             1,
+            output_rank=cfg.output_rank,
         )
-    counted = sum(parameter.numel() for module in (encoder, decoder) for parameter in module.parameters())
+    return sum(parameter.numel() for module in (encoder, decoder) for parameter in module.parameters())
+
+
+@pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec"])
+def test_parameter_count_at_the_papers_size(arch: str) -> None:
+    words, searches = 30_004, arch == "bahdanau_gru"
+    counted = parameters_at_the_papers_size(arch, words)
     assert counted == count_parameters(1000, 620, 500, 1000, 2, words, words, encdec=not searches)
     # By hand, at n = n' = 1000, m = 620, 2l = 1000, K = 30,004:
     embeddings = 2 * (30_004 * 620 + 620)
@@ -93,20 +98,4 @@ def test_parameter_count_at_the_papers_size(arch: str) -> None:
 
 @pytest.mark.parametrize(("arch", "count"), [("groundhog_search", 84_349_101), ("groundhog_encdec", 72_487_101)])
 def test_parameter_count_of_the_original_code_with_its_own_30001_ids(arch: str, count: int) -> None:
-    cfg = RNNsearchConfig(**ARCHITECTURES[arch])
-    searches = cfg.context == "attention"
-    with torch.device("meta"):
-        encoder = Encoder(30_001, cfg.embedding_size, cfg.hidden_size, 0, searches)
-        decoder = Decoder(
-            30_001,
-            cfg.embedding_size,
-            cfg.hidden_size,
-            encoder.annotation_size,
-            cfg.alignment_size if searches else 0,
-            cfg.maxout_size,
-            cfg.maxout_pool,
-            0,
-            updates_with_current_word=True,
-            output_rank=cfg.output_rank,
-        )
-    assert sum(parameter.numel() for module in (encoder, decoder) for parameter in module.parameters()) == count
+    assert parameters_at_the_papers_size(arch, 30_001) == count
