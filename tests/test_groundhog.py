@@ -30,12 +30,10 @@ from rnnsearch_fairseq.groundhog import convert, main, make_dictionary, save_dic
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from tests.builders import make_sample
 from tests.reference import groundhog
+from tests.reference.recorded import RECORDED, needs_recorded, recorded
 
 # Hydra and fairseq warn of each other's age.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
-SHARED = Path(__file__).resolve().parents[2] / "shared/reference/groundhog-model"
-with_models = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the original's models are not at {SHARED}")
 
 TANH, SIGMOID = "lambda x: TT.tanh(x)", "lambda x: TT.nnet.sigmoid(x)"
 LAYER = {"layer": "RecurrentLayer", "gating": True, "reseting": True, "gater": SIGMOID, "reseter": SIGMOID}
@@ -145,21 +143,21 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]
     def get(kind: str, form: str) -> Path:
         if (kind, form) not in made:
             out = made[kind, form] = tmp_path_factory.mktemp(f"{kind}_{form}")
-            vocabularies = (SHARED / f"vocab.en.{form}", SHARED / f"vocab.fr.{form}")
-            convert(SHARED / f"{kind}_model.npz", SHARED / f"{kind}_state.{form}", vocabularies, ("en", "fr"), out)
+            vocabularies = (RECORDED / f"vocab.en.{form}", RECORDED / f"vocab.fr.{form}")
+            convert(RECORDED / f"{kind}_model.npz", RECORDED / f"{kind}_state.{form}", vocabularies, ("en", "fr"), out)
         return made[kind, form]
 
     return get
 
 
-@with_models
-@pytest.mark.parametrize(("kind", "recorded"), [("search", "search_scores_50"), ("encdec", "encdec_scores_first25")])
-def test_the_originals_scores_and_alignments(real: Callable[[str, str], Path], kind: str, recorded: str) -> None:
+@needs_recorded
+@pytest.mark.parametrize(("kind", "scores"), [("search", "search_scores_50"), ("encdec", "encdec_scores_first25")])
+def test_the_originals_scores_and_alignments(real: Callable[[str, str], Path], kind: str, scores: str) -> None:
     hub, model = load(real(kind, "pkl"))
     dictionaries = (hub.task.source_dictionary, hub.task.target_dictionary)
-    expected = json.loads((SHARED / f"{recorded}.json").read_text())
+    expected = recorded(f"{scores}.json")
     pairs = []
-    for pair in json.loads((SHARED / "pairs_50.json").read_text()):
+    for pair in recorded("pairs_50.json"):
         encoded = [d.encode_line(pair[side], add_if_not_exist=False) for d, side in zip(dictionaries, ("src", "trg"))]
         pairs.append(tuple(line.tolist() for line in encoded))
         # Words from 4 instead of 2, and end-of-sentence and unknown words before them.
@@ -175,7 +173,7 @@ def test_the_originals_scores_and_alignments(real: Callable[[str, str], Path], k
                 assert alignment is None
 
 
-@with_models
+@needs_recorded
 @pytest.mark.parametrize("kind", ["search", "encdec"])
 def test_pickles_of_python_2_and_json_give_the_same(real: Callable[[str, str], Path], kind: str) -> None:
     one, other = (torch.load(real(kind, form) / "checkpoint.pt", weights_only=True) for form in ("pkl", "json"))
@@ -188,12 +186,12 @@ def test_pickles_of_python_2_and_json_give_the_same(real: Callable[[str, str], P
         assert len(texts[0].splitlines()) == 4998
 
 
-@with_models
+@needs_recorded
 def test_translations_of_the_original(real: Callable[[str, str], Path]) -> None:
     hub, _ = load(real("search", "json"))
-    recorded = json.loads((SHARED / "search_translations_20.json").read_text())
-    found = hub.translate(recorded["source"][:4], beam=recorded["beam"], search="groundhog", unnormalized=True)
-    assert [text.replace("<unk>", "UNK") for text in found] == recorded["raw"][:4]
+    expected = recorded("search_translations_20.json")
+    found = hub.translate(expected["source"][:4], beam=expected["beam"], search="groundhog", unnormalized=True)
+    assert [text.replace("<unk>", "UNK") for text in found] == expected["raw"][:4]
 
 
 # A tiny model, against the transcription of the original in float64

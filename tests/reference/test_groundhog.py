@@ -5,21 +5,14 @@ of them (float32). The second half needs nothing: models so small or so plain th
 """
 
 import itertools
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.reference import groundhog
 from tests.reference.groundhog import Array, Hypothesis
-
-RECORDED = Path(__file__).resolve().parents[3] / "shared/reference/groundhog-model"
-needs_recorded = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason=f"the original's models and numbers are not there: {RECORDED}"
-)
+from tests.reference.recorded import RECORDED, needs_recorded, recorded
 
 # How far the original's float32 is from float64. README.md of the recorded numbers has 1.5e-5 for a sentence, to two
 # digits; it is 1.517e-5 in one of the 50 (the 22nd), where a step of float32 is 3.8e-6, and under 1.0e-5 in all others.
@@ -29,10 +22,6 @@ ALIGNMENT_TOLERANCE = 1.4e-7
 COST_TOLERANCE = 1e-3  # of the sum over 20 sentences
 
 UNK, EOS = 1, 5000  # of the recorded models
-
-
-def recorded(name: str) -> Any:
-    return json.loads((RECORDED / name).read_text(encoding="utf-8"))
 
 
 def recorded_parameters(model: str) -> dict[str, Array]:

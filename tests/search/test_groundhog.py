@@ -1,7 +1,6 @@
 """The original's beam search against its transcription in NumPy, and against what the original itself translated."""
 
 import itertools
-import json
 import logging
 import math
 from argparse import Namespace
@@ -20,7 +19,8 @@ from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.search.groundhog import GroundhogSearch, best_continuations
 from tests.builders import EOS, PAD, from_original, groundhog_model, make_dictionary, make_model, make_sample, pad
 from tests.reference import groundhog as reference
-from tests.reference.test_groundhog import RECORDED, constant_model, needs_recorded
+from tests.reference.recorded import RECORDED, needs_recorded, recorded
+from tests.reference.test_groundhog import constant_model
 
 N_SOURCE, N_TARGET = 14, 12
 LENGTHS = [6, 2, 9, 1, 4, 3]  # with end-of-sentence
@@ -288,9 +288,9 @@ def test_recorded_translations_word_for_word(
     converted: tuple[RNNsearchModel, TranslationTask], mode: str, options: dict[str, Any], together: bool
 ) -> None:
     model, task = converted
-    recorded = json.loads((RECORDED / "search_translations_20.json").read_text(encoding="utf-8"))
+    expected = recorded("search_translations_20.json")
     dictionary = task.target_dictionary
-    sources = [task.source_dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in recorded["source"]]
+    sources = [task.source_dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in expected["source"]]
     assert not any(PAD in source for source in sources)
     generator = task.build_generator([model], OmegaConf.create({"search": "groundhog", "beam": 10, **options}))
     batches = [sources] if together else [[source] for source in sources]
@@ -300,6 +300,6 @@ def test_recorded_translations_word_for_word(
         for hypotheses in generator.generate([model], {"net_input": {"src_tokens": pad(batch, left=True)}})
     ]
     texts = [dictionary.string(hypothesis["tokens"]).replace(dictionary.unk_word, "UNK") for hypothesis in found]
-    assert texts == recorded[mode]
+    assert texts == expected[mode]
     total = -sum(hypothesis["score"].item() for hypothesis in found)
-    assert total == pytest.approx(recorded["total_cost"][mode], abs=1e-3)
+    assert total == pytest.approx(expected["total_cost"][mode], abs=1e-3)
