@@ -77,11 +77,14 @@ class GroundhogSearch(SequenceGenerator):
         beam, unk_penalty = self.beam_size, self.unk_penalty
         while True:
             pending = [sentence for sentence, hypotheses in enumerate(found) if not hypotheses]
-            chosen = torch.tensor(pending, device=src_tokens.device)
-            encoder_outs = self.model.reorder_encoder_out(encoded, chosen)
-            lengths = src_tokens[chosen].ne(self.pad).sum(dim=1)
-            for sentence, hypotheses in zip(pending, self._search(encoder_outs, lengths, beam, unk_penalty, start)):
-                found[sentence] = hypotheses
+            # A doubled beam must not need more memory than the batch was given for.
+            at_once = max(1, len(found) * self.beam_size // beam)
+            for chosen in torch.tensor(pending, device=src_tokens.device).split(at_once):
+                encoder_outs = self.model.reorder_encoder_out(encoded, chosen)
+                lengths = src_tokens[chosen].ne(self.pad).sum(dim=1)
+                searched = self._search(encoder_outs, lengths, beam, unk_penalty, start)
+                for sentence, hypotheses in zip(chosen.tolist(), searched):
+                    found[sentence] = hypotheses
             unfinished = [names[sentence] for sentence in pending if not found[sentence]]
             if not unfinished:
                 break

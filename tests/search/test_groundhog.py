@@ -144,6 +144,17 @@ def test_what_cannot_end_is_empty_and_named(caplog: pytest.LogCaptureFixture) ->
     assert "the translation is empty: sentences [0]" in caplog.text
 
 
+def test_doubled_beams_take_no_more_memory_than_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = groundhog_model(constant_model([0, 0.3, 0.35, 0.34, 0.01]))
+    rows = []
+    decode = model.decoder.forward
+    monkeypatch.setattr(
+        model.decoder, "forward", lambda words, **given: rows.append(len(words)) or decode(words, **given)
+    )
+    search([model], [[5, 5, 5, EOS]] * 8, beam=4, dictionary=2)
+    assert max(rows) == 8 * 4
+
+
 # -- what fairseq expects of a hypothesis --
 
 
