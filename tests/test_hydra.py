@@ -30,11 +30,11 @@ MODELS = {  # Table 2 of the paper: architecture, longest sentence, updates
 TINY = ("embedding_size", "hidden_size", "alignment_size", "maxout_size")
 
 
-def composed_by_hydra(name: str) -> dict[str, Any]:
+def composed_by_hydra(name: str, *overrides: str) -> dict[str, Any]:
     GlobalHydra.instance().clear()
     hydra_init(name)
     with initialize_config_module("rnnsearch_fairseq.config", version_base="1.1"):
-        cfg = compose(name, overrides=["task.data=DATA"])
+        cfg = compose(name, overrides=["task.data=DATA", *overrides])
     add_defaults(cfg)
     return OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
 
@@ -48,7 +48,20 @@ def composed_by_the_command_line(arch: str, max_words: str, max_update: str) -> 
 @pytest.mark.parametrize("name", sorted(MODELS))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_configuration_is_that_of_the_command_line(name: str) -> None:
-    ours, theirs = composed_by_hydra(name), composed_by_the_command_line(*MODELS[name])
+    assert_equal_configurations(composed_by_hydra(name), composed_by_the_command_line(*MODELS[name]))
+
+
+@pytest.mark.parametrize("arch", ["groundhog_search", "groundhog_encdec"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_original_code_is_chosen_by_its_model_group(arch: str) -> None:
+    ours, theirs = (
+        composed_by_hydra("rnnsearch30", f"+model={arch}"),
+        composed_by_the_command_line(arch, "30", "471000"),
+    )
+    assert_equal_configurations(ours, theirs)
+
+
+def assert_equal_configurations(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     ours["dataset"]["batch_size_valid"] = ours["dataset"]["batch_size_valid"] or ours["dataset"]["batch_size"]
     for section in ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset"):
         assert ours[section] == theirs[section], section
