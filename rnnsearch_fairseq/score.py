@@ -39,6 +39,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
+from rnnsearch_fairseq.data.output import open_output
 from rnnsearch_fairseq.data.text_files import check_parallel
 from rnnsearch_fairseq.errors import InputError
 
@@ -342,30 +343,6 @@ WRITERS: dict[str, Callable[[Iterable[PairScore], BinaryIO], None]] = {
     "jsonl": write_jsonl,
     "npz": write_npz,
 }
-
-
-@contextlib.contextmanager
-def open_output(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that is called ``path`` only when it is whole; of one that never is, nothing is left.
-
-    Raises:
-        InputError: ``path`` cannot be written.
-    """
-    path = path.resolve()
-    if path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
-        raise InputError(f"--output {path}: not a file that can be written; give another name")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        out = partial.open("wb")
-    except OSError as error:
-        raise InputError(f"--output {path}: cannot be written ({error.strerror}); give another name") from error
-    try:
-        with out:
-            yield out
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 # The command
