@@ -1,0 +1,380 @@
+"""Binary parse trees of source sentences: what a tree is, its line of transitions, and readers of parsers' output.
+
+A tree is over the first words of a sentence; words after them, such as sentence-final punctuation, are no leaves. It
+has no labels, no unary nodes and no empty ones: n leaves are joined by n - 1 phrase nodes.
+
+In a file a tree is a line of shift-reduce transitions, left to right and bottom up: ``S`` shifts the next word, ``R``
+joins the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word is ``S``, and a sentence without a
+parse is ``-``.
+
+Nothing here is recursive: a tree may be as deep as it is long.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, NamedTuple
+from xml.parsers import expat
+
+from rnnsearch_fairseq.errors import InputError
+
+SHIFT, REDUCE, NO_PARSE = "S", "R", "-"
+
+Binarize = Literal["left", "right"]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A binary tree over words 0, 1, ...
+
+    ``splits[k]`` is the first word of the right child of phrase k. Phrases are in PRE-ORDER: a phrase, those of its
+    left subtree, those of its right subtree; phrase 0 is the root. A tree of one word has none.
+
+    Raises:
+        ValueError: the splits are not those of a tree.
+    """
+
+    splits: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for split, (start, end) in zip(self.splits, self.spans()):
+            if not start < split < end:
+                raise ValueError(f"a phrase of words {start} to {end - 1} cannot be split before word {split}")
+
+    @property
+    def leaves(self) -> int:
+        """The number of words that are leaves."""
+        return len(self.splits) + 1
+
+    def spans(self) -> list[tuple[int, int]]:
+        """First word, and word after the last one, of each phrase, in pre-order."""
+        spans = []
+        pending = [(0, self.leaves)]
+        for split in self.splits:
+            start, end = pending.pop()
+            spans.append((start, end))
+            if end - split != 1:
+                pending.append((split, end))
+            if split - start != 1:
+                pending.append((start, split))
+        return spans
+
+    def children(self) -> list[tuple[int, int]]:
+        """Left and right child of each phrase, in pre-order: word i is i, phrase k is ``leaves + k``."""
+        phrases = enumerate(zip(self.spans(), self.splits), self.leaves)
+        # A subtree of m words has m - 1 phrases, so the right child comes split - start phrases after its parent.
+        return [
+            (start if split - start == 1 else me + 1, split if end - split == 1 else me + split - start)
+            for me, ((start, end), split) in phrases
+        ]
+
+
+def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
+    """Read a line of transitions; None is a sentence without a parse.
+
+    Args:
+        where: names the line in an error: "train.tree, line 7".
+
+    Raises:
+        InputError: the line is not that of a tree.
+    """
+    transitions = line.split()
+    if transitions == [NO_PARSE]:
+        return None
+    try:
+        return _build(transitions)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}; write the trees by python -m rnnsearch_fairseq.trees") from error
+
+
+def format_transitions(tree: Tree | None) -> str:
+    """The line that `parse_transitions` reads; a phrase is reduced as soon as its last word is shifted."""
+    if tree is None:
+        return NO_PARSE
+    reduces = [0] * (tree.leaves + 1)
+    for _, end in tree.spans():
+        reduces[end] += 1
+    return " ".join(SHIFT + f" {REDUCE}" * number for number in reduces[1:])
+
+
+def _build(transitions: Sequence[str]) -> Tree:
+    """The tree of some transitions.
+
+    Raises:
+        ValueError: there is none; says why.
+    """
+    stack: list[int] = []  # first words of the phrases not yet joined
+    splits: list[list[int]] = []  # of the phrases that start at each word, short ones first
+    for number, transition in enumerate(transitions, 1):
+        if transition == SHIFT:
+            stack.append(len(splits))
+            splits.append([])
+        elif transition != REDUCE:
+            raise ValueError(f"transition {number} is {shown(transition)}, not {SHIFT} or {REDUCE}")
+        elif len(stack) < 2:
+            raise ValueError(f"transition {number} is {REDUCE}, but there are no two phrases to join")
+        else:
+            split = stack.pop()
+            splits[stack[-1]].append(split)
+    if len(stack) != 1:
+        raise ValueError(f"the transitions end with {len(stack)} phrases, not with one tree")
+    # Pre-order is by first word, longest phrase first.
+    return Tree(tuple(split for same_start in splits for split in reversed(same_start)))
+
+
+class NoParse(Enum):
+    """Why a sentence has no tree."""
+
+    EMPTY = "empty"
+    STATUS = "status other than success"
+    UNUSABLE = "unusable"
+    MISMATCH = "leaves are not the source's words"
+
+
+class Parse(NamedTuple):
+    """What a parser said of a sentence."""
+
+    words: list[str]
+    tree: Tree
+
+
+class _Refusal(Exception):
+    """No tree can be read, for the reason that is the argument."""
+
+
+class _Builder:
+    """Makes a binary tree of the nodes and words of a labelled one, in the order in which they are written.
+
+    A node without words vanishes, and a node of one child is that child.
+    """
+
+    def __init__(self, binarize: Binarize) -> None:
+        self._left = binarize == "left"
+        self._words: list[str] = []
+        self._transitions: list[str] = []
+        self._children: list[int] = []  # so far, of each open node, those without words not counted
+        self._complete = False
+
+    def open_node(self) -> None:
+        if self._complete:
+            raise _Refusal(NoParse.UNUSABLE)  # a second tree
+        self._children.append(0)
+
+    def add_word(self, word: str) -> None:
+        if not self._children:
+            raise _Refusal(NoParse.UNUSABLE)  # text outside the tree
+        self._words.append(word)
+        self._transitions.append(SHIFT)
+        self._count_child()
+
+    def close_node(self) -> None:
+        if not self._children:
+            raise _Refusal(NoParse.UNUSABLE)
+        number = self._children.pop()
+        if not self._left:
+            self._transitions += [REDUCE] * (number - 1)
+        if not self._children:
+            self._complete = True
+        elif number:
+            self._count_child()
+
+    def _count_child(self) -> None:
+        self._children[-1] += 1
+        if self._left and self._children[-1] > 1:
+            self._transitions.append(REDUCE)
+
+    def finish(self) -> Parse:
+        if self._children:
+            raise _Refusal(NoParse.UNUSABLE)  # cut short
+        if not self._words:
+            raise _Refusal(NoParse.EMPTY)
+        return Parse(self._words, _build(self._transitions))
+
+
+# Penn brackets
+
+_PENN_TOKEN = re.compile(r"[()]|[^\s()]+")
+_TRACE = "-NONE-"
+# The Stanford parser prints both lines for a sentence without a parse.
+_SKIPPED, _SKIPPED_NOTE = "SENTENCE_SKIPPED_OR_UNPARSABLE", "Sentence skipped:"
+
+
+def read_penn(text: str, binarize: Binarize = "right") -> Parse | NoParse:
+    """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``.
+
+    What follows an opening bracket is a label, any other word is a leaf, be it alone in its node or not; the outermost
+    brackets need no label. Words labelled ``-NONE-`` (traces) are left out.
+
+    Args:
+        binarize: how a node of more than two children becomes binary: "right" is (a (b (c d))), "left" (((a b) c) d).
+
+    Returns:
+        Leaves and tree; or EMPTY if there are no leaves, as in ``(())``, or UNUSABLE if it is not exactly one tree.
+    """
+    if text.strip() == _SKIPPED:
+        return NoParse.EMPTY
+    builder = _Builder(binarize)
+    label_may_follow = trace = False
+    try:
+        for match in _PENN_TOKEN.finditer(text):
+            token = match.group()
+            if token == "(":
+                builder.open_node()
+            elif token == ")":
+                builder.close_node()
+            elif label_may_follow:
+                trace = token == _TRACE
+            elif not trace:
+                builder.add_word(token)
+            label_may_follow = token == "("
+            trace = trace and token not in ("(", ")")
+        return builder.finish()
+    except _Refusal as refusal:
+        return refusal.args[0]
+
+
+def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Put trees in Penn brackets that go over several lines together.
+
+    A tree ends with the line on which its brackets close, and at the latest before an empty line.
+
+    Yields:
+        The number of the first line, from 1, and the text.
+    """
+    held: list[str] = []
+    first = depth = 0
+    for number, line in enumerate(lines, 1):
+        blank = not line or line.isspace()
+        if not blank and (held or not line.startswith(_SKIPPED_NOTE)):
+            first = first if held else number
+            held.append(line)
+            depth += line.count("(") - line.count(")")
+        if held and (blank or depth <= 0):
+            yield first, "".join(held)
+            held, depth = [], 0
+    if held:
+        yield first, "".join(held)
+
+
+# Enju's XML
+
+
+class _EnjuHandlers:
+    """What expat calls for the elements of an Enju sentence."""
+
+    def __init__(self, builder: _Builder) -> None:
+        self._builder = builder
+        self._open: list[str] = []
+        self._text: list[str] = []
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if not self._open:
+            if name != "sentence":
+                raise _Refusal(NoParse.UNUSABLE)
+            if attributes.get("parse_status") != "success":
+                raise _Refusal(NoParse.STATUS)
+        elif name not in ("cons", "tok") or self._open[-1] == "tok":
+            raise _Refusal(NoParse.UNUSABLE)
+        else:
+            self._builder.open_node()
+        self._open.append(name)
+
+    def text(self, text: str) -> None:
+        # Text that is not in a tok is punctuation that Enju left out.
+        if self._open[-1] == "tok":
+            self._text.append(text)
+
+    def end(self, name: str) -> None:
+        self._open.pop()
+        if name == "tok":
+            for word in "".join(self._text).split():
+                self._builder.add_word(word)
+            self._text.clear()
+        if self._open:
+            self._builder.close_node()
+
+
+def read_enju(text: str, binarize: Binarize = "right") -> Parse | NoParse:
+    """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
+
+    The leaves are the texts of the ``tok`` elements, entities decoded. Text outside them is left out.
+
+    Args:
+        binarize: as in `read_penn`; what Enju writes is binary.
+
+    Returns:
+        Leaves and tree; or EMPTY if there are no leaves, STATUS if the parser says anything but success, UNUSABLE if it
+        is not one well-formed tree of ``cons`` and ``tok`` elements.
+    """
+    if not text or text.isspace():
+        return NoParse.EMPTY
+    # Enju writes no <!DOCTYPE>, comment or CDATA; without the first, no entity can be defined, and so none explode or
+    # name a file. Refused here and not in a handler, after whose exception expat would read on.
+    if "<!" in text:
+        return NoParse.UNUSABLE
+    builder = _Builder(binarize)
+    handlers = _EnjuHandlers(builder)
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = handlers.start
+    parser.EndElementHandler = handlers.end
+    parser.CharacterDataHandler = handlers.text
+    try:
+        parser.Parse(text, True)
+        return builder.finish()
+    except _Refusal as refusal:
+        return refusal.args[0]
+    except (expat.ExpatError, UnicodeEncodeError):
+        return NoParse.UNUSABLE
+
+
+READERS: dict[str, Callable[[str, Binarize], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
+
+
+# Leaves and words
+
+# What parsers and the Moses tokenizer write, and what it stands for.
+_WRITTEN = {
+    **{"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"},
+    **{"``": '"', "''": '"', "“": '"', "”": '"', "`": "'", "‘": "'", "’": "'"},
+    **{"\\/": "/", "\\*": "*"},
+    **{"&quot;": '"', "&apos;": "'", "&#91;": "[", "&#93;": "]", "&#124;": "|", "&lt;": "<", "&gt;": ">", "&amp;": "&"},
+}
+# ASCII: without it, the long s would match as an s.
+_WRITTEN_ANYWHERE = re.compile("|".join(map(re.escape, _WRITTEN)), re.IGNORECASE | re.ASCII)
+
+
+def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: bool = False) -> int | None:
+    """Find the first position at which ``leaves`` are not the first of ``words``, or at which a word is left out.
+
+    Only punctuation may be left out: words without a letter or digit, after the last leaf. Equal are, as words and in
+    words: the Penn Treebank's -LRB-, -RRB-, -LSB-, ..., \\/, \\* and what they stand for; Moses' &apos;, &#91;, ... and
+    what they stand for; all double quotes, two single ones included; all single quotes, the backquote included.
+
+    Args:
+        lowercase: compare the words with lowercased leaves.
+
+    Returns:
+        A position from 0, which may be the length of ``leaves`` or ``words`` or beyond; None if there is no difference.
+    """
+    for position, (leaf, word) in enumerate(zip(leaves, words)):
+        leaf = leaf.lower() if lowercase else leaf
+        if leaf != word and _plain(leaf) != _plain(word):
+            return position
+    if len(leaves) > len(words):
+        return len(words)
+    outside = (
+        position
+        for position, word in enumerate(words[len(leaves) :], len(leaves))
+        if any(character.isalnum() for character in _plain(word))
+    )
+    return next(outside, None)
+
+
+def _plain(word: str) -> str:
+    return _WRITTEN_ANYWHERE.sub(lambda match: _WRITTEN[match.group().lower()], word)
+
+
+def shown(word: str) -> str:
+    """A word as it is to be shown in a message, in quotation marks and cut to 60 characters."""
+    return repr(word if len(word) <= 60 else word[:57] + "...")
