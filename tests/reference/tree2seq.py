@@ -1,0 +1,657 @@
+"""The tree-to-sequence model of Eriguchi, Hashimoto and Tsuruoka (ACL 2016), transcribed in plain float64 NumPy.
+
+The source is ``shared/reference/tree2seq.md`` ("tree2seq.md" below): the paper's formulas and the details that its
+authors' code settles; and, for the orientation of the arrays and the sampling table, the README of
+``shared/reference/tree2seq-model`` ("README"). Everything goes one sentence, one node, one position, one hypothesis at
+a time: no batch, no padding, no mask. This file is the yardstick for the fast implementation and shares no code with
+it, nor with the other transcriptions here. There is no training in it: losses, but no gradients.
+
+Conventions
+-----------
+Names and orientation of the parameters are those of the recorded npz files. The matrices are (outputs, inputs), used
+as ``W @ x``; embeddings and output weights are (size, vocabulary), a word being a column. Sentences are lists of word
+ids and end with the end-of-sentence symbol; "len" never counts it. Positions are counted from 0 in the arrays and in
+the trees, and from 1 in the formulas (s_1, y_1).
+
+A tree is a word position (a leaf) or a list of two trees. Sentence-final punctuation and end-of-sentence are words but
+no leaves. None is a failed parse.
+
+Sizes: m = word embedding, d = every hidden state, K_x and K_y = the vocabularies ``n_source`` and ``n_target``.
+
+Four models
+-----------
+Which one a set of parameters is for shows in the names it has: ``kind``.
+
+- ``tree``: the paper's model.
+- ``sequential``: the baseline, "ANMT: the same without the tree; s_1 = (h_n, c_n)".
+- ``embedding_leaves`` and ``unit_leaves``: two readings of the ablation, see ``leaf_state``.
+
+Parameters
+----------
+g is a gate, i, f, o or u (u is the candidate, with tanh); of a Tree-LSTM i, fl, fr, o or u.
+
+==============================  ==========================  ==========================================================
+name                            shape                       where it stands
+==============================  ==========================  ==========================================================
+sourceEmbed, targetEmbed        (m, K_x) (m, K_y)           e(x_j), e(y_j): columns
+enc.Wx{g}, enc.Wh{g}, enc.b{g}  (d, m) (d, d) (d)           encoder LSTM (*)
+encTree.Wh{g}L, ...R, .b{g}     (d, d) (d, d) (d)           Tree-LSTM over the phrase nodes (**)
+encTree.Wx{g}, g in i o u       (d, m)                      its leaf units: unit_leaves only
+initDecTree, as encTree         (d, d) (d, d) (d)           Tree-LSTM for the decoder's start (**)
+dec.Wx{g}, .Wh{g}, .Wa{g}       (d, m) (d, d) (d, d)        decoder LSTM on e(y_{j-1}), s_{j-1} and s~_{j-1}
+dec.b{g}                        (d)                         the same
+Wst, Wct, bs                    (d, d) (d, d) (d)           s~_j = tanh(W_d [s_j; d_j] + b_d), W_d = [Wst, Wct]
+softmax.weight, softmax.bias    (d, K_y) (K_y)              p(y_j) = softmax(weight^T s~_j + bias)
+blackOut.weight, blackOut.bias  (d, K_y) (K_y)              the same in a model trained with BlackOut
+==============================  ==========================  ==========================================================
+
+(*) not in the ablation; (**) not in the sequential baseline.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Parameters: TypeAlias = Mapping[str, Array]
+Kind: TypeAlias = Literal["tree", "sequential", "embedding_leaves", "unit_leaves"]
+Tree: TypeAlias = int | Sequence["Tree"]
+Span: TypeAlias = tuple[int, int]  # the position of the first word, and the one after the last
+Hypothesis: TypeAlias = tuple[list[int], float]  # the words, with end-of-sentence if it is finished, and the score
+LengthStatistics: TypeAlias = Mapping[int, Mapping[int, int]]  # source length -> target length -> number of pairs
+
+LSTM_GATES = ("i", "f", "o", "u")
+TREE_GATES = ("i", "fl", "fr", "o", "u")
+LEAF_GATES = ("i", "o", "u")  # a leaf has no children, so it has nothing to forget
+
+
+@dataclass(frozen=True)
+class State:
+    """The hidden state h and the memory cell c of one LSTM step or of one Tree-LSTM node, (d,) each."""
+
+    h: Array
+    c: Array
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the encoder makes of a sentence: a state a word, a state a phrase node, and the root's."""
+
+    words: list[State]  # of every word, the last being end-of-sentence
+    phrases: list[State]  # of every phrase node in pre-order: the root, its left subtree, its right subtree
+    spans: list[Span]  # of the same phrase nodes
+    root: State | None  # None for the sequential baseline, which has none
+
+    @property
+    def keys(self) -> Array:
+        """What the decoder attends to, as rows (words + phrases, d). README: "words 0..n-1, EOS, then phrases"."""
+        return np.array([state.h for state in [*self.words, *self.phrases]])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Parameters
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def parameter_shapes(
+    *, d: int, m: int, n_source: int, n_target: int, kind: Kind = "tree", blackout: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """The table at the top of this file as a dictionary: name -> shape."""
+    if kind == "embedding_leaves" and d != m:
+        raise ValueError(f"an embedding of size {m} is no hidden state of size {d}")
+    shapes: dict[str, tuple[int, ...]] = {"sourceEmbed": (m, n_source), "targetEmbed": (m, n_target)}
+
+    if kind in ("tree", "sequential"):
+        for g in LSTM_GATES:
+            shapes[f"enc.Wx{g}"] = (d, m)
+            shapes[f"enc.Wh{g}"] = (d, d)
+            shapes[f"enc.b{g}"] = (d,)
+
+    if kind != "sequential":
+        for layer in ("encTree", "initDecTree"):
+            for g in TREE_GATES:
+                shapes[f"{layer}.Wh{g}L"] = (d, d)
+                shapes[f"{layer}.Wh{g}R"] = (d, d)
+                shapes[f"{layer}.b{g}"] = (d,)
+
+    if kind == "unit_leaves":
+        for g in LEAF_GATES:
+            shapes[f"encTree.Wx{g}"] = (d, m)
+
+    for g in LSTM_GATES:
+        shapes[f"dec.Wx{g}"] = (d, m)
+        shapes[f"dec.Wh{g}"] = (d, d)
+        shapes[f"dec.Wa{g}"] = (d, d)
+        shapes[f"dec.b{g}"] = (d,)
+
+    shapes["Wst"] = (d, d)
+    shapes["Wct"] = (d, d)
+    shapes["bs"] = (d,)
+    output = "blackOut" if blackout else "softmax"
+    shapes[f"{output}.weight"] = (d, n_target)
+    shapes[f"{output}.bias"] = (n_target,)
+    return shapes
+
+
+def random_parameters(
+    rng: np.random.Generator,
+    *,
+    d: int,
+    m: int,
+    n_source: int,
+    n_target: int,
+    kind: Kind = "tree",
+    blackout: bool = False,
+) -> dict[str, Array]:
+    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation).
+
+    Nothing is zero and nothing is small, so that no term of any equation can be dropped unnoticed; nothing is large
+    either, so that tanh and the sigmoids stay away from saturation. Embeddings are N(0, 1), biases N(0, 0.5^2), and
+    every matrix is N(0, 1 / inputs), which keeps W x of the order of one entry of x.
+    """
+    shapes = parameter_shapes(d=d, m=m, n_source=n_source, n_target=n_target, kind=kind, blackout=blackout)
+    params: dict[str, Array] = {}
+    for name, shape in shapes.items():
+        if name in ("sourceEmbed", "targetEmbed"):
+            deviation = 1.0
+        elif len(shape) == 1:
+            deviation = 0.5
+        elif name.endswith(".weight"):
+            deviation = 1.0 / np.sqrt(shape[0])  # (inputs, outputs)
+        else:
+            deviation = 1.0 / np.sqrt(shape[1])  # (outputs, inputs)
+        params[name] = rng.normal(0.0, deviation, size=shape)
+    return params
+
+
+def kind(params: Parameters) -> Kind:
+    """Which of the four models these parameters are for."""
+    if "initDecTree.bi" not in params:
+        return "sequential"
+    if "enc.bi" in params:
+        return "tree"
+    return "unit_leaves" if "encTree.Wxi" in params else "embedding_leaves"
+
+
+def in_float64(params: Mapping[str, NDArray]) -> dict[str, Array]:
+    """The same parameters in float64, the only precision anything is computed in here."""
+    return {name: np.asarray(params[name], dtype=np.float64) for name in params}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# LSTM and Tree-LSTM
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def sigmoid(x: Array) -> Array:
+    """sigma(x) = 1 / (1 + exp(-x)), entry by entry."""
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def encoder_step(params: Parameters, previous: State, word: int) -> State:
+    """One step of the encoder's LSTM: (h_{j-1}, c_{j-1}) and x_j -> (h_j, c_j).
+
+    "Model", first point: "forward only, no peepholes: i, f, o = sigma(Wx + Uh + b); u = tanh(Wx + Uh + b);
+    c = i∘u + f∘c_prev; h = o∘tanh(c)".
+    """
+    x = params["sourceEmbed"][:, word]
+    a = {}
+    for g in LSTM_GATES:
+        a[g] = params[f"enc.Wx{g}"] @ x + params[f"enc.Wh{g}"] @ previous.h + params[f"enc.b{g}"]
+    i, f, o, u = sigmoid(a["i"]), sigmoid(a["f"]), sigmoid(a["o"]), np.tanh(a["u"])
+    c = i * u + f * previous.c
+    return State(o * np.tanh(c), c)
+
+
+def tree_lstm(params: Parameters, layer: Literal["encTree", "initDecTree"], left: State, right: State) -> State:
+    """One node of a binary Tree-LSTM, from its two children.
+
+    "Model", second point: "For each gate g in {i, f_left, f_right, o, u}: preactivation =
+    U_g^L h_left + U_g^R h_right + b_g (ten d×d matrices; each forget gate sees both children);
+    c = i∘u + f_left∘c_left + f_right∘c_right; h = o∘tanh(c). No word input at inner nodes."
+    """
+    a = {}
+    for g in TREE_GATES:
+        a[g] = params[f"{layer}.Wh{g}L"] @ left.h + params[f"{layer}.Wh{g}R"] @ right.h + params[f"{layer}.b{g}"]
+    i, f_left, f_right = sigmoid(a["i"]), sigmoid(a["fl"]), sigmoid(a["fr"])
+    o, u = sigmoid(a["o"]), np.tanh(a["u"])
+    c = i * u + f_left * left.c + f_right * right.c
+    return State(o * np.tanh(c), c)
+
+
+def leaf_state(params: Parameters, word: int) -> State:
+    """(h, c) of a word in the ablation, without the sequential LSTM.
+
+    "Model", last point: "Ablation (the paper's Table 5): leaves from word embeddings, without the sequential LSTM".
+    That leaves open how an embedding of size m becomes an h of size d, and what c is. Two readings::
+
+        embedding_leaves:  h = e(x_j), c = 0                       needs m = d, as in the paper's small models
+        unit_leaves:       i, o = sigma(W e(x_j) + b), u = tanh(W e(x_j) + b), c = i∘u, h = o∘tanh(c)
+
+    The second is the phrase nodes' own Tree-LSTM at a node with a word and no children, sharing their biases. It is
+    what the matrices ``unused.encTree.Wx{g}`` would be for that README says the C++ allocates and never uses here.
+
+    Three more things are open, and assumed the same way in both: end-of-sentence, which is no leaf, gets its state like
+    a leaf, and this is the left child of the decoder's start; the decoder attends to these states of all words,
+    end-of-sentence included, beside the phrases; and a failed parse is what it is in the full model. Of the first
+    reading it follows that the left forget gate of the decoder's start has no effect.
+    """
+    x = params["sourceEmbed"][:, word]
+    if kind(params) == "embedding_leaves":
+        return State(x, np.zeros(len(x)))
+    a = {}
+    for g in LEAF_GATES:
+        a[g] = params[f"encTree.Wx{g}"] @ x + params[f"encTree.b{g}"]
+    i, o, u = sigmoid(a["i"]), sigmoid(a["o"]), np.tanh(a["u"])
+    c = i * u
+    return State(o * np.tanh(c), c)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Encoder
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def reverse_source(src: Sequence[int]) -> list[int]:
+    """The words in reverse, for the sequential baseline: "an option reverses the source".
+
+    Assumed: end-of-sentence stays last. The keys are then in the order in which the words are read.
+    """
+    return [*reversed(src[:-1]), src[-1]]
+
+
+def encode_words(params: Parameters, src: Sequence[int]) -> list[State]:
+    """(h_j, c_j) of every word, end-of-sentence included; from h_0 = c_0 = 0 ("over the words and end-of-sentence")."""
+    if kind(params) in ("embedding_leaves", "unit_leaves"):
+        return [leaf_state(params, word) for word in src]
+    d = len(params["enc.bi"])
+    state = State(np.zeros(d), np.zeros(d))
+    states = []
+    for word in src:
+        state = encoder_step(params, state, word)
+        states.append(state)
+    return states
+
+
+def encode_tree(params: Parameters, tree: Tree, words: Sequence[State]) -> tuple[State, Span, list[tuple[State, Span]]]:
+    """The state and the span of a tree's top, and those of every phrase node in it, in pre-order.
+
+    "Model", second point: "Leaves copy (h, c) of the sequential LSTM at their word." A leaf is no phrase node, so the
+    top of a tree of one leaf is that leaf and there are no phrases. "Parses": "n leaves give n - 1 phrase nodes".
+    """
+    if isinstance(tree, int):
+        if not 0 <= tree < len(words) - 1:
+            raise ValueError(f"there is no word {tree} that can be a leaf: there are {len(words) - 1} words")
+        return words[tree], (tree, tree + 1), []
+    if len(tree) != 2:
+        raise ValueError(f"a phrase has two children, not {len(tree)}")
+    left, left_span, left_phrases = encode_tree(params, tree[0], words)
+    right, right_span, right_phrases = encode_tree(params, tree[1], words)
+    if left_span[1] != right_span[0]:
+        raise ValueError(f"the words {left_span} and {right_span} are not side by side")
+    state = tree_lstm(params, "encTree", left, right)
+    span = (left_span[0], right_span[1])
+    return state, span, [(state, span), *left_phrases, *right_phrases]
+
+
+def encode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None) -> Encoding:
+    """All states of a source sentence. ``tree`` is None for a failed parse, and for the sequential baseline.
+
+    "Failed parse: root h = c = 0, no phrase nodes."
+    """
+    params = in_float64(params)
+    if len(src) == 0:
+        raise ValueError("the source has not even an end-of-sentence")
+    words = encode_words(params, src)
+    if kind(params) == "sequential":
+        if tree is not None:
+            raise ValueError("the sequential model has no use for a tree")
+        return Encoding(words, [], [], None)
+    if tree is None:
+        d = len(params["encTree.bi"])
+        return Encoding(words, [], [], State(np.zeros(d), np.zeros(d)))
+    root, _, phrases = encode_tree(params, tree, words)
+    return Encoding(words, [state for state, _ in phrases], [span for _, span in phrases], root)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Decoder
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def start(params: Parameters, encoding: Encoding) -> State:
+    """(s_1, c_1).
+
+    "Decoder start: a second Tree-LSTM with its own parameters, left child (h, c) at end-of-sentence, right child (h, c)
+    of the root"; the sequential baseline: "s_1 = (h_n, c_n)", the state at end-of-sentence.
+    """
+    if encoding.root is None:
+        return encoding.words[-1]
+    return tree_lstm(params, "initDecTree", encoding.words[-1], encoding.root)
+
+
+def attend(s: Array, keys: Array) -> tuple[Array, Array]:
+    """alpha_j over the keys, (keys,), and the context d_j = sum alpha h, (d,).
+
+    "Attention: dot product s_j·h, one softmax jointly over all word states (end-of-sentence included) and all phrase
+    states, the root included." The greatest product is taken off all of them before exp, which changes no alpha.
+    """
+    products = np.zeros(len(keys))
+    for k in range(len(keys)):
+        products[k] = s @ keys[k]
+    exponentials = np.exp(products - products.max())
+    alpha = exponentials / exponentials.sum()
+
+    context = np.zeros(keys.shape[1])
+    for k in range(len(keys)):
+        context += alpha[k] * keys[k]
+    return alpha, context
+
+
+def attentional_state(params: Parameters, s: Array, context: Array) -> Array:
+    """The vector the word is predicted from: "s~_j = tanh(W_d [s_j; d_j] + b_d)", (d,)."""
+    return np.tanh(params["Wst"] @ s + params["Wct"] @ context + params["bs"])
+
+
+def output_scores(params: Parameters, s_tilde: Array) -> Array:
+    """z = W_s s~_j + b_s, (K_y,); of BlackOut's weights where the model was trained with it."""
+    output = "blackOut" if "blackOut.weight" in params else "softmax"
+    return params[f"{output}.weight"].T @ s_tilde + params[f"{output}.bias"]
+
+
+def log_softmax(z: Array) -> Array:
+    """log p, where p_i = e^{z_i} / sum e^{z_k}."""
+    shifted = z - z.max()
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+def decoder_step(params: Parameters, previous: State, y: int, s_tilde: Array) -> State:
+    """(s_j, c_j) from (s_{j-1}, c_{j-1}), the word y_{j-1} and s~_{j-1}.
+
+    "Input feeding: the decoder LSTM reads [s_{j-1}; s~_{j-1}]", beside the embedding of y_{j-1}. The LSTM is the
+    encoder's otherwise.
+    """
+    e = params["targetEmbed"][:, y]
+    a = {}
+    for g in LSTM_GATES:
+        a[g] = params[f"dec.Wx{g}"] @ e + params[f"dec.Wh{g}"] @ previous.h + params[f"dec.Wa{g}"] @ s_tilde
+        a[g] = a[g] + params[f"dec.b{g}"]
+    i, f, o, u = sigmoid(a["i"]), sigmoid(a["f"]), sigmoid(a["o"]), np.tanh(a["u"])
+    c = i * u + f * previous.c
+    return State(o * np.tanh(c), c)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What the decoder does on the way to y_1 .. y_n, the words being given."""
+
+    log_probs: Array  # (n, K_y): log p(y_j | .) of every word
+    scores: Array  # (n, K_y): z_j, of which that is the log-softmax
+    attention: Array  # (n, keys): alpha_j
+    contexts: Array  # (n, d): d_j
+    states: list[State]  # (s_j, c_j)
+    s_tilde: Array  # (n, d): s~_j
+
+
+def decode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None, tgt: Sequence[int]) -> Decoding:
+    """Run the model over one sentence pair, the words of the target being given.
+
+    Step j = 1 .. n::
+
+        (s_j, c_j) = start, if j = 1, else the decoder LSTM of y_{j-1}, (s_{j-1}, c_{j-1}) and s~_{j-1}
+        alpha_j, d_j = attention of s_j
+        s~_j = tanh(W_d [s_j; d_j] + b_d)
+        p(y_j) = softmax(W_s s~_j + b_s)
+
+    "s_1 predicts y_1 directly: no begin-of-sentence embedding is consumed."
+    """
+    params = in_float64(params)
+    encoding = encode(params, src, tree)
+    keys = encoding.keys
+    log_probs, scores, attention, contexts, states, s_tildes = [], [], [], [], [], []
+
+    state = start(params, encoding)
+    for j in range(len(tgt)):
+        if j > 0:
+            state = decoder_step(params, state, tgt[j - 1], s_tildes[-1])
+        alpha, context = attend(state.h, keys)
+        s_tilde = attentional_state(params, state.h, context)
+        z = output_scores(params, s_tilde)
+
+        states.append(state)
+        attention.append(alpha)
+        contexts.append(context)
+        s_tildes.append(s_tilde)
+        scores.append(z)
+        log_probs.append(log_softmax(z))
+
+    return Decoding(
+        np.array(log_probs), np.array(scores), np.array(attention), np.array(contexts), states, np.array(s_tildes)
+    )
+
+
+def score(
+    params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None, tgt: Sequence[int]
+) -> tuple[Array, Array]:
+    """log p(y_j | y_1 .. y_{j-1}, x) of every word of the target, (n,), and the attention, (n, keys).
+
+    Always by the full softmax: "Development perplexity and decoding use the full softmax over the same weights." The
+    training loss of a sentence is minus the sum of the first result: "token losses summed within a sentence".
+    """
+    decoding = decode(params, src, tree, tgt)
+    word_log_probs = np.zeros(len(tgt))
+    for j in range(len(tgt)):
+        word_log_probs[j] = decoding.log_probs[j, tgt[j]]
+    return word_log_probs, decoding.attention
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# BlackOut
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def sampling_distribution(counts: Sequence[int], beta: float = 0.4) -> Array:
+    """Q, (K_y,): "Q ∝ count^beta (beta 0.4, end-of-sentence counted [...])", normalised to sum 1."""
+    powers = np.asarray(counts, dtype=np.float64) ** beta
+    return powers / powers.sum()
+
+
+def sampling_weights(counts: Sequence[int], beta: float = 0.4) -> Array:
+    """The constant "weights w = 1/Q", (K_y,).
+
+    README: "the weights use the exact Q", which knows of no table and excludes no gold word.
+    """
+    return 1.0 / sampling_distribution(counts, beta)
+
+
+def sampling_table(counts: Sequence[int], beta: float = 0.4) -> list[int]:
+    """README: "BlackOut samples come from a table with floor(T * Q_i) copies of word i (T = total count)"."""
+    total = sum(counts)
+    q = sampling_distribution(counts, beta)
+    table = []
+    for word in range(len(counts)):
+        table += [word] * int(np.floor(total * q[word]))
+    return table
+
+
+def draw_samples(rng: np.random.Generator, table: Sequence[int], gold: int, k: int) -> list[int]:
+    """The gold word, then k words of the table: "the gold word redrawn, duplicates kept" (README)."""
+    if all(word == gold for word in table):
+        raise ValueError("the table has nothing but the gold word")
+    samples = [gold]
+    while len(samples) < k + 1:
+        word = table[rng.integers(len(table))]
+        if word != gold:
+            samples.append(word)
+    return samples
+
+
+def blackout_token_loss(z: Array, samples: Sequence[int], weights: Array) -> float:
+    """The loss of one target word from its scores z (K_y,); ``samples`` begins with the gold word.
+
+    "p~_i = w_i e^{z_i} / sum over gold and samples of w_j e^{z_j}; loss = -log p~_gold - sum over samples of
+    log(1 - p~_i)". A word drawn twice is in both sums twice. The greatest log(w_i e^{z_i}) is taken off all of them
+    before exp, which changes no p~_i.
+    """
+    logs = np.zeros(len(samples))
+    for i, word in enumerate(samples):
+        logs[i] = np.log(weights[word]) + z[word]
+    p = np.exp(logs - logs.max())
+    p = p / p.sum()
+
+    loss = -np.log(p[0])
+    for i in range(1, len(samples)):
+        loss -= np.log1p(-p[i])
+    return float(loss)
+
+
+def blackout_loss(
+    params: Mapping[str, NDArray],
+    src: Sequence[int],
+    tree: Tree | None,
+    tgt: Sequence[int],
+    samples: Sequence[Sequence[int]],
+    weights: NDArray,
+) -> float:
+    """The BlackOut loss of a sentence, summed over its words; ``samples[j]`` is the word tgt[j] and its negatives.
+
+    "fresh for each target token".
+    """
+    if [words[0] for words in samples] != list(tgt):
+        raise ValueError("the samples of every word begin with that word")
+    decoding = decode(params, src, tree, tgt)
+    loss = 0.0
+    for j in range(len(tgt)):
+        loss += blackout_token_loss(decoding.scores[j], samples[j], np.asarray(weights, dtype=np.float64))
+    return loss
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Search
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A hypothesis in the beam. ``state`` and ``s_tilde`` are those its last word was chosen by."""
+
+    words: list[int]
+    score: float
+    state: State | None
+    s_tilde: Array | None
+
+
+def count_lengths(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> dict[int, dict[int, int]]:
+    """Source length -> target length -> number of pairs.
+
+    "Lengths without it", which is end-of-sentence; the sentences given do end with it.
+    """
+    statistics: dict[int, dict[int, int]] = {}
+    for src, tgt in pairs:
+        of_source = statistics.setdefault(len(src) - 1, {})
+        of_source[len(tgt) - 1] = of_source.get(len(tgt) - 1, 0) + 1
+    return statistics
+
+
+def length_term(statistics: LengthStatistics | None, source_length: int, target_length: int) -> float:
+    """log p(len(y) | len(x)), the relative frequency among the pairs whose source has that length.
+
+    "As coded: an unseen source length adds 0; a target length never seen for a seen source length forbids
+    end-of-sentence there", which is -inf. Without statistics nothing is added.
+    """
+    if statistics is None or source_length not in statistics:
+        return 0.0
+    of_source = statistics[source_length]
+    count = of_source.get(target_length, 0)
+    if count == 0:
+        return -np.inf
+    return float(np.log(count / sum(of_source.values())))
+
+
+def beam_search(
+    params: Mapping[str, NDArray],
+    src: Sequence[int],
+    tree: Tree | None,
+    beam: int,
+    eos: int,
+    max_words: int = 50,
+    statistics: LengthStatistics | None = None,
+) -> list[Hypothesis]:
+    """The beam when the search ends, best first; the first is the translation. Others, or all, may be unfinished.
+
+    At every step the candidates are the finished hypotheses, as they are, and every one-word continuation of the
+    others; the best ``beam`` of all candidates together are the next beam. It begins with one hypothesis, of no words.
+    "Finished hypotheses keep their slot and compete; stop when the best is finished." It also ends after ``max_words``
+    steps, whatever is finished then; assumed: the one that chooses end-of-sentence counts. README: 50; with length
+    statistics, tree2seq.md has 100.
+
+    The score is the sum of log-probabilities, "end-of-sentence's log-probability included, [...] no length
+    normalisation". With ``statistics``, "the length term is added once, when end-of-sentence is chosen": a continuation
+    by end-of-sentence competes with it, and the unfinished compete without it. A continuation of probability zero, or a
+    forbidden one, is never kept, not even where there are fewer others than the beam has places.
+
+    Equal scores, which the recorded numbers have none of: the one that comes first in the beam, then the lower word id.
+    """
+    if beam < 1 or max_words < 1:
+        raise ValueError(f"the beam and the number of words must be at least 1, not {beam} and {max_words}")
+    params = in_float64(params)
+    encoding = encode(params, src, tree)
+    keys = encoding.keys
+    hypotheses = [Partial([], 0.0, None, None)]
+
+    for _ in range(max_words):
+        # (score, the hypothesis if it is a finished one or else the one continued, the word it is continued by)
+        candidates: list[tuple[float, Partial, int | None]] = []
+        for hypothesis in hypotheses:
+            if is_finished(hypothesis.words, eos):
+                candidates.append((hypothesis.score, hypothesis, None))
+                continue
+
+            if len(hypothesis.words) == 0:
+                state = start(params, encoding)
+            else:
+                state = decoder_step(params, hypothesis.state, hypothesis.words[-1], hypothesis.s_tilde)
+            _, context = attend(state.h, keys)
+            s_tilde = attentional_state(params, state.h, context)
+            log_probs = log_softmax(output_scores(params, s_tilde))
+            log_probs[eos] += length_term(statistics, len(src) - 1, len(hypothesis.words))
+
+            continued = Partial(hypothesis.words, hypothesis.score, state, s_tilde)
+            for word in range(len(log_probs)):
+                if log_probs[word] > -np.inf:
+                    candidates.append((hypothesis.score + float(log_probs[word]), continued, word))
+
+        candidates.sort(key=lambda candidate: -candidate[0])
+        hypotheses = []
+        for total, hypothesis, word in candidates[:beam]:
+            if word is None:
+                hypotheses.append(hypothesis)
+            else:
+                hypotheses.append(Partial([*hypothesis.words, word], total, hypothesis.state, hypothesis.s_tilde))
+
+        if len(hypotheses) == 0 or is_finished(hypotheses[0].words, eos):
+            break
+
+    return [(hypothesis.words, hypothesis.score) for hypothesis in hypotheses]
+
+
+def is_finished(words: Sequence[int], eos: int) -> bool:
+    """True if end-of-sentence has been chosen."""
+    return len(words) > 0 and words[-1] == eos
+
+
+def greedy(
+    params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None, eos: int, max_words: int = 50
+) -> Hypothesis:
+    """The likeliest word at every step, until it is end-of-sentence, which is kept, or ``max_words`` are written."""
+    words: list[int] = []
+    total = 0.0
+    while len(words) < max_words and not is_finished(words, eos):
+        # All over again for every word: the last row of a forced decoding, whose last word has no part in it.
+        log_probs = decode(params, src, tree, [*words, eos]).log_probs[-1]
+        words.append(int(log_probs.argmax()))
+        total += float(log_probs[words[-1]])
+    return words, total

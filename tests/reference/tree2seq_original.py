@@ -1,0 +1,83 @@
+"""The models that the original tree2seq program trained, as this package's models."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from omegaconf import OmegaConf
+
+from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
+
+LSTM_GATES = ("i", "f", "o", "u")
+TREE_GATES = ("i", "fl", "fr", "o", "u")
+NEVER = -100.0  # the output of fairseq's symbols that the original lacks: e^-100 is nothing beside any word
+
+
+def load_original(npz_path: Path, json_path: Path) -> Tree2SeqModel:
+    """The float64 model of a parameter file and of the JSON file that has its vocabularies.
+
+    The original's arrays are (out, in), with words as columns, and a gate each; see its README.
+    """
+    description = json.loads(json_path.read_text(encoding="utf-8"))
+    dictionaries = [original_dictionary(description, side) for side in ("src", "tgt")]
+    with np.load(npz_path) as arrays:
+        given = dict(arrays)
+    output = "blackOut" if npz_path.stem.startswith("blackout") else "softmax"
+    d, m = given["Wst"].shape[0], given["sourceEmbed"].shape[0]
+    task = SimpleNamespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1], has_trees=True)
+    model = Tree2SeqModel.build_model(OmegaConf.create({"embedding_size": m, "hidden_size": d}), task).double()
+
+    rows = [original_ids(description, side, dictionary) for side, dictionary in zip(("src", "tgt"), dictionaries)]
+
+    def table(name: str, side: int, missing: float = 0.0) -> np.ndarray:
+        """Of a (dim, words) or (words,) array, the rows in fairseq's order."""
+        array = given[name].T if given[name].ndim == 2 else given[name]
+        placed = np.full((len(dictionaries[side]), *array.shape[1:]), missing)
+        placed[rows[side]] = array
+        return placed
+
+    def stack(pattern: str, gates: Sequence[str]) -> np.ndarray:
+        return np.concatenate([given[pattern.format(gate)] for gate in gates])
+
+    state: dict[str, np.ndarray] = {
+        "encoder.composer.embedding.weight": table("sourceEmbed", 0),
+        "decoder.translator.embedding.weight": table("targetEmbed", 1),
+        "decoder.translator.to_vocabulary.weight": table(f"{output}.weight", 1),
+        "decoder.translator.to_vocabulary.bias": table(f"{output}.bias", 1, NEVER),
+        "decoder.translator.from_fed.weight": stack("dec.Wa{}", LSTM_GATES),
+        "decoder.translator.from_state.weight": given["Wst"],
+        "decoder.translator.from_state.bias": given["bs"],
+        "decoder.translator.from_context.weight": given["Wct"],
+    }
+    for module, name in (("encoder.composer.lstm", "enc"), ("decoder.translator.lstm", "dec")):
+        state[f"{module}.from_input.weight"] = stack(f"{name}.Wx{{}}", LSTM_GATES)
+        state[f"{module}.from_input.bias"] = stack(f"{name}.b{{}}", LSTM_GATES)
+        state[f"{module}.from_state.weight"] = stack(f"{name}.Wh{{}}", LSTM_GATES)
+    for module, name in (("encoder.composer.tree_lstm", "encTree"), ("decoder.translator.start", "initDecTree")):
+        sides = [stack(f"{name}.Wh{{}}{side}", TREE_GATES) for side in ("L", "R")]
+        state[f"{module}.from_children.weight"] = np.concatenate(sides, axis=1)
+        state[f"{module}.from_children.bias"] = stack(f"{name}.b{{}}", TREE_GATES)
+    model.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in state.items()})
+    return model.eval()
+
+
+def original_dictionary(description: dict[str, Any], side: str) -> Dictionary:
+    """fairseq's dictionary of the original's words, all but its two symbols, with their counts."""
+    dictionary = Dictionary()
+    symbols = (description[f"{side}_eos"], description[f"{side}_unk"])
+    for number, word in enumerate(description[f"{side}_vocab"]):
+        if number not in symbols:
+            dictionary.add_symbol(word, n=description[f"{side}_counts"][number])
+    return dictionary
+
+
+def original_ids(description: dict[str, Any], side: str, dictionary: Dictionary) -> list[int]:
+    """fairseq's id of each of the original's ids."""
+    symbols = {description[f"{side}_eos"]: dictionary.eos(), description[f"{side}_unk"]: dictionary.unk()}
+    words = description[f"{side}_vocab"]
+    return [symbols.get(number, dictionary.index(word)) for number, word in enumerate(words)]
