@@ -7,10 +7,10 @@ from rnnsearch_fairseq import compat
 
 compat.apply()
 
-from rnnsearch_fairseq.criterions import summed_nll  # noqa: E402, F401
-from rnnsearch_fairseq.models import rnnsearch  # noqa: E402, F401
+from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: E402, F401
+from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: E402, F401
 from rnnsearch_fairseq.optim import adadelta  # noqa: E402, F401
 from rnnsearch_fairseq.search import options  # noqa: E402, F401
-from rnnsearch_fairseq.tasks import pooled_translation  # noqa: E402, F401
+from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: E402, F401
 
 __version__ = "0.1.0"

@@ -1,12 +1,15 @@
-"""Parameter initialisation, Appendix B.1 of the paper."""
+"""Parameter initialisation: Appendix B.1 of the first paper, Section 4.2 of the second."""
 
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.alignment import AlignmentModel
 from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
 
 WEIGHT_STD = 0.01
 ALIGNMENT_STD = 0.001
+UNIFORM_RANGE = 0.1
 
 
 def initialize(model: nn.Module) -> None:
@@ -29,6 +32,27 @@ def initialize(model: nn.Module) -> None:
             nn.init.normal_(module.from_state.weight, std=ALIGNMENT_STD)
             nn.init.normal_(module.from_annotation.weight, std=ALIGNMENT_STD)
             nn.init.zeros_(module.energy.weight)
+        elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx].detach())
+
+
+def initialize_uniform(model: nn.Module) -> None:
+    """Give every parameter of a tree-to-sequence model its initial value (Eriguchi et al., Section 4.2), in place.
+
+    Weights, embeddings included: uniform in [-0.1, 0.1]; biases zero, but those of forget gates one; what is before the
+    softmax, zero. Rows of padding are zero.
+    """
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias") or "to_vocabulary" in name:
+            nn.init.zeros_(parameter)
+        else:
+            nn.init.uniform_(parameter, -UNIFORM_RANGE, UNIFORM_RANGE)
+    for module in model.modules():
+        if isinstance(module, LSTM):
+            nn.init.ones_(module.from_input.bias.detach().chunk(4)[1])
+        elif isinstance(module, TreeLSTM):
+            for gate in (1, 2):
+                nn.init.ones_(module.from_children.bias.detach().chunk(5)[gate])
         elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx].detach())
 

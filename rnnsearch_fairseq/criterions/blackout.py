@@ -1,0 +1,122 @@
+"""BlackOut for training; validation is always by the full softmax."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
+from fairseq.utils import get_perplexity
+from omegaconf import II
+from torch import Tensor
+
+from rnnsearch_fairseq.data.target_counts import count_targets
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.blackout import blackout_loss, draw_negatives, shared_blackout_loss
+
+
+@dataclass
+class BlackOutConfig(FairseqDataclass):
+    """The paper's settings for its small data set; for the large one it has 2,500 negatives."""
+
+    blackout_samples: int = field(default=500, metadata={"help": "K: negatives for each word"})
+    blackout_alpha: float = field(
+        default=0.4, metadata={"help": "negatives are drawn in proportion to their count to this power"}
+    )
+    blackout_shared: bool = field(
+        default=False,
+        metadata={"help": "draw one set of negatives a batch: faster, but not the paper's, which draws for each word"},
+    )
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+@register_criterion("blackout", dataclass=BlackOutConfig)
+class BlackOut(FairseqCriterion):
+    """The cost of Section 3.4, summed over the words; with ``--sentence-avg`` gradients are averaged over sentences."""
+
+    def __init__(
+        self,
+        task: FairseqTask,
+        blackout_samples: int,
+        blackout_alpha: float,
+        blackout_shared: bool,
+        sentence_avg: bool,
+    ) -> None:
+        super().__init__(task)
+        if blackout_samples < 1:
+            raise InputError(f"--blackout-samples is {blackout_samples}, but it must be at least 1")
+        if not 0 <= blackout_alpha < math.inf:
+            raise InputError(f"--blackout-alpha is {blackout_alpha}, but it must be 0 or a positive number")
+        self.samples, self.alpha, self.shared = blackout_samples, blackout_alpha, blackout_shared
+        self.sentence_avg = sentence_avg
+        self.proposal: tuple[Tensor, Tensor] | None = None
+
+    def distribution(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """log Q and Q summed up, ``(K_y,)`` in float64; counted in the training targets when first needed."""
+        if self.proposal is None:
+            counts = count_targets(self.task.dataset(self.task.cfg.train_subset), len(self.task.target_dictionary))
+            self.proposal = proposal_of(counts, self.alpha, device)
+        return self.proposal
+
+    def forward(
+        self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """The cost of a batch, a scalar; the divisor; what to log."""
+        features, _ = model(**sample["net_input"], features_only=True)
+        is_word = sample["target"].ne(self.padding_idx)
+        features, targets = features[is_word], sample["target"][is_word]
+        layer = model.decoder.translator.to_vocabulary
+        if model.training:
+            log_proposal, cumulative = self.distribution(features.device)
+            given = (layer.weight, layer.bias, log_proposal.to(features.dtype))
+            if self.shared:
+                negatives = draw_negatives(targets.new_full((1,), -1), self.samples, cumulative)[0]
+                loss = shared_blackout_loss(features, targets, negatives, *given)
+            else:
+                loss = blackout_loss(features, targets, draw_negatives(targets, self.samples, cumulative), *given)
+        else:
+            loss = F.cross_entropy(layer(features).float(), targets, reduction="sum")
+        divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
+        return (
+            loss,
+            divisor,
+            {
+                "loss": loss.detach(),
+                "ntokens": sample["ntokens"],
+                "nsentences": len(sample["target"]),
+                "sample_size": divisor,
+            },
+        )
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
+        """Log bits a word, and in validation what they make as perplexity; in training they are BlackOut's own."""
+        loss, words = (sum(log.get(name, 0) for log in logging_outputs) for name in ("loss", "ntokens"))
+        metrics.log_scalar("loss", loss / words / math.log(2), words, round=3)
+        metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """Sums of sums: workers need only exchange totals."""
+        return True
+
+
+def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """log Q and Q summed up, where Q is proportional to count^alpha; words that never occur have probability zero.
+
+    Raises:
+        InputError: if fewer than two words occur.
+    """
+    if (counts > 0).sum() < 2:
+        raise InputError("the training targets have fewer than two different words, and BlackOut needs another to draw")
+    powers = np.where(counts > 0, counts.astype(np.float64) ** alpha, 0.0)
+    proposal = torch.from_numpy(powers / powers.sum()).to(device)
+    cumulative = proposal.cumsum(dim=0)
+    cumulative[int(np.flatnonzero(counts)[-1]) :] = 1.0  # rounding must leave no gap before 1
+    return proposal.log(), cumulative

@@ -1,0 +1,245 @@
+"""Tree-to-sequence translation (Eriguchi, Hashimoto and Tsuruoka, ACL 2016) as the fairseq model ``tree2seq``."""
+
+import argparse
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+    register_model_architecture,
+)
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.rnnsearch import MAX_POSITIONS
+from rnnsearch_fairseq.modules.init import initialize_uniform
+from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
+from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+
+
+@dataclass
+class Tree2SeqConfig(FairseqDataclass):
+    """Sizes and options; the defaults are the paper's model with d = 512."""
+
+    embedding_size: int = field(default=512, metadata={"help": "width of the word embeddings, source and target"})
+    hidden_size: int = field(default=512, metadata={"help": "d: units of every LSTM and Tree-LSTM"})
+    constituents: ChoiceEnum(["phrases", "words", "phrases-only"]) = field(  # type: ignore[valid-type]
+        default="phrases",
+        metadata={
+            "help": "what encodes the source: 'phrases' an LSTM over the words and a Tree-LSTM over their phrases "
+            "(tree-to-sequence), 'words' the LSTM alone (the sequential baseline, ANMT), 'phrases-only' the Tree-LSTM "
+            "over word embeddings (the ablation of Table 5; --embedding-size must be --hidden-size)"
+        },
+    )
+    reverse_source: bool = field(default=False, metadata={"help": "read the source backwards ('words' only)"})
+
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "tree2seq_512": {},
+    "tree2seq_768": {"hidden_size": 768},
+    "tree2seq_1024": {"hidden_size": 1024},
+    "tree2seq_small": {"embedding_size": 256, "hidden_size": 256},
+    "anmt": {"constituents": "words"},
+    "anmt_small": {"embedding_size": 256, "hidden_size": 256, "constituents": "words"},
+}
+
+
+def complete(cfg: Any) -> DictConfig:
+    """``cfg`` (from the command line, Hydra or a checkpoint) with every missing field set, and checked.
+
+    Raises:
+        InputError: if a size is not positive, a choice is unknown or two options clash.
+    """
+    names = {option.name for option in fields(Tree2SeqConfig)}
+    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
+    merged = OmegaConf.structured(Tree2SeqConfig)
+    for name in sorted(names & values.keys()):
+        try:
+            merged[name] = values[name]
+        except OmegaConfBaseException:
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values") from None
+    for name in ("embedding_size", "hidden_size"):
+        if merged[name] < 1:
+            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but a size must be at least 1")
+    if merged.constituents == "phrases-only" and merged.embedding_size != merged.hidden_size:
+        raise InputError(
+            f"--constituents phrases-only composes word embeddings: --embedding-size {merged.embedding_size} and "
+            f"--hidden-size {merged.hidden_size} must be equal"
+        )
+    if merged.reverse_source and merged.constituents != "words":
+        raise InputError("--reverse-source is for --constituents words: a tree's words stand in their order")
+    return merged
+
+
+@register_model("tree2seq", dataclass=Tree2SeqConfig)
+class Tree2SeqModel(FairseqEncoderDecoderModel):
+    """The model of Section 3, its sequential baseline, and its ablation."""
+
+    @classmethod
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "Tree2SeqModel":
+        """Build the model that ``cfg`` describes, with the paper's initial values.
+
+        Raises:
+            InputError: if ``cfg`` is not valid, or needs trees that the task does not have.
+        """
+        cfg = complete(cfg)
+        if cfg.constituents != "words" and not getattr(task, "has_trees", False):
+            raise InputError(
+                "this model encodes trees, and the task has none; give --task tree_translation, or --arch anmt"
+            )
+        model = cls(
+            Tree2SeqEncoder(cfg, task.source_dictionary),
+            Tree2SeqDecoder(cfg, task.target_dictionary),
+        )
+        initialize_uniform(model)
+        return model
+
+
+class Tree2SeqEncoder(FairseqEncoder):
+    """fairseq's view of :class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder`."""
+
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.parses = cfg.constituents != "words"
+        self.reverse_source = cfg.reverse_source
+        self.composer = TreeEncoder(
+            len(dictionary),
+            cfg.embedding_size,
+            cfg.hidden_size,
+            dictionary.pad(),
+            parses=self.parses,
+            sequential=cfg.constituents != "phrases-only",
+        )
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, trees: tuple[Any, ...] | None = None, **_: Any
+    ) -> dict[str, list[Tensor]]:
+        """Encode ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
+
+        Args:
+            trees: the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, as fairseq moves them to a
+                device.
+
+        Returns:
+            The fields of :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`, batch first, and ``src_len``
+            ``(batch,)``: how many of the states' columns are words.
+        """
+        padding_mask = src_tokens.eq(self.dictionary.pad())
+        if self.reverse_source:
+            src_tokens = reverse_words(src_tokens, padding_mask)
+        source = self.composer(src_tokens, padding_mask, Forest(*trees) if self.parses and trees is not None else None)
+        columns = padding_mask.new_full((len(src_tokens),), src_tokens.size(1), dtype=torch.long)
+        states = source.states
+        if self.reverse_source:
+            # Attention is reported on the words where they stand.
+            states = reverse_words(states, padding_mask)
+        encoded = {"states": [states], "padding_mask": [source.padding_mask], "end": list(source.end)}
+        return {**encoded, "root": list(source.root or ()), "src_len": [columns]}
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
+        return {name: [tensor.index_select(0, new_order) for tensor in kept] for name, kept in encoder_out.items()}
+
+    def max_positions(self) -> int:
+        """The longest source that the encoder takes, in words."""
+        return MAX_POSITIONS
+
+
+def reverse_words(words: Tensor, padding_mask: Tensor) -> Tensor:
+    """``words`` ``(batch, src_len, ...)`` from the last to the first; padding and end-of-sentence stay in place."""
+    columns = torch.arange(words.size(1), device=words.device).expand_as(padding_mask)
+    is_word = ~padding_mask
+    first = is_word.long().argmax(dim=1, keepdim=True)
+    last = first + is_word.sum(dim=1, keepdim=True) - 2  # before end-of-sentence
+    order = torch.where((columns >= first) & (columns <= last), first + last - columns, columns)
+    return words.gather(1, order.reshape(*order.shape, *[1] * (words.dim() - 2)).expand_as(words))
+
+
+class Tree2SeqDecoder(FairseqIncrementalDecoder):
+    """fairseq's view of :class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder`."""
+
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.translator = TreeDecoder(
+            len(dictionary), cfg.embedding_size, cfg.hidden_size, dictionary.pad(), parses=cfg.constituents != "words"
+        )
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list[Tensor]],
+        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
+        features_only: bool = False,
+        **_: Any,
+    ) -> tuple[Tensor, dict[str, list[Tensor]]]:
+        """Score every next word.
+
+        Args:
+            prev_output_tokens: y_{j-1}, ``(batch, tgt_len)``; what stands before the first word is not read. In search
+                (``incremental_state`` given) only the last of them is.
+            features_only: give s~_j instead of scores.
+
+        Returns:
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or s~_j ``(batch, tgt_len, d)``; ``attn``, the
+            alpha of the words ``(batch, tgt_len, src_len)``; and ``constituents``, the alpha of words and phrases.
+        """
+        source = Constituents(
+            encoder_out["states"][0],
+            encoder_out["padding_mask"][0],
+            tuple(encoder_out["end"]),
+            tuple(encoder_out["root"]) or None,
+        )
+        saved = None
+        if incremental_state is not None:
+            prev_output_tokens = prev_output_tokens[:, -1:]
+            saved = self.get_incremental_state(incremental_state, "search")
+        state = DecoderState(**saved) if saved else self.translator.initial_state(source)
+        features, alpha, state = self.translator(prev_output_tokens, state, source)
+        if incremental_state is not None:
+            self.set_incremental_state(incremental_state, "search", state._asdict())
+        words = int(encoder_out["src_len"][0][0])
+        output = features if features_only else self.output_layer(features)
+        return output, {"attn": [alpha[..., :words]], "constituents": [alpha]}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """Unnormalised log-probabilities ``(..., K_y)`` of s~ ``(..., d)``."""
+        return self.translator.to_vocabulary(features)
+
+    def reorder_incremental_state(
+        self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
+    ) -> None:
+        """Follow the beams: row ``new_order[k]`` becomes row k; fairseq reorders ``encoder_out`` itself."""
+        saved = self.get_incremental_state(incremental_state, "search")
+        if saved:
+            reordered = {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
+            self.set_incremental_state(incremental_state, "search", reordered)
+
+    def max_positions(self) -> int:
+        """The longest target that the decoder writes, in words."""
+        return MAX_POSITIONS
+
+
+def register_architectures() -> None:
+    """Register each of :data:`ARCHITECTURES` for ``--arch``."""
+    for name, settings in ARCHITECTURES.items():
+
+        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
+            for option, value in settings.items():
+                if getattr(args, option, None) is None:
+                    setattr(args, option, value)
+
+        register_model_architecture("tree2seq", name)(architecture)
+
+
+register_architectures()

@@ -1,0 +1,86 @@
+"""The decoder of Eriguchi, Hashimoto and Tsuruoka (2016), Sections 2.2 and 3.2: attention to words and phrases."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.tree_encoder import Constituents
+from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
+
+
+class DecoderState(NamedTuple):
+    """What passes from one target position to the next, ``(batch, d)`` each.
+
+    ``hidden`` and ``memory`` are (s_j, c_j); ``fed`` is s~_j, None before the first position, where (s_1, c_1) stand
+    and no word has been read.
+    """
+
+    hidden: Tensor
+    memory: Tensor
+    fed: Tensor | None
+
+
+class TreeDecoder(nn.Module):
+    """For each target position j::
+
+        s_1, c_1 = Tree-LSTM(end-of-sentence, root), with its own parameters    (Section 3.2; (h_n, c_n) without trees)
+        s_j, c_j = LSTM([y_{j-1}; s~_{j-1}]) from s_{j-1}, c_{j-1}, for j > 1   (input feeding)
+        alpha_ji = exp(s_j · h_i) / sum_k exp(s_j · h_k), over words and phrases
+        d_j      = sum_i alpha_ji h_i
+        s~_j     = tanh(W_d [s_j; d_j] + b_d)
+        p(y_j)   = softmax(W_s s~_j + b_s)
+
+    The first word is predicted from s_1: no begin-of-sentence word is read.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, embedding_size: int, size: int, padding_idx: int, parses: bool = True
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_idx)
+        self.start = TreeLSTM(size) if parses else None
+        self.lstm = LSTM(embedding_size, size)
+        self.from_fed = nn.Linear(size, 4 * size, bias=False)
+        self.from_state = nn.Linear(size, size)
+        self.from_context = nn.Linear(size, size, bias=False)
+        self.to_vocabulary = nn.Linear(size, vocabulary_size)
+
+    def initial_state(self, source: Constituents) -> DecoderState:
+        """(s_1, c_1)."""
+        if self.start is None or source.root is None:
+            return DecoderState(*source.end, None)
+        return DecoderState(*self.start(source.end, source.root), None)
+
+    def attend(self, hidden: Tensor, states: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """s~_j ``(batch, d)`` and alpha_j ``(batch, src_len + most_phrases)`` for s_j ``(batch, d)``."""
+        scores = torch.bmm(states, hidden.unsqueeze(2)).squeeze(2).masked_fill(padding_mask, float("-inf"))
+        # In half precision a softmax over many constituents loses its small weights: float32 at least.
+        weights = torch.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        context = torch.bmm(weights.to(states.dtype).unsqueeze(1), states).squeeze(1)
+        return torch.tanh(self.from_state(hidden) + self.from_context(context)), weights
+
+    def forward(
+        self, previous_words: Tensor, state: DecoderState, source: Constituents
+    ) -> tuple[Tensor, Tensor, DecoderState]:
+        """s~ of every position, whose ``to_vocabulary`` scores the next word; alpha; and the state to go on from.
+
+        One call with all previous words (training), and one call for each of them (search), give the same.
+
+        Args:
+            previous_words: y_{j-1}, ``(batch, tgt_len)``; what stands before the first word is not read.
+
+        Returns:
+            ``(batch, tgt_len, d)``, ``(batch, tgt_len, src_len + most_phrases)`` and the last state.
+        """
+        attended, weights = [], []
+        for projected in self.lstm.from_input(self.embedding(previous_words)).unbind(dim=1):
+            hidden, memory, fed = state
+            if fed is not None:
+                hidden, memory = self.lstm(projected + self.from_fed(fed), hidden, memory)
+            fed, alpha = self.attend(hidden, source.states, source.padding_mask)
+            state = DecoderState(hidden, memory, fed)
+            attended.append(fed)
+            weights.append(alpha)
+        return torch.stack(attended, dim=1), torch.stack(weights, dim=1), state

@@ -1,0 +1,69 @@
+"""The encoder of Eriguchi, Hashimoto and Tsuruoka (2016), Section 3.1: words from left to right, then phrases."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
+
+
+class Constituents(NamedTuple):
+    """The encoded source, as the decoder starts from it and attends to it.
+
+    ``states`` ``(batch, src_len + most_phrases, d)`` are h of the words, end-of-sentence included, then of the phrases
+    in pre-order; ``padding_mask`` is true where a sentence has neither. ``end`` is (h, c) at end-of-sentence, ``root``
+    that of the root, ``(batch, d)`` each; the root's is zero without a parse, and None in a model without trees.
+    """
+
+    states: Tensor
+    padding_mask: Tensor
+    end: tuple[Tensor, Tensor]
+    root: tuple[Tensor, Tensor] | None
+
+
+class TreeEncoder(nn.Module):
+    """An LSTM over the words, whose states are the leaves of a Tree-LSTM over the phrases.
+
+    Args:
+        parses: false for the sequential baseline (ANMT), which encodes words alone.
+        sequential: false for the ablation of Section 5.2 (Table 5), where leaves are word embeddings: h = x, c = 0.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        size: int,
+        padding_idx: int,
+        parses: bool = True,
+        sequential: bool = True,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_idx)
+        self.lstm = LSTM(embedding_size, size) if sequential else None
+        self.tree_lstm = TreeLSTM(size) if parses else None
+
+    def forward(self, words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
+        """Encode ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
+
+        Args:
+            padding_mask: ``(batch, src_len)``, true at padding.
+            forest: the trees of the batch; None in the sequential baseline.
+        """
+        embedded = self.embedding(words)
+        if self.lstm is None:
+            hidden, memory = embedded, torch.zeros_like(embedded)
+        else:
+            hidden, memory = self.lstm.scan(embedded, padding_mask if padding_mask.any() else None)
+        last = words.size(1) - 1 - padding_mask.flip(1).long().argmin(dim=1)
+        end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, memory))
+        if self.tree_lstm is None or forest is None:
+            return Constituents(hidden, padding_mask, end, None)
+        hiddens, memories = self.tree_lstm.encode(hidden.flatten(0, 1), memory.flatten(0, 1), forest)
+        root = tuple(
+            states[forest.roots].masked_fill(forest.unparsed.unsqueeze(1), 0.0) for states in (hiddens, memories)
+        )
+        states = torch.cat([hidden, hiddens[forest.phrases]], dim=1)
+        return Constituents(states, torch.cat([padding_mask, forest.phrase_padding], dim=1), end, root)

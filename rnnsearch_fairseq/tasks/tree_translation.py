@@ -1,0 +1,157 @@
+"""fairseq's translation task with a tree for each source sentence."""
+
+import collections
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from fairseq import utils
+from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor
+
+from rnnsearch_fairseq.data.tree_pairs import TransitionIds, TreePairs, encode_transitions
+from rnnsearch_fairseq.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TreeTranslationConfig(TranslationConfig):
+    """The options of ``translation``, and those of the trees."""
+
+    tree_lang: str = field(
+        default="tree",
+        metadata={"help": "suffix of the transitions, binarized by fairseq-preprocess --only-source -s SUFFIX"},
+    )
+    max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
+        default=None,
+        metadata={
+            "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
+            "(the paper: 50; default: no limit)"
+        },
+    )
+    require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
+
+
+@register_task("tree_translation", dataclass=TreeTranslationConfig)
+class TreeTranslationTask(TranslationTask):
+    """``translation`` with the transitions of ``python -m rnnsearch_fairseq.trees`` as a third language.
+
+    ``fairseq-interactive`` takes a line of source, a tab, and its transitions; without them, the sentence has no parse.
+    """
+
+    cfg: TreeTranslationConfig
+    has_trees = True
+
+    def __init__(
+        self, cfg: TreeTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary, tree_dict: Dictionary
+    ) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.tree_dict = tree_dict
+        self.symbols = TransitionIds.of(tree_dict)
+        self.typed: collections.deque[tuple[Any, ...]] = collections.deque()
+
+    @classmethod
+    def setup_task(cls, cfg: TreeTranslationConfig, **kwargs: Any) -> "TreeTranslationTask":
+        """Load the dictionaries.
+
+        Raises:
+            InputError: if that of the trees is missing.
+        """
+        if cfg.source_lang is None or cfg.target_lang is None:
+            cfg.source_lang, cfg.target_lang = infer_languages(utils.split_paths(cfg.data)[0], cfg.tree_lang)
+        plain = TranslationTask.setup_task(cfg, **kwargs)
+        path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
+        if not path.is_file():
+            raise InputError(
+                f"{path}: no such file; binarize the trees into the same folder by "
+                f"fairseq-preprocess --only-source -s {cfg.tree_lang}"
+            )
+        return cls(cfg, plain.source_dictionary, plain.target_dictionary, cls.load_dictionary(str(path)))
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Load ``split`` and its trees; of the training pairs, say how many were dropped.
+
+        Raises:
+            InputError: if the trees are missing or not those of the source.
+        """
+        super().load_dataset(split, epoch, combine, **kwargs)
+        pairs = self.datasets[split]
+        paths = utils.split_paths(self.cfg.data)
+        path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{self.cfg.tree_lang}-None.{self.cfg.tree_lang}"))
+        transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
+        if transitions is None:
+            raise InputError(
+                f"{path}: no trees for {split}; binarize them by "
+                f"fairseq-preprocess --only-source -s {self.cfg.tree_lang} --srcdict DICT"
+            )
+        trains = split == self.cfg.train_subset
+        limits = (self.cfg.max_words, self.cfg.require_parse) if trains else (None, False)
+        try:
+            self.datasets[split] = with_trees = TreePairs(pairs, transitions, self.symbols, *limits)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        if trains:
+            kept = int(with_trees.kept.sum())
+            logger.info(f"{split}: kept {kept:,} of {len(pairs):,} pairs, dropped {len(pairs) - kept:,}")
+
+    def get_interactive_tokens_and_lengths(
+        self, lines: list[str], encode_fn: Any
+    ) -> tuple[list[tuple[Tensor, Tensor]], list[int]]:
+        """Split what was typed into sentences and trees."""
+        split = [line.partition("\t") for line in lines]
+        tokens, lengths = super().get_interactive_tokens_and_lengths([source for source, _, _ in split], encode_fn)
+        trees = [encode_transitions(tree or "-", self.tree_dict) for _, _, tree in split]
+        return list(zip(tokens, trees)), lengths
+
+    def build_dataset_for_inference(
+        self, src_tokens: list[Any], src_lengths: list[int], constraints: Tensor | None = None
+    ) -> "TypedTrees":
+        """Sentences as :meth:`get_interactive_tokens_and_lengths` gives them; bare ones have no parse."""
+        unparsed = encode_transitions("-", self.tree_dict)
+        typed = [line if isinstance(line, tuple) else (line, unparsed) for line in src_tokens]
+        sources = [source for source, _ in typed]
+        pairs = super().build_dataset_for_inference(sources, src_lengths, constraints)
+        return TypedTrees(pairs, [tree for _, tree in typed], self)
+
+    def inference_step(
+        self, generator: Any, models: Any, sample: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> list[list[dict[str, Tensor]]]:
+        """As in fairseq. ``fairseq-interactive`` keeps a batch's words alone, so its trees wait here in order."""
+        typed = self.typed.popleft() if self.typed else None
+        if "trees" not in sample["net_input"]:
+            device = sample["net_input"]["src_tokens"].device
+            trees = utils.apply_to_sample(lambda tensor: tensor.to(device), typed)
+            sample = {**sample, "net_input": {**sample["net_input"], "trees": trees}}
+        return super().inference_step(generator, models, sample, *args, **kwargs)
+
+
+def infer_languages(folder: str, tree_lang: str) -> tuple[str | None, str | None]:
+    """The languages of the binarized data; fairseq, which takes the first file that it finds, might take the trees."""
+    for path in sorted(Path(folder).glob("*.*-*.*.idx")):
+        source, _, target = path.name.split(".")[1].partition("-")
+        if source != tree_lang:
+            return source, target
+    return None, None
+
+
+class TypedTrees(TreePairs):
+    """Sentences to translate now; the trees of each batch are left with the task, too."""
+
+    def __init__(self, pairs: LanguagePairDataset, transitions: list[Tensor], task: TreeTranslationTask) -> None:
+        super().__init__(pairs, _Lines(transitions), task.symbols)
+        self.task = task
+
+    def collater(self, samples: list[dict[str, Any]], **kwargs: Any) -> dict[str, Any]:
+        batch = super().collater(samples, **kwargs)
+        self.task.typed.append(batch["net_input"]["trees"])
+        return batch
+
+
+class _Lines(list):
+    @property
+    def sizes(self) -> list[int]:
+        return [len(line) for line in self]

@@ -1,0 +1,134 @@
+"""Pairs with trees: batches, limits, and what does not fit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset
+
+from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.tree_pairs import TransitionIds, TreePairs
+from rnnsearch_fairseq.data.trees import parse_transitions
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from tests.builders import EOS, make_dictionary
+
+
+class Lines(list):
+    """Token sequences with their lengths, as fairseq's indexed data sets have them."""
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.array([len(line) for line in self])
+
+
+TREES = Dictionary()
+for _symbol in ("S", "R", "-"):
+    TREES.add_symbol(_symbol)
+SYMBOLS = TransitionIds.of(TREES)
+SOURCES = [[5, 6, 7, EOS], [8, EOS], [9, 4, 4, 5, EOS], [6, 5, EOS]]
+TARGETS = [[4, EOS], [5, 6, 7, 4, EOS], [4, 5, EOS], [7, EOS]]
+TRANSITIONS = ["S S S R R", "S", "S S R S R", "-"]
+
+
+def make_pairs(sources: list[list[int]] = SOURCES, **options: Any) -> LanguagePairDataset:
+    lines = [Lines(map(torch.tensor, side)) for side in (sources, TARGETS)]
+    words = (make_dictionary(8), make_dictionary(8))
+    return LanguagePairDataset(lines[0], lines[0].sizes, words[0], lines[1], lines[1].sizes, words[1], **options)
+
+
+def make_trees(lines: list[str] = TRANSITIONS) -> Lines:
+    return Lines(TREES.encode_line(line, add_if_not_exist=False).long() for line in lines)
+
+
+def make(trees: list[str] = TRANSITIONS, left: bool = False, **limits: Any) -> TreePairs:
+    return TreePairs(make_pairs(left_pad_source=left, shuffle=False), make_trees(trees), SYMBOLS, **limits)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_batch_has_the_trees_of_its_sentences_in_its_order(left: bool) -> None:
+    dataset = make(left=left)
+    batch = dataset.collater([dataset[number] for number in (3, 0, 1, 2)])
+    forest = Forest(*batch["net_input"]["trees"])
+    order = batch["id"].tolist()
+    assert order == [2, 0, 3, 1], "fairseq sorts by length"
+    width = 5
+    first = {number: width - len(SOURCES[number]) if left else 0 for number in order}
+    base = {number: row * width + first[number] for row, number in enumerate(order)}
+    assert forest.unparsed.tolist() == [number == 3 for number in order]
+    assert (~forest.phrase_padding).sum(dim=1).tolist() == [2, 2, 0, 0]
+    assert forest.roots[order.index(1)] == base[1], "a tree of one leaf is that leaf"
+    spans = {}
+    for row, (one, other) in enumerate(zip(forest.left.tolist(), forest.right.tolist())):
+        spans[4 * width + row] = (spans.get(one, (one,)), spans.get(other, (other,)))
+
+    def flat(tree: Any) -> list[int]:
+        return [tree[0]] if len(tree) == 1 else [leaf for child in tree for leaf in flat(child)]
+
+    leaves = {number: flat(spans[forest.roots[order.index(number)].item()]) for number in (0, 2)}
+    assert leaves == {number: [base[number] + k for k in range(3)] for number in (0, 2)}
+    assert spans[forest.roots[order.index(2)].item()][1] == (base[2] + 2,), "left-branching"
+    assert spans[forest.roots[order.index(0)].item()][0] == (base[0],), "right-branching"
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"max_words": 3}, [0, 3]),
+        ({"require_parse": True}, [0, 1, 2]),
+        ({"max_words": 3, "require_parse": True}, [0]),
+    ],
+)
+def test_limits(limits: dict[str, Any], kept: list[int]) -> None:
+    assert sorted(make(**limits).ordered_indices().tolist()) == kept
+
+
+@pytest.mark.parametrize(
+    ("trees", "limits", "message"),
+    [
+        (TRANSITIONS[:3], {}, "there are 3 trees for 4 sources"),
+        (["S S S R R", "S S R", "S", "-"], {}, "line 2: the tree has 2 leaves and the source 1 words"),
+        (["S S", "S", "S", "-"], {}, "line 1 makes no tree"),
+        (TRANSITIONS, {"max_words": 0}, "none of 4 pairs is left; see --max-words"),
+        (["-"] * 4, {"require_parse": True}, "none of 4 pairs is left; .* --require-parse"),
+    ],
+)
+def test_trees_that_do_not_fit_are_refused(trees: list[str], limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make(trees, **limits)
+
+
+def test_a_corpus_without_failed_parses_needs_no_symbol_for_them() -> None:
+    trees = Dictionary()
+    trees.add_symbol("S")
+    symbols = TransitionIds.of(trees)
+    assert symbols.joins(trees.encode_line("S", add_if_not_exist=False)) == [False]
+    assert symbols.joins(trees.encode_line("-", add_if_not_exist=False)) is None
+
+
+@pytest.mark.parametrize("line", ["S S", "R", "S R S", "S S R R", "S S R S", "", "- -", "S S X", "S -"])
+def test_transitions_that_make_no_tree_are_refused(line: str) -> None:
+    with pytest.raises(InputError, match="makes no tree"):
+        SYMBOLS.joins(TREES.encode_line(line, add_if_not_exist=False))
+
+
+def test_phrases_are_planted_in_the_order_of_the_tree_itself() -> None:
+    rng = np.random.default_rng(3)
+    for leaves in (1, 2, 3, 7, 12):
+        joins: list[bool] = []
+        height = 0
+        while joins.count(False) < leaves or height > 1:  # a random walk that ends as a tree
+            join = height > 1 and (joins.count(False) == leaves or rng.random() < 0.5)
+            joins.append(join)
+            height += -1 if join else 1
+        tree = parse_transitions(" ".join("R" if join else "S" for join in joins))
+        assert tree is not None
+        forest = plant([joins], [0], leaves)
+        rows = forest.phrases[0].tolist()
+        node = {row: leaves + number for number, row in enumerate(rows)}
+        for number, (left, right) in enumerate(tree.children()):
+            row = rows[number] - leaves
+            found = [forest.left[row].item(), forest.right[row].item()]
+            assert [node.get(child, child) for child in found] == [left, right]

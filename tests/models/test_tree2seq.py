@@ -1,0 +1,261 @@
+"""The fairseq model of the second paper, against the original program's numbers and against itself."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.tree2seq import ARCHITECTURES, Tree2SeqModel, complete, reverse_words
+from tests.builders import EOS, PAD, make_dictionary, make_sample, pad, randomize
+from tests.reference.recorded import TREE2SEQ, needs_tree2seq
+from tests.reference.tree2seq_original import load_original, original_ids
+
+EXACT = {"rtol": 0, "atol": 1e-10}
+Tree = Any  # an int, or a list of one or two trees; None of no parse
+
+
+def transitions_of(tree: Tree) -> list[bool] | None:
+    if tree is None:
+        return None
+    if isinstance(tree, int):
+        return [False]
+    if len(tree) == 1:
+        return transitions_of(tree[0])
+    return [*transitions_of(tree[0]), *transitions_of(tree[1]), True]
+
+
+def make_batch(
+    sources: list[list[int]], targets: list[list[int]], trees: list[Tree], left: bool = False
+) -> dict[str, Any]:
+    sample = make_sample(sources, targets, left)
+    width = max(map(len, sources))
+    first = [width - len(source) if left else 0 for source in sources]
+    sample["net_input"]["trees"] = tuple(plant([transitions_of(tree) for tree in trees], first, width))
+    return sample
+
+
+def word_log_probs(model: Tree2SeqModel, sample: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    """ln p of each target word ``(batch, tgt_len)``, zero at padding."""
+    logits, extra = model(**sample["net_input"])
+    chosen = torch.log_softmax(logits, dim=-1).gather(2, sample["target"].unsqueeze(2)).squeeze(2)
+    return chosen.masked_fill(sample["target"].eq(PAD), 0.0), extra
+
+
+# -- the original's numbers --
+
+
+class Original:
+    """A recorded model, what is said of it, and its sentences in fairseq's ids."""
+
+    def __init__(self, kind: str, parameters: str | None = None) -> None:
+        self.model = load_original(TREE2SEQ / f"{parameters or kind}.npz", TREE2SEQ / "softmax.json")
+        self.described = json.loads((TREE2SEQ / "softmax.json").read_text(encoding="utf-8"))
+        dictionaries = (self.model.encoder.dictionary, self.model.decoder.dictionary)
+        self.source, self.target = (
+            original_ids(self.described, side, dictionary) for side, dictionary in zip(("src", "tgt"), dictionaries)
+        )
+
+    def batch(self, records: list[dict[str, Any]], left: bool = False) -> dict[str, Any]:
+        sources = [[self.source[number] for number in record["src"]] for record in records]
+        targets = [[self.target[number] for number in record["tgt"]] for record in records]
+        return make_batch(sources, targets, [record["tree"] for record in records], left)
+
+
+@needs_tree2seq
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+@pytest.mark.parametrize("records", ["dev", "train40", "dev_failed_parse"])
+def test_recorded_log_probabilities_and_attention(records: str, left: bool) -> None:
+    original = Original("softmax")
+    given = original.described[records]
+    sample = original.batch(given, left)
+    found, extra = word_log_probs(original.model, sample)
+    width = sample["net_input"]["src_tokens"].size(1)
+    for row, record in enumerate(given):
+        np.testing.assert_allclose(found[row, : len(record["tgt"])].detach(), record["logprobs"], **EXACT)
+        assert found[row].sum().item() == pytest.approx(record["total"], abs=1e-10)
+        if "attention" in record:
+            (alpha,) = extra["constituents"]
+            words = [*range(width - len(record["src"]), width)] if left else [*range(len(record["src"]))]
+            expected = np.array(record["attention"])
+            columns = words + [width + k for k in range(expected.shape[1] - len(words))]
+            shown = alpha[row, : len(record["tgt"])].detach()
+            np.testing.assert_allclose(shown[:, columns], expected, **EXACT)
+            assert torch.equal(extra["attn"][0][row], alpha[row][:, :width])
+
+
+@needs_tree2seq
+def test_recorded_gradients_of_the_softmax() -> None:
+    original = Original("softmax")
+    log_probs, _ = word_log_probs(original.model, original.batch(original.described["train40"][:4]))
+    expected_loss = original.described["grad_check"]["loss"]
+    np.testing.assert_allclose(-log_probs.detach().sum(dim=1), expected_loss, **EXACT)
+    (-log_probs.sum()).backward()
+    gradients = load_original(TREE2SEQ / "softmax_grad.npz", TREE2SEQ / "softmax.json").state_dict()
+    for name, parameter in original.model.named_parameters():
+        gradient = gradients[name]
+        if name == "decoder.translator.to_vocabulary.bias":
+            gradient[[0, PAD]] = 0  # the original has no such words
+        torch.testing.assert_close(parameter.grad, gradient, **EXACT, msg=name)
+
+
+@needs_tree2seq
+def test_the_recorded_training_is_followed_for_three_epochs() -> None:
+    """The README's update: the gradient summed over four sentences, its norm over four clipped at 3."""
+    original = Original("softmax", parameters="init")
+    records = json.loads((TREE2SEQ / "train_ids.json").read_text(encoding="utf-8"))
+    parameters = list(original.model.parameters())
+    size, rate, clip = 4, 0.5, 3.0
+    for epoch in original.described["epochs"][:3]:
+        total = 0.0
+        order = epoch["order"]
+        for begin in range(0, len(order), size):
+            sample = original.batch([records[number] for number in order[begin : begin + size]])
+            cost = -word_log_probs(original.model, sample)[0].sum()
+            total += cost.item()
+            gradients = torch.autograd.grad(cost, parameters)
+            norm = torch.stack([gradient.norm() for gradient in gradients]).norm().item() / size
+            step = rate * min(1.0, clip / norm) / size
+            with torch.no_grad():
+                for parameter, gradient in zip(parameters, gradients):
+                    parameter -= step * gradient
+        assert total / len(order) == pytest.approx(epoch["train_loss_per_sentence"], abs=1e-8)
+
+
+# -- batches and steps --
+
+KINDS = {
+    "phrases": {},
+    "words": {"constituents": "words"},
+    "reversed": {"constituents": "words", "reverse_source": True},
+    "phrases-only": {"constituents": "phrases-only", "embedding_size": 6},
+}
+SOURCES = [[5, 9, 7, 4, EOS], [8, EOS], [6, 6, 10, EOS], [11, 5, EOS], [4, 7, EOS]]
+TARGETS = [[7, 8, EOS], [5, 4, 6, 9, EOS], [EOS], [6, 5, EOS], [10, EOS]]
+TREES: list[Tree] = [[[0, 1], [2, 3]], [0], [0, [1, 2]], None, [0]]  # the last tree leaves a word out
+
+
+@pytest.fixture(params=sorted(KINDS))
+def model(request: pytest.FixtureRequest) -> Tree2SeqModel:
+    task = SimpleNamespace(source_dictionary=make_dictionary(12), target_dictionary=make_dictionary(9), has_trees=True)
+    settings = {"embedding_size": 5, "hidden_size": 6, **KINDS[request.param]}
+    model = Tree2SeqModel.build_model(OmegaConf.create(settings), task)
+    randomize(model)
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+def test_score_depends_on_no_neighbour_and_on_no_padding(model: Tree2SeqModel, left: bool) -> None:
+    found, extra = word_log_probs(model, make_batch(SOURCES, TARGETS, TREES, left))
+    for row, (source, target, tree) in enumerate(zip(SOURCES, TARGETS, TREES)):
+        alone, expected = word_log_probs(model, make_batch([source], [target], [tree]))
+        torch.testing.assert_close(found[row, : len(target)], alone[0], **EXACT)
+        columns = pad(SOURCES, left)[row].ne(PAD)
+        shown = extra["attn"][0][row, : len(target)]
+        torch.testing.assert_close(shown[:, columns], expected["attn"][0][0], **EXACT)
+        assert shown[:, ~columns].eq(0).all()
+        sums = extra["constituents"][0][row, : len(target)].sum(dim=1)
+        torch.testing.assert_close(sums, torch.ones_like(sums), **EXACT)
+
+
+def test_one_step_at_a_time_equals_teacher_forcing(model: Tree2SeqModel) -> None:
+    net_input = make_batch(SOURCES, TARGETS, TREES)["net_input"]
+    logits, extra = model(**net_input)
+    encoder_out = model.encoder(net_input["src_tokens"], trees=net_input["trees"])
+    state: dict[str, Any] = {}
+    for position in range(logits.size(1)):
+        words = net_input["prev_output_tokens"][:, : position + 1]
+        step, step_extra = model.decoder(words, encoder_out, incremental_state=state)
+        torch.testing.assert_close(step, logits[:, position : position + 1], **EXACT)
+        torch.testing.assert_close(step_extra["attn"][0], extra["attn"][0][:, position : position + 1], **EXACT)
+
+
+def test_beams_may_be_permuted_repeated_and_dropped_between_steps(model: Tree2SeqModel) -> None:
+    net_input = make_batch(SOURCES, TARGETS, TREES)["net_input"]
+    encoder_out = model.encoder(net_input["src_tokens"], trees=net_input["trees"])
+    rows = [(row, [EOS]) for row in range(len(SOURCES))]
+    state: dict[str, Any] = {}
+    for order in ([2, 0, 3, 1, 4], [1, 1, 4, 0], [3, 3, 2], [0, 2], None):
+        logits, _ = model.decoder(torch.tensor([words for _, words in rows]), encoder_out, incremental_state=state)
+        for row, (number, words) in enumerate(rows):
+            sample = make_batch([SOURCES[number]], [[*words[1:], EOS]], [TREES[number]])
+            expected, _ = model(**sample["net_input"])
+            torch.testing.assert_close(logits[row, 0], expected[0, -1], **EXACT)
+        if order is not None:
+            new_order = torch.tensor(order)
+            model.decoder.reorder_incremental_state_scripting(state, new_order)
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
+            rows = [(rows[k][0], [*rows[k][1], 4 + k]) for k in order]
+
+
+def test_reversed_sources_keep_their_end_and_their_padding() -> None:
+    words = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]])
+    expected = [[7, 6, 5, EOS], [8, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]]
+    assert reverse_words(words, words.eq(PAD)).tolist() == expected
+    left = words.roll(1, dims=1)[1:2].roll(1, dims=1)
+    assert left.tolist() == [[PAD, PAD, 8, EOS]]
+    assert torch.equal(reverse_words(left, left.eq(PAD)), left)
+
+
+# -- configuration --
+
+
+@pytest.mark.parametrize(
+    ("arch", "expected"),
+    [
+        ("tree2seq_512", (512, 512, "phrases")),
+        ("tree2seq_768", (512, 768, "phrases")),
+        ("tree2seq_1024", (512, 1024, "phrases")),
+        ("tree2seq_small", (256, 256, "phrases")),
+        ("anmt", (512, 512, "words")),
+        ("anmt_small", (256, 256, "words")),
+    ],
+)
+def test_architectures(arch: str, expected: tuple[int, int, str]) -> None:
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    assert ARCH_MODEL_REGISTRY[arch] is Tree2SeqModel
+    cfg = complete(OmegaConf.create(ARCHITECTURES[arch]))
+    assert (cfg.embedding_size, cfg.hidden_size, cfg.constituents) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hidden_size": 0}, "--hidden-size is 0"),
+        ({"constituents": "letters"}, "--constituents cannot be 'letters'"),
+        ({"constituents": "phrases-only", "embedding_size": 3, "hidden_size": 4}, "must be equal"),
+        ({"reverse_source": True}, "--reverse-source is for --constituents words"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        complete(OmegaConf.create(settings))
+
+
+def test_a_task_without_trees_is_refused() -> None:
+    task = SimpleNamespace(source_dictionary=make_dictionary(5), target_dictionary=make_dictionary(5))
+    with pytest.raises(InputError, match="give --task tree_translation, or --arch anmt"):
+        Tree2SeqModel.build_model(OmegaConf.create({}), task)
+
+
+def test_initial_values() -> None:
+    task = SimpleNamespace(source_dictionary=make_dictionary(50), target_dictionary=make_dictionary(50), has_trees=True)
+    model = Tree2SeqModel.build_model(OmegaConf.create({"embedding_size": 8, "hidden_size": 8}), task)
+    for name, parameter in model.named_parameters():
+        if "to_vocabulary" in name:
+            assert parameter.eq(0).all(), name
+        elif name.endswith("from_children.bias"):
+            assert parameter.tolist() == [0] * 8 + [1] * 16 + [0] * 16, name
+        elif name.endswith("from_input.bias"):
+            assert parameter.tolist() == [0] * 8 + [1] * 8 + [0] * 16, name
+        elif name.endswith("bias"):
+            assert parameter.eq(0).all(), name
+        else:
+            assert parameter.abs().max() <= 0.1 and parameter.std() > 0.05, name

@@ -1,0 +1,144 @@
+"""BlackOut against its formula, finite differences, and what is to be drawn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rnnsearch_fairseq.criterions.blackout import proposal_of
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules import blackout
+from rnnsearch_fairseq.modules.blackout import (
+    blackout_loss,
+    draw_negatives,
+    log_of_complement,
+    shared_blackout_loss,
+)
+from tests.models.test_tree2seq import Original
+from tests.reference.recorded import TREE2SEQ, needs_tree2seq
+from tests.reference.tree2seq_original import load_original
+
+WORDS, VOCABULARY, SIZE = 7, 11, 4
+
+
+def draw(seed: int = 1) -> tuple[Tensor, ...]:
+    torch.manual_seed(seed)
+    features, weight = (torch.randn(rows, SIZE, dtype=torch.float64) for rows in (WORDS, VOCABULARY))
+    bias = torch.randn(VOCABULARY, dtype=torch.float64)
+    proposal = torch.softmax(torch.randn(VOCABULARY, dtype=torch.float64), dim=0)
+    return features, weight, bias, proposal.log()
+
+
+TARGETS = torch.tensor([0, 3, 3, 10, 5, 1, 2])
+NEGATIVES = torch.tensor([[1, 1, 2], [0, 9, 10], [4, 4, 4], [2, 3, 5], [6, 7, 8], [0, 2, 9], [10, 3, 7]])
+
+
+def by_hand(features: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor, negatives: Tensor) -> float:
+    total = 0.0
+    for word, target in enumerate(TARGETS.tolist()):
+        drawn = [number for number in negatives[word].tolist() if number != target]
+        weighted = {
+            number: math.exp(features[word] @ weight[number] + bias[number]) / math.exp(log_proposal[number])
+            for number in (target, *drawn)
+        }
+        normaliser = weighted[target] + sum(weighted[number] for number in drawn)
+        total -= math.log(weighted[target] / normaliser)
+        total -= sum(math.log(1 - weighted[number] / normaliser) for number in drawn)
+    return total
+
+
+@pytest.mark.parametrize("numbers", [1, 40, 8_000_000])
+def test_the_cost_is_its_formula_in_chunks_of_any_size(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blackout, "CHUNK_NUMBERS", numbers)
+    features, weight, bias, log_proposal = draw()
+    found = blackout_loss(features, TARGETS, NEGATIVES, weight, bias, log_proposal)
+    assert found.item() == pytest.approx(by_hand(features, weight, bias, log_proposal, NEGATIVES), abs=1e-12)
+
+
+@pytest.mark.parametrize("numbers", [1, 40, 8_000_000])
+def test_gradient_by_finite_differences(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blackout, "CHUNK_NUMBERS", numbers)
+    *tensors, log_proposal = draw()
+    for tensor in tensors:
+        tensor.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda f, w, b: 3 * blackout_loss(f, TARGETS, NEGATIVES, w, b, log_proposal), tensors
+    )
+
+
+def test_shared_negatives_are_those_of_every_word_but_of_their_own() -> None:
+    features, weight, bias, log_proposal = draw()
+    shared = torch.tensor([3, 0, 0, 8])
+    found = shared_blackout_loss(features, TARGETS, shared, weight, bias, log_proposal)
+    expected = by_hand(features, weight, bias, log_proposal, shared.expand(WORDS, 4))
+    assert found.item() == pytest.approx(expected, abs=1e-12)
+    features.requires_grad_()
+    shared_blackout_loss(features, TARGETS, shared, weight, bias, log_proposal).backward()
+    assert features.grad.isfinite().all()
+
+
+def test_a_certain_negative_has_a_finite_cost_and_gradient() -> None:
+    features = torch.tensor([[200.0]], requires_grad=True)
+    weight = torch.tensor([[-1.0], [1.0]], requires_grad=True)
+    cost = blackout_loss(features, torch.tensor([0]), torch.tensor([[1]]), weight, torch.zeros(2), torch.zeros(2))
+    cost.backward()
+    assert cost.isfinite() and features.grad.isfinite().all() and weight.grad.isfinite().all()
+
+
+def test_the_complement_keeps_its_digits() -> None:
+    log_probs = torch.tensor([-1e-12, -1e-3, -1.0, -40.0, -700.0], dtype=torch.float64)
+    expected = [math.log(-math.expm1(value)) for value in log_probs.tolist()]
+    np.testing.assert_allclose(log_of_complement(log_probs), expected, rtol=1e-12)
+
+
+def test_negatives_follow_the_proposal_and_are_never_the_target() -> None:
+    counts = np.array([0, 0, 40, 5, 1000, 1, 0, 300, 0])
+    log_proposal, cumulative = proposal_of(counts, 0.4, torch.device("cpu"))
+    expected = np.where(counts > 0, counts**0.4, 0) / (counts[counts > 0] ** 0.4).sum()
+    np.testing.assert_allclose(log_proposal.exp(), expected, atol=1e-15)
+    torch.manual_seed(2)
+    targets = torch.tensor([4, 5, 7])
+    drawn = draw_negatives(targets, 100_000, cumulative)
+    for target, row in zip(targets.tolist(), drawn):
+        found = torch.bincount(row, minlength=len(counts)).numpy()
+        assert found[target] == 0
+        assert (found[counts == 0] == 0).all()
+        others = expected.copy()
+        others[target] = 0
+        np.testing.assert_allclose(found / 100_000, others / others.sum(), atol=0.006)
+
+
+def test_a_single_word_leaves_nothing_to_draw() -> None:
+    with pytest.raises(InputError, match="fewer than two different words"):
+        proposal_of(np.array([0, 0, 9, 0]), 0.4, torch.device("cpu"))
+
+
+@needs_tree2seq
+def test_recorded_cost_and_gradients() -> None:
+    original = Original("blackout")
+    described = json.loads((TREE2SEQ / "blackout_gradcheck.json").read_text(encoding="utf-8"))
+    check = described["grad_check"]
+    model, records = original.model, original.described["train40"][:4]
+    counts = np.zeros(len(model.decoder.dictionary), dtype=np.int64)
+    counts[original.target] = described["tgt_counts"]
+    log_proposal, _ = proposal_of(counts, 0.4, torch.device("cpu"))
+    layer = model.decoder.translator.to_vocabulary
+    total = torch.zeros((), dtype=torch.float64)
+    for record, samples, expected in zip(records, check["blackout_samples"], check["loss"], strict=True):
+        sample = original.batch([record])
+        features, _ = model(**sample["net_input"], features_only=True)
+        drawn = torch.tensor([[original.target[number] for number in step] for step in samples])
+        assert torch.equal(drawn[:, 0], sample["target"][0])
+        cost = blackout_loss(features[0], drawn[:, 0], drawn[:, 1:], layer.weight, layer.bias, log_proposal)
+        assert cost.item() == pytest.approx(expected, abs=1e-10)
+        total = total + cost
+    total.backward()
+    gradients = load_original(TREE2SEQ / "blackout_grad.npz", TREE2SEQ / "softmax.json").state_dict()
+    for name, parameter in model.named_parameters():
+        gradient = gradients[name]
+        if name == "decoder.translator.to_vocabulary.bias":
+            gradient[[0, 1]] = 0
+        torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-10, msg=name)

@@ -1,0 +1,146 @@
+"""The batched Tree-LSTM against one tree and one node at a time, in float64."""
+
+import random
+
+import pytest
+import torch
+from torch import Tensor
+
+from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+SIZE = 3
+
+Tree = int | tuple["Tree", "Tree"]  # a leaf is the position of its word
+
+
+def draw_tree(generator: random.Random, begin: int, end: int) -> Tree:
+    if end - begin == 1:
+        return begin
+    middle = generator.randint(begin + 1, end - 1)
+    return draw_tree(generator, begin, middle), draw_tree(generator, middle, end)
+
+
+def transitions_of(tree: Tree) -> list[bool]:
+    if isinstance(tree, int):
+        return [False]
+    return [*transitions_of(tree[0]), *transitions_of(tree[1]), True]
+
+
+def recursive(
+    cell: TreeLSTM, tree: Tree, words: list[tuple[Tensor, Tensor]]
+) -> tuple[tuple[Tensor, Tensor], list[tuple[Tensor, Tensor]]]:
+    """(h, c) of the root, written out from Section 3.1, and of all phrases in pre-order."""
+    if isinstance(tree, int):
+        return words[tree], []
+    ((h_l, c_l), below_left), ((h_r, c_r), below_right) = (recursive(cell, child, words) for child in tree)
+    weight, bias = cell.from_children.weight, cell.from_children.bias
+    sums = []
+    for gate in range(5):
+        rows = slice(gate * SIZE, (gate + 1) * SIZE)
+        sums.append(weight[rows, :SIZE] @ h_l + weight[rows, SIZE:] @ h_r + bias[rows])
+    i, f_l, f_r, o = (1 / (1 + torch.exp(-x)) for x in sums[:4])
+    c = i * torch.tanh(sums[4]) + f_l * c_l + f_r * c_r
+    h = o * torch.tanh(c)
+    return (h, c), [(h, c), *below_left, *below_right]
+
+
+@pytest.fixture
+def cell() -> TreeLSTM:
+    torch.manual_seed(1)
+    cell = TreeLSTM(SIZE).double()
+    torch.nn.init.normal_(cell.from_children.weight)
+    torch.nn.init.normal_(cell.from_children.bias)
+    return cell
+
+
+def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], list[int], int]:
+    """Trees of 1 to 9 leaves, one sentence without a tree, words behind some trees; on either side padding."""
+    generator = random.Random(seed)
+    leaves = [generator.randint(1, 9) for _ in range(6)]
+    trees: list[Tree | None] = [draw_tree(generator, 0, number) for number in leaves]
+    trees[generator.randrange(6)] = None
+    lengths = [number + generator.randint(1, 2) for number in leaves]
+    src_len = max(lengths)
+    return trees, lengths, [src_len - length if left else 0 for length in lengths], src_len
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool) -> None:
+    trees, _, first, src_len = draw_batch(seed, left)
+    forest = plant([None if tree is None else transitions_of(tree) for tree in trees], first, src_len)
+    hidden, memory = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    states = cell.encode(hidden, memory, forest)
+    assert [len(state) for state in states] == [6 * src_len + len(forest.left)] * 2
+
+    cost, expected_cost = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    mixing = torch.randn(2, SIZE, dtype=torch.float64)  # so that no part of the gradient is symmetrical
+    for sentence, tree in enumerate(trees):
+        assert forest.unparsed[sentence].item() == (tree is None)
+        kept = ~forest.phrase_padding[sentence]
+        rows = forest.phrases[sentence][kept]
+        if tree is None:
+            assert len(rows) == 0
+            continue
+        begin = sentence * src_len + first[sentence]
+        words = [(hidden[begin + j], memory[begin + j]) for j in range(src_len - first[sentence])]
+        root, phrases = recursive(cell, tree, words)
+        assert len(rows) == len(phrases)
+        for which in (0, 1):
+            torch.testing.assert_close(states[which][forest.roots[sentence]], root[which], **EXACT)
+            for row, phrase in zip(rows, phrases):
+                torch.testing.assert_close(states[which][row], phrase[which], **EXACT)
+                cost = cost + (mixing[which] * states[which][row] ** 2).sum()
+                expected_cost = expected_cost + (mixing[which] * phrase[which] ** 2).sum()
+    inputs = [*cell.parameters(), hidden, memory]
+    for found, expected in zip(torch.autograd.grad(cost, inputs), torch.autograd.grad(expected_cost, inputs)):
+        torch.testing.assert_close(found, expected, **EXACT)
+
+
+def test_gradient_by_finite_differences(cell: TreeLSTM) -> None:
+    forest = plant([[False, False, True, False, True], [False], None, [False, False, True]], [0, 1, 0, 2], 4)
+    inputs = [torch.randn(16, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+
+    def run(weight: Tensor, bias: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        parameters = {"from_children.weight": weight, "from_children.bias": bias}
+        return torch.func.functional_call(
+            Encoding(cell), {f"cell.{k}": v for k, v in parameters.items()}, (hidden, memory, forest)
+        )
+
+    assert torch.autograd.gradcheck(run, [*cell.parameters(), *inputs])
+
+
+class Encoding(torch.nn.Module):
+    def __init__(self, cell: TreeLSTM) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, *args: object) -> tuple[Tensor, Tensor]:
+        return self.cell.encode(*args)  # type: ignore[arg-type]
+
+
+def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: TreeLSTM) -> None:
+    hidden, memory = torch.randn(2, 6, SIZE, dtype=torch.float64)
+    forest = plant([None, [False]], [0, 0], 3)
+    assert forest.phrases.shape == (2, 0)
+    assert forest.roots[1] == 3
+    states = cell.encode(hidden, memory, forest)
+    assert torch.equal(states[0], hidden) and torch.equal(states[1], memory)
+
+
+def test_one_phrase_alone_is_that_of_the_batch(cell: TreeLSTM) -> None:
+    hidden, memory = torch.randn(2, 2, SIZE, dtype=torch.float64)
+    forest = plant([[False, False, True]], [0], 2)
+    states = cell.encode(hidden, memory, forest)
+    alone = cell((hidden[0], memory[0]), (hidden[1], memory[1]))
+    for state, expected in zip(states, alone):
+        torch.testing.assert_close(state[2], expected, **EXACT)
+
+
+def test_a_chain_of_many_leaves_is_planted_without_recursion() -> None:
+    leaves = 20_000
+    forest = plant([[False] + [False, True] * (leaves - 1)], [0], leaves)
+    assert forest.height_sizes == (1,) * (leaves - 1)
+    assert forest.phrases[0, 0] == forest.roots[0] == 2 * leaves - 2
