@@ -426,7 +426,7 @@ def test_the_original_search_refuses_what_it_would_ignore_in_one_sentence(data: 
 def test_generations_help_names_the_options_of_search(data: Path) -> None:
     for command in ("fairseq-generate", "fairseq-interactive"):
         shown = run(command, *PLUGIN, "--help", cwd=data.parent).stdout
-        assert "--search {fairseq,groundhog}" in shown
+        assert "--search {fairseq,groundhog,tree2seq}" in shown
         assert "--min-len-a" in shown
 
 

@@ -2,14 +2,12 @@
 
 import logging
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from fairseq import utils
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.search.rows import Continuations, Hypothesis, RowSearch, Step
 
 logger = logging.getLogger(__name__)
 
@@ -17,20 +15,8 @@ MAX_LENGTH_RATIO = 3
 WIDEST_BEAM_TO_DOUBLE = 500
 HALF_THE_SOURCE = 0.5
 
-Hypothesis = dict[str, Any]
 
-
-class Step(NamedTuple):
-    """One step of the live hypotheses, for tracing a finished one back.
-
-    ``attention`` is ``(live, src_len)`` or None; ``parent`` ``(live,)`` is the row of each one step earlier.
-    """
-
-    attention: Tensor | None
-    parent: Tensor
-
-
-class GroundhogSearch(SequenceGenerator):
+class GroundhogSearch(RowSearch):
     """Beam search as in the code behind the paper's Table 1. With len the source's length, end-of-sentence included:
 
     - end-of-sentence has probability zero in the first floor(len / 2) steps, and there are at most 3 len steps;
@@ -44,20 +30,12 @@ class GroundhogSearch(SequenceGenerator):
 
     Args:
         min_len_a: the share of the source's length for which end-of-sentence is forbidden.
-        print_alignment: "hard" or "soft" to leave what fairseq prints in ``alignment``.
-        args, kwargs: as in fairseq's generator; its ``min_len``, ``max_len_a`` and ``max_len_b`` have no effect.
+        args, kwargs: as in `RowSearch`; fairseq's ``min_len``, ``max_len_a`` and ``max_len_b`` have no effect.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        min_len_a: float = HALF_THE_SOURCE,
-        print_alignment: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, min_len_a: float = HALF_THE_SOURCE, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.min_len_a = min_len_a
-        self.print_alignment = print_alignment
 
     def _generate(
         self,
@@ -67,8 +45,7 @@ class GroundhogSearch(SequenceGenerator):
         bos_token: int | None = None,
     ) -> list[list[Hypothesis]]:
         """All finished hypotheses of each sentence of the batch, best first; at least one a sentence."""
-        if prefix_tokens is not None or constraints is not None:
-            raise InputError("--search groundhog takes no prefix and no constraints; leave them out, or --search")
+        self.refuse_prefixes(prefix_tokens, constraints)
         src_tokens = sample["net_input"]["src_tokens"]
         start = self.eos if bos_token is None else bos_token
         encoded = self.model.forward_encoder(sample["net_input"])
@@ -97,7 +74,10 @@ class GroundhogSearch(SequenceGenerator):
             else:
                 logger.warning("nothing finished, the translation is empty: sentences %s", unfinished)
                 break
-        return [self._rank(hypotheses, source) for hypotheses, source in zip(found, src_tokens)]
+        for number, source in enumerate(src_tokens):
+            found[number] = sorted(found[number] or [self.failure(source)], key=lambda h: -h["score"].item())
+            self.align(found[number], source)
+        return found
 
     def _search(
         self, encoder_outs: list[Any], lengths: Tensor, beam: int, unk_penalty: float, start: int
@@ -122,7 +102,8 @@ class GroundhogSearch(SequenceGenerator):
                 tokens, encoder_outs, incremental_states, self.temperature
             )
             history.append(Step(attention, parent))
-            log_probs = self._restrict(log_probs.float(), unk_penalty, forbid_end=step < minimum[sentence])
+            log_probs = self.restrict(log_probs, unk_penalty)
+            log_probs[step < minimum[sentence], self.eos] = -math.inf
             parent, words = best_continuations(scores.sum(dim=1), log_probs, sentence, room)
             sentence = sentence[parent]
             tokens = torch.cat([tokens[parent], words.unsqueeze(1)], dim=1)
@@ -130,9 +111,8 @@ class GroundhogSearch(SequenceGenerator):
 
             ended = words.eq(self.eos)
             if ended.any():
-                for owner, hypothesis in zip(
-                    sentence[ended].tolist(), self._finish(tokens[ended], scores[ended], history, parent[ended])
-                ):
+                finished = self._finish(tokens[ended], scores[ended], history, parent[ended])
+                for owner, hypothesis in zip(sentence[ended].tolist(), finished):
                     found[owner].append(hypothesis)
                 room.index_add_(0, sentence[ended], torch.full_like(sentence[ended], -1))
             live = ~ended & (step + 1 < limit[sentence])
@@ -141,85 +121,24 @@ class GroundhogSearch(SequenceGenerator):
             encoder_outs = self.model.reorder_encoder_out(encoder_outs, parent)
         return found
 
-    def _restrict(self, log_probs: Tensor, unk_penalty: float, forbid_end: Tensor) -> Tensor:
-        """Log-probabilities ``(live, K_y)`` without what may not be chosen; ``forbid_end`` is ``(live,)``."""
-        log_probs = torch.where(log_probs.isnan(), -math.inf, log_probs)
-        log_probs[:, self.pad] = -math.inf
-        log_probs[:, self.unk] -= unk_penalty
-        log_probs[forbid_end, self.eos] = -math.inf
-        return log_probs
-
     def _finish(self, tokens: Tensor, scores: Tensor, history: list[Step], row: Tensor) -> list[Hypothesis]:
-        """Finished hypotheses as fairseq has them.
-
-        Args:
-            tokens: with the start symbol, ``(ended, 1 + tgt_len)``.
-            scores: of each word, ``(ended, tgt_len)``.
-            row: of each in the last step of ``history``, ``(ended,)``.
-        """
-        weights = []
-        for step in reversed(history):
-            if step.attention is not None:
-                weights.append(step.attention[row])
-            row = step.parent[row]
-        length = scores.size(1)
+        """Finished hypotheses, as in `RowSearch.hypotheses`, with the score by which they are ranked."""
         total = scores.sum(dim=1)
-        ranked_by = total / length**self.len_penalty if self.normalize_scores else total
-        attention = torch.stack(weights[::-1], dim=2) if weights else scores.new_empty(len(scores), 0)
-        return [
-            {
-                "tokens": tokens[i, 1:],
-                "score": ranked_by[i],
-                "attention": attention[i],  # (src_len, tgt_len)
-                "alignment": torch.empty(0),
-                "positional_scores": scores[i],
-            }
-            for i in range(len(scores))
-        ]
-
-    def _rank(self, hypotheses: list[Hypothesis], source: Tensor) -> list[Hypothesis]:
-        """The hypotheses of one sentence, best first, with their alignments."""
-        if not hypotheses:
-            failure = torch.tensor([-math.inf])
-            hypotheses = [
-                {
-                    "tokens": torch.tensor([self.eos]),
-                    "score": failure[0],
-                    "attention": torch.zeros(len(source), 1),
-                    "alignment": torch.empty(0),
-                    "positional_scores": failure,
-                }
-            ]
-        if self.print_alignment is not None:
-            extract = getattr(utils, f"extract_{self.print_alignment}_alignment")
-            for hypothesis in hypotheses:
-                weights = hypothesis["attention"].T.cpu()
-                hypothesis["alignment"] = extract(weights, source.cpu(), hypothesis["tokens"].cpu(), self.pad, self.eos)
-        return sorted(hypotheses, key=lambda hypothesis: -hypothesis["score"].item())
+        ranked_by = total / scores.size(1) ** self.len_penalty if self.normalize_scores else total
+        return self.hypotheses(tokens, scores, ranked_by, history, row)
 
 
 def best_continuations(totals: Tensor, log_probs: Tensor, sentence: Tensor, room: Tensor) -> tuple[Tensor, Tensor]:
     """The ``room[s]`` likeliest of all continuations of each sentence s, those of a sentence together.
 
     Args:
-        totals: log-probability of each live hypothesis, ``(live,)``.
-        log_probs: of its next word, ``(live, K_y)``.
-        sentence: that it translates, ``(live,)``, in rising order.
+        totals, log_probs, sentence: see `Continuations.of`.
         room: how many each sentence may have, ``(sentences,)``.
 
     Returns:
         The row that each continues, and its next word, ``(chosen,)``. What is impossible is not chosen.
     """
     width = int(room.max())
-    # The best of a sentence are among the best of each of its hypotheses.
-    values, words = log_probs.topk(min(width, log_probs.size(1)), dim=1)
-    rows = torch.arange(len(sentence), device=sentence.device)
-    first_row = torch.searchsorted(sentence, sentence)
-    grid = totals.new_full((len(room), width, values.size(1)), -math.inf)
-    grid[sentence, rows - first_row] = totals.unsqueeze(1) + values
-    best, flat = grid.flatten(1).topk(width, dim=1)
+    best, parents, words = Continuations.of(totals, log_probs, sentence, len(room), width).best(width)
     chosen = (torch.arange(width, device=room.device) < room.unsqueeze(1)) & best.gt(-math.inf)
-    places = flat[chosen]
-    begin = torch.searchsorted(sentence, torch.arange(len(room), device=room.device))
-    parent = (begin.unsqueeze(1) + flat // values.size(1))[chosen]
-    return parent, words[parent, places % values.size(1)]
+    return parents[chosen], words[chosen]

@@ -10,8 +10,9 @@ from rnnsearch_fairseq import compat
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.groundhog import HALF_THE_SOURCE, GroundhogSearch
 from rnnsearch_fairseq.search.minimum_length import MinimumLength
+from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch
 
-SEARCHES = ["fairseq", "groundhog"]
+SEARCHES = ["fairseq", "groundhog", "tree2seq"]
 
 
 @dataclass
@@ -21,8 +22,9 @@ class SearchOptions(FairseqDataclass):
     search: ChoiceEnum(SEARCHES) = field(  # type: ignore[valid-type]
         default="fairseq",
         metadata={
-            "help": "'groundhog': the original code's beam search, whose beam shrinks by one with each finished "
-            "hypothesis (as in the paper's Table 1 with --unnormalized; its No-UNK column with --unkpen inf, too)"
+            "help": "'groundhog': the first paper's beam search, whose beam shrinks by one with each finished "
+            "hypothesis (as in its Table 1 with --unnormalized; the No-UNK column with --unkpen inf, too); 'tree2seq': "
+            "the second paper's, where finished hypotheses keep their places and compete, without normalisation"
         },
     )
     min_len_a: Optional[float] = field(  # noqa: UP045 (fairseq reads the type's name)
@@ -32,9 +34,20 @@ class SearchOptions(FairseqDataclass):
             "end-of-sentence (default: 0.5 with --search groundhog, else 0)"
         },
     )
+    length_statistics: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "file of python -m rnnsearch_fairseq.length_statistics: adds log p(target length | source length) "
+            "to the score (--search tree2seq)"
+        },
+    )
+    length_smoothing: float = field(
+        default=0.0,
+        metadata={"help": "pairs that --length-statistics counts more of every length (the paper: 0)"},
+    )
 
 
-# What --search groundhog cannot do: the option, its value when it is not given.
+# What our searches cannot do: the option, its value when it is not given.
 EXCLUDED = {
     "sampling": False,
     "diverse_beam_groups": -1,
@@ -45,13 +58,17 @@ EXCLUDED = {
     "no_repeat_ngram_size": 0,
     "lm_path": None,
     "min_len": 1,
-    "max_len_a": 0,
-    "max_len_b": 200,
 }
-LIMITS = {
-    "min_len": "its least length is a share of the source's, --min-len-a",
+EXCLUDED_BY = {
+    "groundhog": {**EXCLUDED, "max_len_a": 0, "max_len_b": 200, "length_statistics": None},
+    "tree2seq": {**EXCLUDED, "min_len_a": None, "lenpen": 1},
+    "fairseq": {"length_statistics": None},
+}
+REASONS = {
+    "min_len": "its least length, if it has one, is a share of the source's, --min-len-a",
     "max_len_a": "its limit is three words a source word",
     "max_len_b": "its limit is three words a source word",
+    "length_statistics": "they belong to --search tree2seq",
 }
 
 
@@ -73,13 +90,17 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
             raise InputError(f"--min-len-a is {share}, but it must be 0 or a positive number")
         if getattr(args, "score_reference", False):
             return build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
-        if search == "groundhog":
-            refuse_excluded(args)
+        refuse_excluded(args, search or "fairseq")
+        if search in ("groundhog", "tree2seq"):
             extra = dict(extra_gen_cls_kwargs or {})
-            extra["min_len_a"] = HALF_THE_SOURCE if share is None else share
             replaces = getattr(args, "replace_unk", None) is not None
             extra["print_alignment"] = getattr(args, "print_alignment", None) or ("hard" if replaces else None)
-            return build_generator(self, models, args, GroundhogSearch, extra, **kwargs)
+            if search == "groundhog":
+                extra["min_len_a"] = HALF_THE_SOURCE if share is None else share
+                return build_generator(self, models, args, GroundhogSearch, extra, **kwargs)
+            extra["length_statistics"] = getattr(args, "length_statistics", None)
+            extra["length_smoothing"] = getattr(args, "length_smoothing", 0.0)
+            return build_generator(self, models, args, Tree2SeqSearch, extra, **kwargs)
         generator = build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
         if share:
             generator.search = MinimumLength(
@@ -91,16 +112,16 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
-def refuse_excluded(args: Any) -> None:
+def refuse_excluded(args: Any, search: str) -> None:
     """
     Raises:
-        InputError: if ``args`` has an option that ``--search groundhog`` would ignore.
+        InputError: if ``args`` has an option that ``search`` would ignore.
     """
-    for name, not_given in EXCLUDED.items():
+    for name, not_given in EXCLUDED_BY[search].items():
         if getattr(args, name, not_given) != not_given:
-            reason = LIMITS.get(name, "it is another way to search")
+            reason = REASONS.get(name, "it is another way to search")
             raise InputError(
-                f"--{name.replace('_', '-')} has no effect with --search groundhog: {reason}; leave one of them out"
+                f"--{name.replace('_', '-')} has no effect with --search {search}: {reason}; leave one of them out"
             )
 
 

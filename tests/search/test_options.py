@@ -127,7 +127,7 @@ def test_what_the_original_search_would_ignore_is_refused(words: list[str], mess
 
 def test_an_unknown_search_is_refused() -> None:
     task = TranslationTask(TranslationConfig(), make_dictionary(20), make_dictionary(17))
-    with pytest.raises(InputError, match="there is no search 'theano'; choose one of fairseq, groundhog"):
+    with pytest.raises(InputError, match="there is no search 'theano'; choose one of fairseq, groundhog, tree2seq"):
         build(task, Namespace(search="theano"))
 
 
@@ -135,5 +135,5 @@ def test_prefixes_given_from_python_are_refused() -> None:
     task = TranslationTask(TranslationConfig(), make_dictionary(20), make_dictionary(17))
     model = make_model()
     generator = task.build_generator([model], Namespace(search="groundhog"))
-    with pytest.raises(InputError, match="--search groundhog takes no prefix"):
+    with pytest.raises(InputError, match="this --search takes no prefix"):
         generator.generate([model], make_sample([[5, 2]], [[5, 2]]), prefix_tokens=torch.tensor([[5]]))

@@ -1,0 +1,137 @@
+"""What the original programs' searches share: the live hypotheses of all sentences as the rows of one batch."""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from fairseq import utils
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+
+Hypothesis = dict[str, Any]
+
+
+class Step(NamedTuple):
+    """One step of the live hypotheses, for tracing a finished one back.
+
+    ``attention`` is ``(live, src_len)`` or None; ``parent`` ``(live,)`` is the row of each one step earlier.
+    """
+
+    attention: Tensor | None
+    parent: Tensor
+
+
+class Continuations(NamedTuple):
+    """The likeliest continuations of the live hypotheses, by sentence.
+
+    ``totals`` ``(sentences, places)`` are their log-probabilities, minus infinity where there is none; ``parents`` and
+    ``words``, of the same shape, the row that each continues and its next word.
+    """
+
+    totals: Tensor
+    parents: Tensor
+    words: Tensor
+
+    @classmethod
+    def of(cls, totals: Tensor, log_probs: Tensor, sentence: Tensor, sentences: int, width: int) -> "Continuations":
+        """At least the best ``width`` of each sentence.
+
+        Args:
+            totals: log-probability of each live hypothesis, ``(live,)``.
+            log_probs: of its next word, ``(live, K_y)``.
+            sentence: that it translates, ``(live,)``, in rising order.
+            width: at least the number of live hypotheses of any sentence.
+        """
+        # The best of a sentence are among the best of each of its hypotheses.
+        values, words = log_probs.topk(min(width, log_probs.size(1)), dim=1)
+        rows = torch.arange(len(sentence), device=sentence.device)
+        place = (sentence, rows - torch.searchsorted(sentence, sentence))
+        shape = (sentences, width, values.size(1))
+        by_sentence = cls(totals.new_full(shape, -math.inf), rows.new_zeros(shape), rows.new_zeros(shape))
+        by_sentence.totals[place] = totals.unsqueeze(1) + values
+        by_sentence.parents[place] = rows.unsqueeze(1)
+        by_sentence.words[place] = words
+        return cls(*(tensor.flatten(1) for tensor in by_sentence))
+
+    def best(self, width: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The best ``width`` of each sentence, best first: totals, parents and words ``(sentences, width)``."""
+        totals, places = self.totals.topk(width, dim=1)
+        return totals, self.parents.gather(1, places), self.words.gather(1, places)
+
+
+class RowSearch(SequenceGenerator):
+    """A search that keeps a row for each live hypothesis and for nothing else.
+
+    Args:
+        print_alignment: "hard" or "soft" to leave what fairseq prints in ``alignment``.
+        args, kwargs: as in fairseq's generator.
+    """
+
+    def __init__(self, *args: Any, print_alignment: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.print_alignment = print_alignment
+
+    def refuse_prefixes(self, prefix_tokens: Tensor | None, constraints: Tensor | None) -> None:
+        """
+        Raises:
+            InputError: if any is given.
+        """
+        if prefix_tokens is not None or constraints is not None:
+            raise InputError("this --search takes no prefix and no constraints; leave them out, or --search")
+
+    def restrict(self, log_probs: Tensor, unk_penalty: float) -> Tensor:
+        """Log-probabilities ``(live, K_y)``, in float32 at least, without what may never be chosen."""
+        log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
+        log_probs = torch.where(log_probs.isnan(), -math.inf, log_probs)
+        log_probs[:, self.pad] = -math.inf
+        log_probs[:, self.unk] -= unk_penalty
+        return log_probs
+
+    def hypotheses(
+        self, tokens: Tensor, scores: Tensor, ranked_by: Tensor, history: list[Step], row: Tensor
+    ) -> list[Hypothesis]:
+        """Finished hypotheses as fairseq has them.
+
+        Args:
+            tokens: with the start symbol, ``(ended, 1 + tgt_len)``.
+            scores: of each word, ``(ended, tgt_len)``.
+            ranked_by: of each hypothesis, ``(ended,)``.
+            row: of each in the last step of ``history``, ``(ended,)``.
+        """
+        weights = []
+        for step in reversed(history):
+            if step.attention is not None:
+                weights.append(step.attention[row])
+            row = step.parent[row]
+        attention = torch.stack(weights[::-1], dim=2) if weights else scores.new_empty(len(scores), 0)
+        return [
+            {
+                "tokens": tokens[i, 1:],
+                "score": ranked_by[i],
+                "attention": attention[i],  # (src_len, tgt_len)
+                "alignment": torch.empty(0),
+                "positional_scores": scores[i],
+            }
+            for i in range(len(scores))
+        ]
+
+    def failure(self, source: Tensor) -> Hypothesis:
+        """An empty translation, of score minus infinity."""
+        return {
+            "tokens": torch.tensor([self.eos]),
+            "score": torch.tensor(-math.inf),
+            "attention": torch.zeros(len(source), 1),
+            "alignment": torch.empty(0),
+            "positional_scores": torch.tensor([-math.inf]),
+        }
+
+    def align(self, hypotheses: list[Hypothesis], source: Tensor) -> None:
+        """Set what ``--print-alignment`` prints of the hypotheses of ``source`` ``(src_len,)``."""
+        if self.print_alignment is None:
+            return
+        extract = getattr(utils, f"extract_{self.print_alignment}_alignment")
+        for hypothesis in hypotheses:
+            weights = hypothesis["attention"].T.cpu()
+            hypothesis["alignment"] = extract(weights, source.cpu(), hypothesis["tokens"].cpu(), self.pad, self.eos)

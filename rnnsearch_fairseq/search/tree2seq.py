@@ -1,0 +1,136 @@
+"""The beam search of the original tree-to-sequence code (Eriguchi et al., 2016), for any fairseq model."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rnnsearch_fairseq.search.length_statistics import LengthStatistics
+from rnnsearch_fairseq.search.rows import Continuations, Hypothesis, RowSearch, Step
+
+
+class Tree2SeqSearch(RowSearch):
+    """Beam search in which finished hypotheses keep their places and compete, until the best is finished.
+
+    The score of a translation y of x is log p(len(y) | len(x)) + sum_j log p(y_j | ...), end-of-sentence's
+    log-probability included, lengths without it, and no normalisation. The first term is there with
+    ``length_statistics`` only, and is added when end-of-sentence is chosen. Of each sentence the last beam is given:
+    what is not first in it may be unfinished, and so may all be after ``max_len_a · len + max_len_b`` steps.
+
+    Args:
+        length_statistics: a file of them; None for the plain search.
+        length_smoothing: see `LengthStatistics`.
+        args, kwargs: as in `RowSearch`; fairseq's ``min_len`` and ``len_penalty`` have no effect.
+    """
+
+    def __init__(
+        self, *args: Any, length_statistics: str | None = None, length_smoothing: float = 0.0, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.statistics = (
+            None if length_statistics is None else LengthStatistics.read(Path(length_statistics), length_smoothing)
+        )
+
+    def _generate(
+        self,
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The last beam of each sentence, best first."""
+        self.refuse_prefixes(prefix_tokens, constraints)
+        src_tokens = sample["net_input"]["src_tokens"]
+        start = self.eos if bos_token is None else bos_token
+        found = self._search(self.model.forward_encoder(sample["net_input"]), src_tokens.ne(self.pad).sum(dim=1), start)
+        for number, source in enumerate(src_tokens):
+            found[number] = found[number] or [self.failure(source)]
+            self.align(found[number], source)
+        return found
+
+    def _search(self, encoder_outs: list[Any], lengths: Tensor, start: int) -> list[list[Hypothesis]]:
+        """All sentences at once; the rows are as in `GroundhogSearch`."""
+        limit = ((lengths * self.max_len_a).long() + self.max_len_b).tolist()
+        sentence = torch.arange(len(lengths), device=lengths.device)  # of each row
+        tokens = torch.full((len(lengths), 1), start, device=lengths.device)
+        scores = torch.zeros(len(lengths), 0, device=lengths.device)
+        history: list[Step] = []
+        parent = sentence
+        incremental_states: list[dict[str, Any]] = [{} for _ in range(self.model.models_size)]
+        finished: list[list[Hypothesis]] = [[] for _ in lengths]  # best first
+        while len(tokens) > 0:
+            step = tokens.size(1) - 1
+            log_probs, attention = self.model.forward_decoder(
+                tokens, encoder_outs, incremental_states, self.temperature
+            )
+            history.append(Step(attention, parent))
+            log_probs = self.restrict(log_probs, self.unk_penalty)
+            competing = log_probs.clone()
+            competing[:, self.eos] += self._length_terms(lengths, step).to(log_probs)[sentence]
+            possible = Continuations.of(scores.sum(dim=1), competing, sentence, len(lengths), self.beam_size)
+            best = (column.tolist() for column in possible.best(min(self.beam_size, possible.totals.size(1))))
+            beams = [_Beam.choose(*each, self.beam_size) for each in zip(*best, finished)]
+
+            rows = [(number, *row) for number, beam in enumerate(beams) for row in beam.rows]
+            if not rows:
+                break
+            sentence, parent, words = (torch.tensor(column, device=lengths.device) for column in list(zip(*rows))[:3])
+            tokens = torch.cat([tokens[parent], words.unsqueeze(1)], dim=1)
+            scores = torch.cat([scores[parent], log_probs[parent, words].unsqueeze(1)], dim=1)
+            totals = torch.tensor([total for *_, total in rows], dtype=scores.dtype, device=lengths.device)
+            stops = [beam.best_is_finished(self.eos) or step + 1 >= limit[n] for n, beam in enumerate(beams)]
+            shown = words.eq(self.eos) | torch.tensor(stops, device=lengths.device)[sentence]
+            made = iter(self.hypotheses(tokens[shown], scores[shown], totals[shown], history, parent[shown]))
+            for number, beam in enumerate(beams):
+                finished[number] = beam.finished(self.eos, stops[number], made)
+            sentence, tokens, scores, parent = sentence[~shown], tokens[~shown], scores[~shown], parent[~shown]
+            self.model.reorder_incremental_state(incremental_states, parent)
+            encoder_outs = self.model.reorder_encoder_out(encoder_outs, parent)
+        return finished
+
+    def _length_terms(self, lengths: Tensor, target_length: int) -> Tensor:
+        """log p(target length | source length) of each sentence, ``(sentences,)``."""
+        if self.statistics is None:
+            return torch.zeros(len(lengths), device=lengths.device)
+        terms = [self.statistics.log_prob(length - 1, target_length) for length in lengths.tolist()]
+        return torch.tensor(terms, dtype=torch.float64, device=lengths.device)
+
+
+@dataclass
+class _Beam:
+    """The best of one sentence after a step, best first: finished hypotheses, and continuations (row, word, total)."""
+
+    places: list[Hypothesis | tuple[int, int, float]]
+
+    @classmethod
+    def choose(
+        cls, totals: list[float], parents: list[int], words: list[int], finished: list[Hypothesis], size: int
+    ) -> "_Beam":
+        """The best ``size`` of continuations and of finished hypotheses; of equal ones, the continuations first."""
+        continuations = [(total, place) for total, *place in zip(totals, parents, words) if total > -math.inf]
+        candidates = [(total, (*place, total)) for total, place in continuations]
+        candidates += [(hypothesis["score"].item(), hypothesis) for hypothesis in finished]
+        candidates.sort(key=lambda candidate: -candidate[0])
+        return cls([place for _, place in candidates[:size]])
+
+    @property
+    def rows(self) -> list[tuple[int, int, float]]:
+        """The continuations."""
+        return [place for place in self.places if isinstance(place, tuple)]
+
+    def best_is_finished(self, eos: int) -> bool:
+        """Whether the search is over; also if there is nothing left."""
+        return not self.places or not isinstance(self.places[0], tuple) or self.places[0][1] == eos
+
+    def finished(self, eos: int, stops: bool, made: Iterator[Hypothesis]) -> list[Hypothesis]:
+        """The finished hypotheses in their order, all of the beam if the search of this sentence ``stops``.
+
+        Args:
+            made: the hypotheses of the continuations that are to be shown, of one sentence after the other.
+        """
+        shown = [place for place in self.places if stops or not isinstance(place, tuple) or place[1] == eos]
+        return [next(made) if isinstance(place, tuple) else place for place in shown]
