@@ -1,0 +1,92 @@
+"""Tree-to-sequence from text to translation, by the commands, on a few hundred pairs of the grammar with their parses."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rnnsearch_fairseq.data.grammar import write_corpus
+from tests.test_commands import PLUGIN, Output, run
+
+SIZES = ["--embedding-size", "32", "--hidden-size", "32"]
+PAPER = ["--optimizer", "sgd", "--lr", "1.0", "--clip-norm", "3", "--sentence-avg", "--batch-size", "32"]
+TRAIN, VALID = 120, 10
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text, trees with every tenth parse failed, lengths, and all of it binarized."""
+    folder = tmp_path_factory.mktemp("trees")
+    write_corpus(folder, {"train": TRAIN, "valid": VALID}, seed=5, longest=12)
+    for part in ("train", "valid"):
+        parses = next(folder.glob(f"{part}.*tree*"))
+        lines = parses.read_text(encoding="utf-8").splitlines()
+        lines[::10] = ["(())"] * len(lines[::10])
+        (folder / f"{part}.penn").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        words = [f"{part}.en", f"{part}.penn", "--format", "penn", "--output", f"{part}.trees"]
+        run("python", "-m", "rnnsearch_fairseq.trees", *words, cwd=folder)
+    texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid", "--destdir", "bin"]
+    run("fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", *texts, cwd=folder)
+    run("fairseq-preprocess", *PLUGIN, "--only-source", "-s", "trees", *texts, cwd=folder)
+    run(
+        "python", "-m", "rnnsearch_fairseq.length_statistics", "train.en", "train.fr", "--output", "lengths", cwd=folder
+    )
+    return folder
+
+
+def train(folder: Path, save: str, *words: str) -> str:
+    common = ["bin", *PLUGIN, "-s", "en", "-t", "fr", "--save-dir", save, "--num-workers", "0"]
+    done = run("fairseq-train", *common, *SIZES, *PAPER, "--max-epoch", "2", *words, cwd=folder)
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> str:
+    words = ["--task", "tree_translation", "--tree-lang", "trees", "--arch", "tree2seq_small", "--max-words", "10"]
+    return train(folder, "tree", *words, "--require-parse", "--criterion", "blackout", "--blackout-samples", "20")
+
+
+def test_unparsed_and_long_pairs_are_dropped_and_counted(folder: Path, trained: str) -> None:
+    sides = [(folder / f"train.{language}").read_text().splitlines() for language in ("en", "fr")]
+    parsed = [line != "-" for line in (folder / "train.trees").read_text().splitlines()]
+    kept = sum(tree and max(len(one.split()), len(other.split())) <= 10 for tree, one, other in zip(parsed, *sides))
+    assert parsed.count(False) == TRAIN // 10
+    assert f"train: kept {kept:,} of {TRAIN} pairs, dropped {TRAIN - kept}" in trained
+
+
+def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path, trained: str) -> None:
+    words = [*PLUGIN, "--task", "tree_translation", "--tree-lang", "trees", "--path", "tree/checkpoint_last.pt"]
+    words += ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
+    command = ["bin", *words, "--batch-size", "4"]
+    generated = Output(run("fairseq-generate", *command, "--print-alignment", "soft", cwd=folder).stdout)
+    assert sorted(generated.order) == list(range(VALID))
+    for number, rows in generated.words("A").items():
+        assert len(rows) in (len(generated.words("H")[number]), len(generated.words("H")[number]) + 1)
+        # Attention to phrases is left out, so the weights of the words make at most one.
+        assert all(sum(map(float, row.split(","))) <= 1 + 1e-4 for row in rows)
+    lines = zip(*((folder / f"valid.{kind}").read_text().splitlines() for kind in ("en", "trees")))
+    typed = "".join(f"{source}\t{tree}\n" for source, tree in lines)
+    options = ["-s", "en", "-t", "fr", "--buffer-size", "7"]
+    shown = Output(run("fairseq-interactive", *command, *options, cwd=folder, stdin=typed).stdout)
+    assert shown.order == list(range(VALID))
+    assert shown.words("H") == generated.words("H")
+    bare = "".join(f"{line}\n" for line in (folder / "valid.en").read_text().splitlines())
+    unparsed = Output(run("fairseq-interactive", *command, *options, cwd=folder, stdin=bare).stdout)
+    assert unparsed.order == list(range(VALID))
+
+
+@pytest.mark.parametrize("words", [["--reverse-source"], []])
+def test_the_sequential_baseline_needs_no_trees(folder: Path, words: list[str]) -> None:
+    output = train(folder, "anmt", "--arch", "anmt_small", *words, "--criterion", "cross_entropy", "--no-save")
+    assert len(re.findall("valid on 'valid' subset", output)) == 2
+
+
+def test_trees_of_another_text_are_refused_in_one_sentence(folder: Path, tmp_path: Path) -> None:
+    for path in (folder / "bin").iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    for ending in ("bin", "idx"):
+        (tmp_path / f"valid.trees-None.trees.{ending}").unlink()
+        (tmp_path / f"valid.trees-None.trees.{ending}").symlink_to(folder / f"bin/train.trees-None.trees.{ending}")
+    words = [tmp_path, *PLUGIN, "-s", "en", "-t", "fr", "--task", "tree_translation", "--tree-lang", "trees", *SIZES]
+    done = run("fairseq-train", *words, "--arch", "tree2seq_small", *PAPER, cwd=folder, status=1)
+    assert f"there are {TRAIN} trees for {VALID} sources" in done.stderr.strip().splitlines()[-1]
