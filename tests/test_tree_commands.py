@@ -1,4 +1,4 @@
-"""Tree-to-sequence from text to translation, by the commands, on a few hundred pairs of the grammar with their parses."""
+"""Tree-to-sequence from text to translation, by the commands, on some pairs of the grammar and their parses."""
 
 import re
 from pathlib import Path
@@ -19,8 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trees")
     write_corpus(folder, {"train": TRAIN, "valid": VALID}, seed=5, longest=12)
     for part in ("train", "valid"):
-        parses = next(folder.glob(f"{part}.*tree*"))
-        lines = parses.read_text(encoding="utf-8").splitlines()
+        lines = (folder / f"{part}.tree").read_text(encoding="utf-8").splitlines()
         lines[::10] = ["(())"] * len(lines[::10])
         (folder / f"{part}.penn").write_text("\n".join(lines) + "\n", encoding="utf-8")
         words = [f"{part}.en", f"{part}.penn", "--format", "penn", "--output", f"{part}.trees"]
