@@ -85,7 +85,9 @@ class TreePairs(BaseWrapperDataset):
             longer_side = pairs.src_sizes if pairs.tgt_sizes is None else np.maximum(pairs.src_sizes, pairs.tgt_sizes)
             kept &= longer_side - 1 <= max_words
         if require_parse:
-            kept &= (sizes > 2) | np.array([self.symbols.joins(transitions[i]) is not None for i in range(len(pairs))])
+            # One transition and end-of-sentence: a tree of one word, or none.
+            shortest = np.flatnonzero(sizes == 2)
+            kept[[number for number in shortest if symbols.joins(transitions[int(number)]) is None]] = False
         if not kept.any():
             raise InputError(f"none of {len(pairs):,} pairs is left; see --max-words and --require-parse")
         self.kept = kept
