@@ -53,6 +53,7 @@ def apply() -> None:
     explain_missing_data()
     replace_unknown_words()
     align_references_softly()
+    keep_double_precision()
     check_before_preprocessing()
     print_input_errors()
 
@@ -359,6 +360,25 @@ def align_references_softly() -> None:
         return generate_with_weights
 
     _wrap(fairseq.sequence_scorer.SequenceScorer, "generate", make)
+
+
+def keep_double_precision() -> None:
+    """Let a float64 model have float64 probabilities.
+
+    Trap: fairseq takes every softmax in float32 (utils.py:519), which is right for half precision and wrong for double.
+    Cure: only raise the precision.
+    """
+
+    def make(softmax: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        exact = torch.log_softmax if softmax.__name__ == "log_softmax" else torch.softmax
+
+        def keep(x: torch.Tensor, dim: int, *args: Any, **kwargs: Any) -> torch.Tensor:
+            return exact(x, dim) if x.dtype == torch.float64 else softmax(x, dim, *args, **kwargs)
+
+        return keep
+
+    for name in ("softmax", "log_softmax"):
+        _wrap(fairseq.utils, name, make)
 
 
 def check_before_preprocessing() -> None:

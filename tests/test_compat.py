@@ -561,3 +561,11 @@ def test_a_command_ends_in_one_sentence_and_status_1() -> None:
     assert done.returncode == 1
     assert done.stderr.endswith("error: x: bad; mend it\n")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_probabilities_keep_double_precision_and_raise_half(name: str) -> None:
+    scores = torch.tensor([[0.1, 0.7, -3.0]], dtype=torch.float64)
+    ours = getattr(fairseq.utils, name)
+    assert torch.equal(ours(scores, dim=-1), getattr(torch, name)(scores, -1))
+    assert ours(scores.half(), dim=-1).dtype == ours(scores.float(), dim=-1).dtype == torch.float32

@@ -49,7 +49,7 @@ class Continuations(NamedTuple):
         rows = torch.arange(len(sentence), device=sentence.device)
         place = (sentence, rows - torch.searchsorted(sentence, sentence))
         shape = (sentences, width, values.size(1))
-        by_sentence = cls(totals.new_full(shape, -math.inf), rows.new_zeros(shape), rows.new_zeros(shape))
+        by_sentence = cls(values.new_full(shape, -math.inf), rows.new_zeros(shape), rows.new_zeros(shape))
         by_sentence.totals[place] = totals.unsqueeze(1) + values
         by_sentence.parents[place] = rows.unsqueeze(1)
         by_sentence.words[place] = words

@@ -24,7 +24,7 @@ from tests.reference.test_groundhog import constant_model
 
 N_SOURCE, N_TARGET = 14, 12
 LENGTHS = [6, 2, 9, 1, 4, 3]  # with end-of-sentence
-SINGLE = {"rtol": 0, "atol": 5e-5}  # fairseq takes the softmax in float32, and scores are summed in it
+EXACT = {"rtol": 0, "atol": 1e-9}
 
 Hypotheses = list[dict[str, Any]]
 
@@ -62,7 +62,7 @@ def assert_as_in_the_original(
     expected = reference.beam_search(params, source, beam, eos=size - 1, unk=1, ban_unknown=ban)
     assert [h["tokens"].tolist() for h in found] == [from_original(ids, size) for ids, _ in expected]
     costs = [-h["score"].item() for h in found]
-    np.testing.assert_allclose(costs, [cost for _, cost in expected], **SINGLE)
+    np.testing.assert_allclose(costs, [cost for _, cost in expected], **EXACT)
 
 
 # -- against the transcription --
@@ -116,7 +116,7 @@ def assert_same_up_to_ties(
     size = len(params["b_dec_deep_softmax"])
     expected = reference.beam_search(params, source, beam, eos=size - 1, unk=1, ban_unknown=ban)
     costs = [-h["score"].item() for h in found]
-    np.testing.assert_allclose(costs, [cost for _, cost in expected], **SINGLE)
+    np.testing.assert_allclose(costs, [cost for _, cost in expected], **EXACT)
     assert sorted(len(h["tokens"]) for h in found) == sorted(len(ids) for ids, _ in expected)
 
 
@@ -169,11 +169,11 @@ def test_scores_attention_and_order_are_those_of_forced_decoding() -> None:
             tokens = hypothesis["tokens"].tolist()
             sample = make_sample([source], [tokens])
             logits, extra = model(**sample["net_input"])
-            forced = torch.log_softmax(logits[0], dim=-1)[range(len(tokens)), tokens].float()
-            torch.testing.assert_close(hypothesis["positional_scores"], forced, **SINGLE)
-            assert hypothesis["score"].item() == pytest.approx(forced.mean().item(), abs=5e-5)
-            weights = hypothesis["attention"].T[:, width - len(source) :].float()  # padded on the left
-            torch.testing.assert_close(weights, extra["attn"][0][0].float(), **SINGLE)
+            forced = torch.log_softmax(logits[0], dim=-1)[range(len(tokens)), tokens]
+            torch.testing.assert_close(hypothesis["positional_scores"], forced, **EXACT)
+            assert hypothesis["score"].item() == pytest.approx(forced.mean().item(), abs=1e-9)
+            weights = hypothesis["attention"].T[:, width - len(source) :]  # padded on the left
+            torch.testing.assert_close(weights, extra["attn"][0][0], **EXACT)
 
 
 def test_raw_and_mean_scores_rank_differently() -> None:
@@ -224,8 +224,8 @@ def test_an_ensemble_averages_probabilities() -> None:
     tokens = best["tokens"].tolist()
     sample = make_sample([source], [tokens])
     probabilities = [torch.softmax(model(**sample["net_input"])[0][0], dim=-1) for model in models]
-    mean = torch.stack(probabilities).mean(dim=0)[range(len(tokens)), tokens].log().float()
-    torch.testing.assert_close(best["positional_scores"], mean, **SINGLE)
+    mean = torch.stack(probabilities).mean(dim=0)[range(len(tokens)), tokens].log()
+    torch.testing.assert_close(best["positional_scores"], mean, **EXACT)
 
 
 def test_a_transformer_is_searched_too() -> None:
@@ -242,7 +242,7 @@ def test_a_transformer_is_searched_too() -> None:
             tokens = hypothesis["tokens"].tolist()
             logits, _ = model(**make_sample([source], [tokens])["net_input"])
             forced = torch.log_softmax(logits[0], dim=-1)[range(len(tokens)), tokens]
-            torch.testing.assert_close(hypothesis["positional_scores"], forced, **SINGLE)
+            torch.testing.assert_close(hypothesis["positional_scores"], forced, rtol=0, atol=1e-5)
 
 
 def test_the_best_continuations_are_the_best() -> None:

@@ -17,7 +17,7 @@ from tests.models.test_tree2seq import Original
 from tests.reference import tree2seq as reference
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 
-SINGLE = {"rtol": 0, "atol": 5e-5}  # fairseq takes the softmax in float32
+EXACT = {"rtol": 0, "atol": 1e-10}
 
 
 def search(original: Original, records: list[dict[str, Any]], beam: int, left: bool = True, **options: Any) -> Any:
@@ -52,9 +52,9 @@ def test_recorded_translations(original: Original, records: str, beam: int, name
         texts = ["".join(f"{words[number]} " for number in recorded_ids(original, h)) for h in hypotheses]
         assert texts == [entry["text"] for entry in listed]
         scores = [h["score"].item() for h in hypotheses]
-        np.testing.assert_allclose(scores, [entry["score"] for entry in listed], **SINGLE)
+        np.testing.assert_allclose(scores, [entry["score"] for entry in listed], **EXACT)
         for hypothesis in hypotheses:
-            assert hypothesis["positional_scores"].sum() == pytest.approx(hypothesis["score"].item(), abs=1e-4)
+            assert hypothesis["positional_scores"].sum() == pytest.approx(hypothesis["score"].item(), abs=1e-10)
             assert hypothesis["attention"].shape[1] == len(hypothesis["tokens"])
 
 
@@ -78,7 +78,7 @@ def test_length_statistics_as_in_the_transcription(
         counts = {source: dict(of_source) for source, of_source in statistics.counts.items()}
         expected = reference.beam_search(params, record["src"], record["tree"], beam, eos, max_words, counts)
         assert [recorded_ids(original, h) for h in hypotheses] == [list(words) for words, _ in expected]
-        np.testing.assert_allclose([h["score"].item() for h in hypotheses], [s for _, s in expected], **SINGLE)
+        np.testing.assert_allclose([h["score"].item() for h in hypotheses], [s for _, s in expected], **EXACT)
 
 
 # -- the statistics themselves --
