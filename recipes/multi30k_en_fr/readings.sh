@@ -17,6 +17,7 @@ reading() { # NAME WHAT OPTIONS...
             --criterion summed_nll "$@" --max-update 5808 --no-epoch-checkpoints \
             --save-dir "$folder" --log-format simple --log-interval 100 >> "$folder/train.log" 2>&1 ||
             die_of_log "$folder/train.log" fairseq-train
+        rm -f "$folder/test.fr"
         touch "$folder/.done"
     fi
     [ -f "$folder/test.fr" ] || translate "$folder/checkpoint_last.pt" "$folder/test"
