@@ -2,29 +2,27 @@
 
 import argparse
 import logging
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import (
-    FairseqEncoder,
-    FairseqEncoderDecoderModel,
-    FairseqIncrementalDecoder,
-    register_model,
-    register_model_architecture,
-)
+from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.shared import (
+    BatchFirstDecoder,
+    BatchFirstEncoder,
+    check_sizes,
+    fill_in,
+    register_architectures,
+)
 from rnnsearch_fairseq.modules import Decoder, Encoder, initialize
 
 logger = logging.getLogger(__name__)
-
-MAX_POSITIONS = 100_000  # recurrent networks have no table of positions: any length fits
 
 
 @dataclass
@@ -82,18 +80,8 @@ def complete(cfg: Any) -> DictConfig:
     Raises:
         InputError: if a size is not positive, a rate is outside [0, 1), a choice is unknown or two choices clash.
     """
-    names = {option.name for option in fields(RNNsearchConfig)}
-    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
-    merged = OmegaConf.structured(RNNsearchConfig)
-    for name in sorted(names & values.keys()):
-        try:
-            merged[name] = values[name]
-        except OmegaConfBaseException:
-            option = "--" + name.replace("_", "-")
-            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values") from None
-    for name in ("embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool"):
-        if merged[name] < 1:
-            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but a size must be at least 1")
+    merged = fill_in(cfg, RNNsearchConfig)
+    check_sizes(merged, "embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool")
     if merged.output_rank < 0:
         raise InputError(f"--output-rank is {merged.output_rank}, but it must be a size, or 0 for no such layer")
     if merged.update_word == "current" and merged.readout_state == "current":
@@ -185,7 +173,7 @@ def explain_misfit(loaded: dict[str, Tensor], expected: dict[str, Tensor]) -> No
             )
 
 
-class RNNsearchEncoder(FairseqEncoder):
+class RNNsearchEncoder(BatchFirstEncoder):
     """fairseq's view of :class:`~rnnsearch_fairseq.modules.Encoder`."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
@@ -209,16 +197,8 @@ class RNNsearchEncoder(FairseqEncoder):
         annotations, summary = self.annotator(src_tokens, padding_mask if padding_mask.any() else None)
         return {"annotations": [annotations], "summary": [summary], "padding_mask": [padding_mask]}
 
-    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
-        """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
-        return {name: [tensor.index_select(0, new_order) for tensor in kept] for name, kept in encoder_out.items()}
 
-    def max_positions(self) -> int:
-        """The longest source that the encoder takes, in words."""
-        return MAX_POSITIONS
-
-
-class RNNsearchDecoder(FairseqIncrementalDecoder):
+class RNNsearchDecoder(BatchFirstDecoder):
     """fairseq's view of :class:`~rnnsearch_fairseq.modules.Decoder`."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, annotation_size: int) -> None:
@@ -275,35 +255,6 @@ class RNNsearchDecoder(FairseqIncrementalDecoder):
             self.set_incremental_state(incremental_state, "search", saved)
         return output.logits, {"attn": [output.weights]}
 
-    def reorder_incremental_state(
-        self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
-    ) -> None:
-        """Follow the beams: row ``new_order[k]`` becomes row k; fairseq reorders ``encoder_out`` itself."""
-        saved = self.get_incremental_state(incremental_state, "search")
-        if saved:
-            reordered = {
-                name: None if tensor is None else tensor.index_select(0, new_order) for name, tensor in saved.items()
-            }
-            self.set_incremental_state(incremental_state, "search", reordered)
-
-    def max_positions(self) -> int:
-        """The longest target that the decoder writes, in words."""
-        return MAX_POSITIONS
-
-
-def register_architectures() -> None:
-    """Register each of :data:`ARCHITECTURES` for ``--arch``, and for Hydra as ``model._name``."""
-    for name, settings in ARCHITECTURES.items():
-
-        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
-            for option, value in settings.items():
-                if getattr(args, option, None) is None:
-                    setattr(args, option, value)
-            if isinstance(args, argparse.Namespace):
-                choose_training(args)
-
-        register_model_architecture("rnnsearch", name)(architecture)
-
 
 def choose_training(args: argparse.Namespace) -> None:
     """Train as the paper does where the command line names no ``--optimizer``, which fairseq would refuse.
@@ -321,4 +272,4 @@ def choose_training(args: argparse.Namespace) -> None:
     logger.warning("no --optimizer is given: training as in the paper, %s", chosen)
 
 
-register_architectures()
+register_architectures("rnnsearch", ARCHITECTURES, then=choose_training)

@@ -1,26 +1,24 @@
 """Tree-to-sequence translation (Eriguchi, Hashimoto and Tsuruoka, ACL 2016) as the fairseq model ``tree2seq``."""
 
-import argparse
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import (
-    FairseqEncoder,
-    FairseqEncoderDecoderModel,
-    FairseqIncrementalDecoder,
-    register_model,
-    register_model_architecture,
-)
+from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.models.rnnsearch import MAX_POSITIONS
+from rnnsearch_fairseq.models.shared import (
+    BatchFirstDecoder,
+    BatchFirstEncoder,
+    check_sizes,
+    fill_in,
+    register_architectures,
+)
 from rnnsearch_fairseq.modules.init import initialize_uniform
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
@@ -60,18 +58,8 @@ def complete(cfg: Any) -> DictConfig:
     Raises:
         InputError: if a size is not positive, a choice is unknown or two options clash.
     """
-    names = {option.name for option in fields(Tree2SeqConfig)}
-    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
-    merged = OmegaConf.structured(Tree2SeqConfig)
-    for name in sorted(names & values.keys()):
-        try:
-            merged[name] = values[name]
-        except OmegaConfBaseException:
-            option = "--" + name.replace("_", "-")
-            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values") from None
-    for name in ("embedding_size", "hidden_size"):
-        if merged[name] < 1:
-            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but a size must be at least 1")
+    merged = fill_in(cfg, Tree2SeqConfig)
+    check_sizes(merged, "embedding_size", "hidden_size")
     if merged.constituents == "phrases-only" and merged.embedding_size != merged.hidden_size:
         raise InputError(
             f"--constituents phrases-only composes word embeddings: --embedding-size {merged.embedding_size} and "
@@ -106,7 +94,7 @@ class Tree2SeqModel(FairseqEncoderDecoderModel):
         return model
 
 
-class Tree2SeqEncoder(FairseqEncoder):
+class Tree2SeqEncoder(BatchFirstEncoder):
     """fairseq's view of :class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder`."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
@@ -147,14 +135,6 @@ class Tree2SeqEncoder(FairseqEncoder):
         encoded = {"states": [states], "padding_mask": [source.padding_mask], "end": list(source.end)}
         return {**encoded, "root": list(source.root or ()), "src_len": [columns]}
 
-    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
-        """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
-        return {name: [tensor.index_select(0, new_order) for tensor in kept] for name, kept in encoder_out.items()}
-
-    def max_positions(self) -> int:
-        """The longest source that the encoder takes, in words."""
-        return MAX_POSITIONS
-
 
 def reverse_words(words: Tensor, padding_mask: Tensor) -> Tensor:
     """``words`` ``(batch, src_len, ...)`` from the last to the first; padding and end-of-sentence stay in place."""
@@ -166,7 +146,7 @@ def reverse_words(words: Tensor, padding_mask: Tensor) -> Tensor:
     return words.gather(1, order.reshape(*order.shape, *[1] * (words.dim() - 2)).expand_as(words))
 
 
-class Tree2SeqDecoder(FairseqIncrementalDecoder):
+class Tree2SeqDecoder(BatchFirstDecoder):
     """fairseq's view of :class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder`."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
@@ -216,30 +196,5 @@ class Tree2SeqDecoder(FairseqIncrementalDecoder):
         """Unnormalised log-probabilities ``(..., K_y)`` of s~ ``(..., d)``."""
         return self.translator.to_vocabulary(features)
 
-    def reorder_incremental_state(
-        self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
-    ) -> None:
-        """Follow the beams: row ``new_order[k]`` becomes row k; fairseq reorders ``encoder_out`` itself."""
-        saved = self.get_incremental_state(incremental_state, "search")
-        if saved:
-            reordered = {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
-            self.set_incremental_state(incremental_state, "search", reordered)
 
-    def max_positions(self) -> int:
-        """The longest target that the decoder writes, in words."""
-        return MAX_POSITIONS
-
-
-def register_architectures() -> None:
-    """Register each of :data:`ARCHITECTURES` for ``--arch``."""
-    for name, settings in ARCHITECTURES.items():
-
-        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
-            for option, value in settings.items():
-                if getattr(args, option, None) is None:
-                    setattr(args, option, value)
-
-        register_model_architecture("tree2seq", name)(architecture)
-
-
-register_architectures()
+register_architectures("tree2seq", ARCHITECTURES)
