@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from rnnsearch_fairseq.data.output import open_output
-from rnnsearch_fairseq.data.text_files import check_parallel
+from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, read_pairs
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 
@@ -34,17 +34,15 @@ def main() -> None:
     args = parser.parse_args()
     if args.pairs < 1:
         raise InputError(f"--pairs is {args.pairs}; give at least 1")
+    check_rereadable(args.source, args.target)
     check_parallel([args.source, args.target])
-    with (
-        open_output(args.output) as out,
-        args.source.open(encoding="utf-8", newline="\n") as sources,
-        args.target.open(encoding="utf-8", newline="\n") as targets,
-    ):
-        lengths = ((len(one.split()), len(other.split())) for one, other in zip(sources, targets))
+    with open_output(args.output) as out:
+        pairs = read_pairs(args.source, args.target)
+        lengths = ((len(source.split()), len(target.split())) for source, target in pairs)
         statistics = LengthStatistics.count(islice(lengths, args.pairs))
         out.write(statistics.write().encode())
-    pairs = sum(of_source.total() for of_source in statistics.counts.values())
-    print(f"{pairs:,} pairs, {len(statistics.counts):,} source lengths -> {args.output}")
+    counted = sum(of_source.total() for of_source in statistics.counts.values())
+    print(f"{counted:,} pairs, {len(statistics.counts):,} source lengths -> {args.output}")
 
 
 if __name__ == "__main__":

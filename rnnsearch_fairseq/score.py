@@ -40,7 +40,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from rnnsearch_fairseq.data.output import open_output
-from rnnsearch_fairseq.data.text_files import check_parallel
+from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, read_pairs
 from rnnsearch_fairseq.errors import InputError
 
 BATCH_SIZE = 64
@@ -143,24 +143,6 @@ def score_pairs(
         for batch in batches:
             scores |= _score_batch(models, task, {int(number): chunk[number] for number in batch})
         yield from (scores[number] for number in range(len(chunk)))
-
-
-def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """The lines of two files that :func:`check_files` has passed."""
-    with source.open(encoding="utf-8", newline="\n") as sources, target.open(encoding="utf-8", newline="\n") as targets:
-        yield from zip(sources, targets, strict=True)
-
-
-def check_files(source: Path, target: Path) -> None:
-    """Read both files through.
-
-    Raises:
-        InputError: one is missing, empty, not UTF-8 or cannot be read twice, or they differ in their numbers of lines.
-    """
-    for path in (source, target):
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: not a regular file, and it is read twice; save the text to a file and give that")
-    check_parallel([source, target])
 
 
 def _read_checkpoint(path: str, overrides: dict[str, str]) -> dict[str, Any]:
@@ -425,7 +407,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     """The command line of this module; returns its exit status."""
     args = parse_arguments()
-    check_files(args.source, args.target)
+    check_rereadable(args.source, args.target)
+    check_parallel([args.source, args.target])
     totals = Totals()
     try:
         with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:

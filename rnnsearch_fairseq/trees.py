@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import get_args
 
 from rnnsearch_fairseq.data.output import open_output
-from rnnsearch_fairseq.data.text_files import check_text_file
+from rnnsearch_fairseq.data.text_files import check_rereadable, check_text_file
 from rnnsearch_fairseq.data.trees import (
     READERS,
     Binarize,
@@ -130,9 +130,7 @@ def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     Raises:
         InputError: a file is bad, or the files are not of the same number of sentences.
     """
-    for path in (source, parses):
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
+    check_rereadable(source, parses)
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
         return enumerate(_lines(parses), 1)

@@ -43,6 +43,23 @@ def check_parallel(paths: Sequence[str | Path]) -> int:
     return next(iter(counts.values()))
 
 
+def check_rereadable(*paths: Path) -> None:
+    """Check that files can be read once for their checks and once for their content.
+
+    Raises:
+        InputError: one is a pipe or the like.
+    """
+    for path in paths:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
+
+
+def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """The lines of two files that `check_parallel` has passed."""
+    with source.open(encoding="utf-8", newline="\n") as sources, target.open(encoding="utf-8", newline="\n") as targets:
+        yield from zip(sources, targets, strict=True)
+
+
 def check_preprocessing(args: Namespace) -> None:
     """Check everything that `fairseq-preprocess` is about to read or write.
 

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
@@ -31,6 +32,11 @@ class LengthStatistics:
             counts.setdefault(source, Counter())[target] += 1
         return cls(counts)
 
+    @cached_property
+    def longest(self) -> int:
+        """The longest target length that was seen."""
+        return max(max(of_source) for of_source in self.counts.values())
+
     def log_prob(self, source_length: int, target_length: int) -> float:
         """log p(target length | source length), in nats."""
         of_source = self.counts.get(source_length, Counter())
@@ -39,8 +45,7 @@ class LengthStatistics:
                 return 0.0
             seen = of_source[target_length]
             return math.log(seen / of_source.total()) if seen else -math.inf
-        longest = max(max(of_one) for of_one in self.counts.values())
-        total = of_source.total() + self.smoothing * (longest + 1)
+        total = of_source.total() + self.smoothing * (self.longest + 1)
         return math.log((of_source[target_length] + self.smoothing) / total)
 
     def write(self) -> str:

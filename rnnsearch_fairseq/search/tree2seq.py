@@ -69,10 +69,12 @@ class Tree2SeqSearch(RowSearch):
             )
             history.append(Step(attention, parent))
             log_probs = self.restrict(log_probs, self.unk_penalty)
-            competing = log_probs.clone()
-            competing[:, self.eos] += self._length_terms(lengths, step).to(log_probs)[sentence]
+            competing = log_probs
+            if self.statistics is not None:
+                competing = log_probs.clone()
+                competing[:, self.eos] += self._length_terms(self.statistics, lengths, step).to(log_probs)[sentence]
             possible = Continuations.of(scores.sum(dim=1), competing, sentence, len(lengths), self.beam_size)
-            best = (column.tolist() for column in possible.best(min(self.beam_size, possible.totals.size(1))))
+            best = (column.tolist() for column in possible.best(self.beam_size))
             beams = [_Beam.choose(*each, self.beam_size) for each in zip(*best, finished)]
 
             rows = [(number, *row) for number, beam in enumerate(beams) for row in beam.rows]
@@ -92,11 +94,10 @@ class Tree2SeqSearch(RowSearch):
             encoder_outs = self.model.reorder_encoder_out(encoder_outs, parent)
         return finished
 
-    def _length_terms(self, lengths: Tensor, target_length: int) -> Tensor:
+    @staticmethod
+    def _length_terms(statistics: LengthStatistics, lengths: Tensor, target_length: int) -> Tensor:
         """log p(target length | source length) of each sentence, ``(sentences,)``."""
-        if self.statistics is None:
-            return torch.zeros(len(lengths), device=lengths.device)
-        terms = [self.statistics.log_prob(length - 1, target_length) for length in lengths.tolist()]
+        terms = [statistics.log_prob(length - 1, target_length) for length in lengths.tolist()]
         return torch.tensor(terms, dtype=torch.float64, device=lengths.device)
 
 
