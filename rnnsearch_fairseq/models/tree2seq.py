@@ -180,13 +180,12 @@ class Tree2SeqDecoder(BatchFirstDecoder):
             tuple(encoder_out["end"]),
             tuple(encoder_out["root"]) or None,
         )
-        saved = None
-        if incremental_state is not None:
-            prev_output_tokens = prev_output_tokens[:, -1:]
+        if incremental_state is None:
+            features, alpha = self.translator.scan(prev_output_tokens, source)
+        else:
             saved = self.get_incremental_state(incremental_state, "search")
-        state = DecoderState(**saved) if saved else self.translator.initial_state(source)
-        features, alpha, state = self.translator(prev_output_tokens, state, source)
-        if incremental_state is not None:
+            state = DecoderState(**saved) if saved else self.translator.initial_state(source)
+            features, alpha, state = self.translator(prev_output_tokens[:, -1:], state, source)
             self.set_incremental_state(incremental_state, "search", state._asdict())
         words = int(encoder_out["src_len"][0][0])
         output = features if features_only else self.output_layer(features)

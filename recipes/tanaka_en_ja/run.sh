@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The second paper's Tables 3, 4 and 5 on the Tanaka corpus, English-Japanese, 50,000 pairs: the tree-to-sequence model,
+# the sequential one, that with the source reversed, and the tree model without its LSTM, each trained by softmax and by
+# BlackOut with 500 and 2,000 negatives, for the same number of epochs.
+#
+#   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N]
+#
+# --data    folder with {train,dev}.{en,ja}, and the parses in {train,dev}.tree (Penn brackets; where they are missing,
+#           Link Grammar parses); without it the corpus is downloaded
+# --out     where everything is written (default: runs/tanaka_en_ja); stopped there, it goes on there
+# --epochs  passes over the training pairs (default: 8); with more than before, training goes on
+source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
+
+train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is still to do
+    local run=$OUT/$1
+    mkdir -p "$run"
+    [ "$(cat "$run/.epochs" 2>/dev/null)" = "$EPOCHS" ] && return
+    say "training $1; full log in $run/train.log"
+    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --max-words 50 \
+        --optimizer sgd --lr 1.0 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --clip-norm 3 \
+        --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints \
+        --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
+        tee -a "$run/train.log" | grep --line-buffered 'valid on' || die_of_log "$run/train.log" fairseq-train
+    rm -f "$run"/*.tok
+    echo "$EPOCHS" > "$run/.epochs"
+}
+
+translate() { # RUN NAME BEAM OPTIONS...: the development sentences to RUN/NAME.tok
+    local run=$OUT/$1 name=$2
+    [ -f "$run/$name.tok" ] && return
+    say "translating 500 sentences by $1: $name"
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset valid \
+        --path "$run/checkpoints/checkpoint_best.pt" --search tree2seq --beam "$3" --max-len-b 100 --batch-size 32 \
+        "${@:4}" > "$run/$name.out" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
+    grep '^H-' "$run/$name.out" | sort -t- -k2n | cut -f3 > "$run/$name.part"
+    wc -l < "$DATA/dev.ja" | grep -qx "$(wc -l < "$run/$name.part")" || die "$run/$name.out: not one translation for each sentence"
+    mv "$run/$name.part" "$run/$name.tok"
+}
+
+declare -A MODEL=(
+    [tree2seq]='--arch tree2seq_small'
+    [anmt]='--arch anmt_small'
+    [anmt_reversed]='--arch anmt_small --reverse-source'
+    [phrases_only]='--arch tree2seq_small --constituents phrases-only'
+)
+declare -A OBJECTIVE=(
+    [softmax]=''
+    [blackout500]='--criterion blackout --blackout-samples 500'
+    [blackout2000]='--criterion blackout --blackout-samples 2000'
+)
+for objective in softmax blackout500 blackout2000; do
+    for model in tree2seq anmt anmt_reversed phrases_only; do
+        # shellcheck disable=SC2086  # options are several words
+        train "$model-$objective" ${MODEL[$model]} ${OBJECTIVE[$objective]}
+        translate "$model-$objective" beam20 20 --length-statistics "$OUT/lengths"
+    done
+done
+for beam in 6 20; do
+    translate tree2seq-softmax "simple$beam" "$beam"
+    translate tree2seq-softmax "lengths$beam" "$beam" --length-statistics "$OUT/lengths"
+done
+
+say "the paper's tables, on the development sentences"
+python -m rnnsearch_fairseq.analysis.tree_tables "$OUT" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
+cat "$OUT/tables.md"
