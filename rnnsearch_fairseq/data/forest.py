@@ -1,75 +1,61 @@
-"""From transitions to the index tensors by which a batch of trees is computed height by height."""
+"""From trees to the index tensors by which a batch of them is computed height by height."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from rnnsearch_fairseq.data.trees import Tree
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 
-def plant(transitions: Sequence[Sequence[bool] | None], first_columns: Sequence[int], src_len: int) -> Forest:
+def plant(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:
     """The trees of a batch as a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`.
 
     Args:
-        transitions: of each sentence, in post-order: true joins the last two constituents, false takes the next word.
-            They leave one constituent. None where there is no tree.
+        trees: of each sentence; None where there is no parse.
         first_columns: where the words of each sentence begin among its ``src_len`` columns: after the padding, if that
             is on the left.
     """
-    words = len(transitions) * src_len
-    lefts: list[int] = []
-    rights: list[int] = []
+    words = len(trees) * src_len
+    children: list[tuple[int, int]] = []
     heights: list[int] = []
-    roots: list[int] = []
-    orders: list[list[int]] = []
-    for sentence, (steps, first) in enumerate(zip(transitions, first_columns, strict=True)):
-        root, order = _grow(steps or (), sentence * src_len + first, words, lefts, rights, heights)
-        roots.append(root)
-        orders.append(order)
+    first_phrases = []
+    roots = []
+    for sentence, (tree, first_column) in enumerate(zip(trees, first_columns, strict=True)):
+        first_word, first_phrase = sentence * src_len + first_column, words + len(children)
+        first_phrases.append(first_phrase)
+        if tree is None:
+            roots.append(0)
+            continue
+        roots.append(first_phrase if tree.leaves > 1 else first_word)
+        rows = [*range(first_word, first_word + tree.leaves), *range(first_phrase, first_phrase + tree.leaves - 1)]
+        children += [(rows[left], rows[right]) for left, right in tree.children()]
+        heights += _heights(tree)
 
-    # Phrases were numbered as they were met; their rows follow their heights.
+    # Phrases were numbered sentence by sentence, in pre-order; their rows follow their heights.
     by_height = np.argsort(np.array(heights, dtype=np.int64), kind="stable")
-    row = np.empty(words + len(heights), dtype=np.int64)
-    row[:words] = np.arange(words)
-    row[words + by_height] = words + np.arange(len(heights))
-    phrases = np.zeros((len(orders), max(map(len, orders), default=0)), dtype=np.int64)
-    for sentence, order in enumerate(orders):
-        phrases[sentence, : len(order)] = row[order]
-    lengths = np.array([len(order) for order in orders])
+    row = np.arange(words + len(heights))
+    row[words + by_height] = np.arange(words, words + len(heights))
+    lengths = np.diff([*first_phrases, words + len(heights)])
+    column = np.arange(lengths.max(initial=0))
+    is_padding = column >= lengths[:, None]
+    phrases = np.where(is_padding, 0, row[np.where(is_padding, 0, np.array(first_phrases)[:, None] + column)])
+    pairs = torch.from_numpy(row[np.array(children, dtype=np.int64).reshape(-1, 2)[by_height]])
     return Forest(
-        torch.from_numpy(row[np.array(lefts, dtype=np.int64)[by_height]]),
-        torch.from_numpy(row[np.array(rights, dtype=np.int64)[by_height]]),
+        pairs[:, 0],
+        pairs[:, 1],
         tuple(np.bincount(heights)[1:].tolist()) if heights else (),
         torch.from_numpy(phrases),
-        torch.from_numpy(np.arange(phrases.shape[1]) >= lengths[:, None]),
+        torch.from_numpy(is_padding),
         torch.from_numpy(row[roots]),
-        torch.tensor([steps is None for steps in transitions]),
+        torch.tensor([tree is None for tree in trees]),
     )
 
 
-def _grow(
-    steps: Sequence[bool], next_word: int, words: int, lefts: list[int], rights: list[int], heights: list[int]
-) -> tuple[int, list[int]]:
-    """Add the phrases of one tree; returns its root (0 of no tree) and its phrases in pre-order, by their numbers."""
-    stack: list[tuple[int, int]] = []  # node and height
-    for joins in steps:
-        if joins:
-            (right, right_height), (left, left_height) = stack.pop(), stack.pop()
-            lefts.append(left)
-            rights.append(right)
-            heights.append(1 + max(left_height, right_height))
-            stack.append((words + len(lefts) - 1, heights[-1]))
-        else:
-            stack.append((next_word, 0))
-            next_word += 1
-    if not stack:
-        return 0, []
-    ((root, _),) = stack
-    order, waiting = [], [root]
-    while waiting:
-        node = waiting.pop()
-        if node >= words:
-            order.append(node)
-            waiting += [rights[node - words], lefts[node - words]]
-    return root, order
+def _heights(tree: Tree) -> list[int]:
+    """How many phrases there are on the longest way down from each phrase, itself counted, in pre-order."""
+    heights = [0] * (2 * tree.leaves - 1)
+    for phrase, (left, right) in reversed(list(enumerate(tree.children(), tree.leaves))):
+        heights[phrase] = 1 + max(heights[left], heights[right])
+    return heights[tree.leaves :]

@@ -1,6 +1,6 @@
 """Sentence pairs whose sources have trees."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,39 +8,19 @@ from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, Languag
 from torch import Tensor
 
 from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 
 
-class TransitionIds(NamedTuple):
-    """The ids of the transitions in the dictionary of the binarized trees; -1 of one that the corpus never has."""
+def read_transitions(transitions: Tensor, dictionary: Dictionary) -> Tree | None:
+    """The tree of a line of binarized transitions, ended by end-of-sentence; None of no parse.
 
-    shift: int
-    reduce: int
-    no_parse: int
-    unknown: int
-
-    @classmethod
-    def of(cls, dictionary: Dictionary) -> "TransitionIds":
-        """Look ``S``, ``R`` and ``-`` up."""
-        return cls(*(dictionary.indices.get(symbol, -1) for symbol in ("S", "R", "-")), dictionary.unk())
-
-    def joins(self, transitions: Tensor) -> list[bool] | None:
-        """Whether each of a line of transitions, ended by end-of-sentence, joins; None of no parse.
-
-        Raises:
-            InputError: if they make no tree.
-        """
-        ids = transitions.tolist()[:-1]
-        if ids in ([self.no_parse], [self.unknown]):  # the second where no training sentence is without a parse
-            return None
-        height = 0
-        for number in ids:
-            height += {self.shift: 1, self.reduce: -1}.get(number, -len(ids))
-            if height < 1:
-                break
-        if height != 1:
-            raise InputError("a line of transitions makes no tree; write them by python -m rnnsearch_fairseq.trees")
-        return [number == self.reduce for number in ids]
+    Raises:
+        InputError: if they make no tree.
+    """
+    line = " ".join(dictionary[number] for number in transitions.tolist()[:-1])
+    # Where no training sentence is without a parse, the dictionary lacks the symbol.
+    return None if line == dictionary.unk_word else parse_transitions(line)
 
 
 class TreePairs(BaseWrapperDataset):
@@ -48,6 +28,7 @@ class TreePairs(BaseWrapperDataset):
 
     Args:
         transitions: of each pair, as ``python -m rnnsearch_fairseq.trees`` writes them.
+        dictionary: that of the transitions.
         max_words: leave out pairs with more words than this on either side, end-of-sentence not counted.
         require_parse: leave out pairs without a parse.
 
@@ -59,13 +40,13 @@ class TreePairs(BaseWrapperDataset):
         self,
         pairs: LanguagePairDataset,
         transitions: FairseqDataset,
-        symbols: TransitionIds,
+        dictionary: Dictionary,
         max_words: int | None = None,
         require_parse: bool = False,
     ) -> None:
         super().__init__(pairs)
         self.transitions = transitions
-        self.symbols = symbols
+        self.tree_dict = dictionary
         if len(transitions) != len(pairs):
             raise InputError(
                 f"there are {len(transitions):,} trees for {len(pairs):,} sources; write both from the same text"
@@ -87,7 +68,7 @@ class TreePairs(BaseWrapperDataset):
         if require_parse:
             # One transition and end-of-sentence: a tree of one word, or none.
             shortest = np.flatnonzero(sizes == 2)
-            kept[[number for number in shortest if symbols.joins(transitions[int(number)]) is None]] = False
+            kept[[n for n in shortest.tolist() if read_transitions(transitions[n], dictionary) is None]] = False
         if not kept.any():
             raise InputError(f"none of {len(pairs):,} pairs is left; see --max-words and --require-parse")
         self.kept = kept
@@ -104,19 +85,13 @@ class TreePairs(BaseWrapperDataset):
         """A batch as fairseq makes it, with its trees."""
         batch = self.dataset.collater(samples, **kwargs)
         if batch:
-            tree = {sample["id"]: sample["tree"] for sample in samples}
-            trees = [tree[number] for number in batch["id"].tolist()]
-            add_trees(batch, trees, self.symbols, self.dataset.src_dict.pad())
+            transitions = {sample["id"]: sample["tree"] for sample in samples}
+            trees = [read_transitions(transitions[number], self.tree_dict) for number in batch["id"].tolist()]
+            is_word = batch["net_input"]["src_tokens"].ne(self.dataset.src_dict.pad())
+            first_columns = is_word.long().argmax(dim=1).tolist()
+            # A tuple: fairseq moves its tensors to the device, and forgets what kind of tuple it was.
+            batch["net_input"]["trees"] = tuple(plant(trees, first_columns, is_word.size(1)))
         return batch
-
-
-def add_trees(batch: dict[str, Any], transitions: list[Tensor], symbols: TransitionIds, pad: int) -> None:
-    """Put the trees of a batch, in the order of its sentences, among its inputs."""
-    is_word = batch["net_input"]["src_tokens"].ne(pad)
-    first_columns = is_word.long().argmax(dim=1).tolist()
-    joins = [symbols.joins(line) for line in transitions]
-    # A tuple: fairseq moves its tensors to the device, and forgets what kind of tuple it was.
-    batch["net_input"]["trees"] = tuple(plant(joins, first_columns, is_word.size(1)))
 
 
 def encode_transitions(line: str, dictionary: Dictionary) -> Tensor:

@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
 
-from rnnsearch_fairseq.data.tree_pairs import TransitionIds, TreePairs, encode_transitions
+from rnnsearch_fairseq.data.tree_pairs import TreePairs, encode_transitions
 from rnnsearch_fairseq.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,6 @@ class TreeTranslationTask(TranslationTask):
     ) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.tree_dict = tree_dict
-        self.symbols = TransitionIds.of(tree_dict)
         self.typed: collections.deque[tuple[Any, ...]] = collections.deque()
 
     @classmethod
@@ -91,7 +90,7 @@ class TreeTranslationTask(TranslationTask):
         trains = split == self.cfg.train_subset
         limits = (self.cfg.max_words, self.cfg.require_parse) if trains else (None, False)
         try:
-            self.datasets[split] = with_trees = TreePairs(pairs, transitions, self.symbols, *limits)
+            self.datasets[split] = with_trees = TreePairs(pairs, transitions, self.tree_dict, *limits)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         if trains:
@@ -142,7 +141,7 @@ class TypedTrees(TreePairs):
     """Sentences to translate now; the trees of each batch are left with the task, too."""
 
     def __init__(self, pairs: LanguagePairDataset, transitions: list[Tensor], task: TreeTranslationTask) -> None:
-        super().__init__(pairs, _Lines(transitions), task.symbols)
+        super().__init__(pairs, _Lines(transitions), task.tree_dict)
         self.task = task
 
     def collater(self, samples: list[dict[str, Any]], **kwargs: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 
 from rnnsearch_fairseq.data.forest import plant
-from rnnsearch_fairseq.data.tree_pairs import TransitionIds, TreePairs
-from rnnsearch_fairseq.data.trees import parse_transitions
+from rnnsearch_fairseq.data.tree_pairs import TreePairs, read_transitions
+from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from tests.builders import EOS, make_dictionary
@@ -26,7 +26,6 @@ class Lines(list):
 TREES = Dictionary()
 for _symbol in ("S", "R", "-"):
     TREES.add_symbol(_symbol)
-SYMBOLS = TransitionIds.of(TREES)
 SOURCES = [[5, 6, 7, EOS], [8, EOS], [9, 4, 4, 5, EOS], [6, 5, EOS]]
 TARGETS = [[4, EOS], [5, 6, 7, 4, EOS], [4, 5, EOS], [7, EOS]]
 TRANSITIONS = ["S S S R R", "S", "S S R S R", "-"]
@@ -43,7 +42,7 @@ def make_trees(lines: list[str] = TRANSITIONS) -> Lines:
 
 
 def make(trees: list[str] = TRANSITIONS, left: bool = False, **limits: Any) -> TreePairs:
-    return TreePairs(make_pairs(left_pad_source=left, shuffle=False), make_trees(trees), SYMBOLS, **limits)
+    return TreePairs(make_pairs(left_pad_source=left, shuffle=False), make_trees(trees), TREES, **limits)
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -103,15 +102,14 @@ def test_trees_that_do_not_fit_are_refused(trees: list[str], limits: dict[str, A
 def test_a_corpus_without_failed_parses_needs_no_symbol_for_them() -> None:
     trees = Dictionary()
     trees.add_symbol("S")
-    symbols = TransitionIds.of(trees)
-    assert symbols.joins(trees.encode_line("S", add_if_not_exist=False)) == [False]
-    assert symbols.joins(trees.encode_line("-", add_if_not_exist=False)) is None
+    assert read_transitions(trees.encode_line("S", add_if_not_exist=False), trees) == Tree(())
+    assert read_transitions(trees.encode_line("-", add_if_not_exist=False), trees) is None
 
 
 @pytest.mark.parametrize("line", ["S S", "R", "S R S", "S S R R", "S S R S", "", "- -", "S S X", "S -"])
 def test_transitions_that_make_no_tree_are_refused(line: str) -> None:
-    with pytest.raises(InputError, match="makes no tree"):
-        SYMBOLS.joins(TREES.encode_line(line, add_if_not_exist=False))
+    with pytest.raises(InputError, match=r"write the trees by python -m rnnsearch_fairseq\.trees"):
+        read_transitions(TREES.encode_line(line, add_if_not_exist=False), TREES)
 
 
 def test_phrases_are_planted_in_the_order_of_the_tree_itself() -> None:
@@ -125,7 +123,7 @@ def test_phrases_are_planted_in_the_order_of_the_tree_itself() -> None:
             height += -1 if join else 1
         tree = parse_transitions(" ".join("R" if join else "S" for join in joins))
         assert tree is not None
-        forest = plant([joins], [0], leaves)
+        forest = plant([tree], [0], leaves)
         rows = forest.phrases[0].tolist()
         node = {row: leaves + number for number, row in enumerate(rows)}
         for number, (left, right) in enumerate(tree.children()):

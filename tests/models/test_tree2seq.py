@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.trees import parse_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.tree2seq import ARCHITECTURES, Tree2SeqModel, complete, reverse_words
 from tests.builders import EOS, PAD, make_dictionary, make_sample, pad, randomize
@@ -21,14 +22,14 @@ EXACT = {"rtol": 0, "atol": 1e-10}
 Tree = Any  # an int, or a list of one or two trees; None of no parse
 
 
-def transitions_of(tree: Tree) -> list[bool] | None:
+def transitions_of(tree: Tree) -> str:
     if tree is None:
-        return None
+        return "-"
     if isinstance(tree, int):
-        return [False]
+        return "S"
     if len(tree) == 1:
         return transitions_of(tree[0])
-    return [*transitions_of(tree[0]), *transitions_of(tree[1]), True]
+    return f"{transitions_of(tree[0])} {transitions_of(tree[1])} R"
 
 
 def make_batch(
@@ -37,7 +38,9 @@ def make_batch(
     sample = make_sample(sources, targets, left)
     width = max(map(len, sources))
     first = [width - len(source) if left else 0 for source in sources]
-    sample["net_input"]["trees"] = tuple(plant([transitions_of(tree) for tree in trees], first, width))
+    sample["net_input"]["trees"] = tuple(
+        plant([parse_transitions(transitions_of(tree)) for tree in trees], first, width)
+    )
     return sample
 
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.data.forest import plant
-from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
+from rnnsearch_fairseq.data import forest
+from rnnsearch_fairseq.data.trees import parse_transitions
+from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SIZE = 3
@@ -22,10 +23,12 @@ def draw_tree(generator: random.Random, begin: int, end: int) -> Tree:
     return draw_tree(generator, begin, middle), draw_tree(generator, middle, end)
 
 
-def transitions_of(tree: Tree) -> list[bool]:
-    if isinstance(tree, int):
-        return [False]
-    return [*transitions_of(tree[0]), *transitions_of(tree[1]), True]
+def transitions_of(tree: Tree) -> str:
+    return "S" if isinstance(tree, int) else f"{transitions_of(tree[0])} {transitions_of(tree[1])} R"
+
+
+def plant(lines: list[str], first_columns: list[int], src_len: int) -> Forest:
+    return forest.plant([parse_transitions(line) for line in lines], first_columns, src_len)
 
 
 def recursive(
@@ -70,17 +73,17 @@ def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], lis
 @pytest.mark.parametrize("seed", range(8))
 def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool) -> None:
     trees, _, first, src_len = draw_batch(seed, left)
-    forest = plant([None if tree is None else transitions_of(tree) for tree in trees], first, src_len)
+    planted = plant(["-" if tree is None else transitions_of(tree) for tree in trees], first, src_len)
     hidden, memory = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    states = cell.encode(hidden, memory, forest)
-    assert [len(state) for state in states] == [6 * src_len + len(forest.left)] * 2
+    states = cell.encode(hidden, memory, planted)
+    assert [len(state) for state in states] == [6 * src_len + len(planted.left)] * 2
 
     cost, expected_cost = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     mixing = torch.randn(2, SIZE, dtype=torch.float64)  # so that no part of the gradient is symmetrical
     for sentence, tree in enumerate(trees):
-        assert forest.unparsed[sentence].item() == (tree is None)
-        kept = ~forest.phrase_padding[sentence]
-        rows = forest.phrases[sentence][kept]
+        assert planted.unparsed[sentence].item() == (tree is None)
+        kept = ~planted.phrase_padding[sentence]
+        rows = planted.phrases[sentence][kept]
         if tree is None:
             assert len(rows) == 0
             continue
@@ -89,7 +92,7 @@ def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool
         root, phrases = recursive(cell, tree, words)
         assert len(rows) == len(phrases)
         for which in (0, 1):
-            torch.testing.assert_close(states[which][forest.roots[sentence]], root[which], **EXACT)
+            torch.testing.assert_close(states[which][planted.roots[sentence]], root[which], **EXACT)
             for row, phrase in zip(rows, phrases):
                 torch.testing.assert_close(states[which][row], phrase[which], **EXACT)
                 cost = cost + (mixing[which] * states[which][row] ** 2).sum()
@@ -100,13 +103,13 @@ def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool
 
 
 def test_gradient_by_finite_differences(cell: TreeLSTM) -> None:
-    forest = plant([[False, False, True, False, True], [False], None, [False, False, True]], [0, 1, 0, 2], 4)
+    planted = plant(["S S R S R", "S", "-", "S S R"], [0, 1, 0, 2], 4)
     inputs = [torch.randn(16, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2)]
 
     def run(weight: Tensor, bias: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         parameters = {"from_children.weight": weight, "from_children.bias": bias}
         return torch.func.functional_call(
-            Encoding(cell), {f"cell.{k}": v for k, v in parameters.items()}, (hidden, memory, forest)
+            Encoding(cell), {f"cell.{k}": v for k, v in parameters.items()}, (hidden, memory, planted)
         )
 
     assert torch.autograd.gradcheck(run, [*cell.parameters(), *inputs])
@@ -123,17 +126,17 @@ class Encoding(torch.nn.Module):
 
 def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: TreeLSTM) -> None:
     hidden, memory = torch.randn(2, 6, SIZE, dtype=torch.float64)
-    forest = plant([None, [False]], [0, 0], 3)
-    assert forest.phrases.shape == (2, 0)
-    assert forest.roots[1] == 3
-    states = cell.encode(hidden, memory, forest)
+    planted = plant(["-", "S"], [0, 0], 3)
+    assert planted.phrases.shape == (2, 0)
+    assert planted.roots[1] == 3
+    states = cell.encode(hidden, memory, planted)
     assert torch.equal(states[0], hidden) and torch.equal(states[1], memory)
 
 
 def test_one_phrase_alone_is_that_of_the_batch(cell: TreeLSTM) -> None:
     hidden, memory = torch.randn(2, 2, SIZE, dtype=torch.float64)
-    forest = plant([[False, False, True]], [0], 2)
-    states = cell.encode(hidden, memory, forest)
+    planted = plant(["S S R"], [0], 2)
+    states = cell.encode(hidden, memory, planted)
     alone = cell((hidden[0], memory[0]), (hidden[1], memory[1]))
     for state, expected in zip(states, alone):
         torch.testing.assert_close(state[2], expected, **EXACT)
@@ -141,6 +144,6 @@ def test_one_phrase_alone_is_that_of_the_batch(cell: TreeLSTM) -> None:
 
 def test_a_chain_of_many_leaves_is_planted_without_recursion() -> None:
     leaves = 20_000
-    forest = plant([[False] + [False, True] * (leaves - 1)], [0], leaves)
-    assert forest.height_sizes == (1,) * (leaves - 1)
-    assert forest.phrases[0, 0] == forest.roots[0] == 2 * leaves - 2
+    planted = plant(["S" + " S R" * (leaves - 1)], [0], leaves)
+    assert planted.height_sizes == (1,) * (leaves - 1)
+    assert planted.phrases[0, 0] == planted.roots[0] == 2 * leaves - 2
