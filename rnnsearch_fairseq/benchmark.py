@@ -77,7 +77,7 @@ class Training:
 
 
 def measure(setups: dict[str, list[str]], updates: int, rounds: int) -> list[Timing]:
-    """Train each of ``setups``, options of fairseq-train by name, for ``rounds`` times ``updates`` updates, in turns."""
+    """Train each of ``setups``, options of fairseq-train by name, in turns: ``updates`` a round."""
     trainings = [Training(name, options, updates) for name, options in setups.items()]
     for turn in range(rounds):
         first = turn % len(trainings)
