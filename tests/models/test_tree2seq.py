@@ -144,13 +144,17 @@ TARGETS = [[7, 8, EOS], [5, 4, 6, 9, EOS], [EOS], [6, 5, EOS], [10, EOS]]
 TREES: list[Tree] = [[[0, 1], [2, 3]], [0], [0, [1, 2]], None, [0]]  # the last tree leaves a word out
 
 
-@pytest.fixture(params=sorted(KINDS))
-def model(request: pytest.FixtureRequest) -> Tree2SeqModel:
+def make_model(**settings: Any) -> Tree2SeqModel:
+    """A tiny float64 model in evaluation mode, far from its initial values."""
     task = SimpleNamespace(source_dictionary=make_dictionary(12), target_dictionary=make_dictionary(9), has_trees=True)
-    settings = {"embedding_size": 5, "hidden_size": 6, **KINDS[request.param]}
-    model = Tree2SeqModel.build_model(OmegaConf.create(settings), task)
+    model = Tree2SeqModel.build_model(OmegaConf.create({"embedding_size": 5, "hidden_size": 6, **settings}), task)
     randomize(model)
     return model.double().eval()
+
+
+@pytest.fixture(params=sorted(KINDS))
+def model(request: pytest.FixtureRequest) -> Tree2SeqModel:
+    return make_model(**KINDS[request.param])
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])

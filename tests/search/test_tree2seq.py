@@ -13,7 +13,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch
 from tests.builders import EOS
-from tests.models.test_tree2seq import Original
+from tests.models.test_tree2seq import SOURCES, TARGETS, TREES, Original, make_batch, make_model
 from tests.reference import tree2seq as reference
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 
@@ -139,3 +139,15 @@ def test_tokens_end_with_what_was_scored(original: Original) -> None:
     (hypotheses,) = search(original, original.described["dev"][:1], beam=3, max_len_b=2)
     assert all(len(h["tokens"]) == len(h["positional_scores"]) <= 2 for h in hypotheses)
     assert torch.tensor(EOS) not in hypotheses[0]["tokens"][:-1]
+
+
+def test_an_ensemble_of_three_widths_averages_probabilities() -> None:
+    models = [make_model(hidden_size=size) for size in (4, 6, 9)]
+    sample = make_batch(SOURCES, TARGETS, TREES)
+    generator = Tree2SeqSearch(models, models[0].decoder.dictionary, beam_size=3, max_len_b=6)
+    for number, hypotheses in enumerate(generator.generate(models, sample)):
+        tokens = hypotheses[0]["tokens"].tolist()
+        alone = make_batch([SOURCES[number]], [tokens], [TREES[number]])
+        probabilities = [torch.softmax(model(**alone["net_input"])[0][0], dim=-1) for model in models]
+        mean = torch.stack(probabilities).mean(dim=0)[range(len(tokens)), tokens].log()
+        torch.testing.assert_close(hypotheses[0]["positional_scores"], mean, **EXACT)
