@@ -3,6 +3,7 @@
 import numpy as np
 from fairseq.data import BaseWrapperDataset, LanguagePairDataset
 
+from rnnsearch_fairseq.data.length_limit import longer_side, within_limit
 from rnnsearch_fairseq.errors import InputError
 
 
@@ -22,13 +23,11 @@ class PooledPairs(BaseWrapperDataset):
         super().__init__(pairs)
         if pool_batches < 1:
             raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 batch")
-        if max_words is not None and max_words < 1:
-            raise InputError(f"--max-words is {max_words}, but the limit must be at least 1 word")
         self.pool_batches = pool_batches
-        self.longer_side = np.maximum(pairs.src_sizes, pairs.tgt_sizes) - 1
+        self.longer_side = longer_side(pairs)
+        kept = np.flatnonzero(within_limit(pairs, max_words))
         if not len(pairs):
             raise InputError("the training data holds no pair; give fairseq-preprocess a --trainpref that does")
-        kept = np.arange(len(pairs)) if max_words is None else np.flatnonzero(self.longer_side <= max_words)
         if not len(kept):
             raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words; raise --max-words")
         self.order = np.random.RandomState(seed).permutation(kept).astype(np.int64)

@@ -8,6 +8,7 @@ from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, Languag
 from torch import Tensor
 
 from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.length_limit import within_limit
 from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 
@@ -61,10 +62,7 @@ class TreePairs(BaseWrapperDataset):
                 f"line {number + 1}: the tree has {leaves[number]} leaves and the source "
                 f"{pairs.src_sizes[number] - 1} words; write the trees from the same text"
             )
-        kept = np.ones(len(pairs), dtype=bool)
-        if max_words is not None:
-            longer_side = pairs.src_sizes if pairs.tgt_sizes is None else np.maximum(pairs.src_sizes, pairs.tgt_sizes)
-            kept &= longer_side - 1 <= max_words
+        kept = within_limit(pairs, max_words)
         if require_parse:
             # One transition and end-of-sentence: a tree of one word, or none.
             shortest = np.flatnonzero(sizes == 2)
