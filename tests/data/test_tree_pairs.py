@@ -90,7 +90,6 @@ def test_limits(limits: dict[str, Any], kept: list[int]) -> None:
         (TRANSITIONS[:3], {}, "there are 3 trees for 4 sources"),
         (["S S S R R", "S S R", "S", "-"], {}, "line 2: the tree has 2 leaves and the source 1 words"),
         (["S S", "S", "S", "-"], {}, "line 1 makes no tree"),
-        (TRANSITIONS, {"max_words": 0}, "none of 4 pairs is left; see --max-words"),
         (TRANSITIONS, {"max_words": 0}, "--max-words is 0"),
         (["-"] * 4, {"require_parse": True}, "none of 4 pairs is left; .* --require-parse"),
     ],
