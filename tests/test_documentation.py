@@ -19,6 +19,13 @@ PARSERS: dict[str, Callable] = {
 }
 
 
+def fill_in(words: list[str]) -> list[str]:
+    """A script's command with its variables replaced: "$@" by nothing, or a model; others by a number, as some are."""
+    given = [word for word in words if not re.fullmatch(r"\$@|\$\{@:\d\}", word)]
+    needs_model = words[0] == "fairseq-train" and "--arch" not in words and given != words
+    return ["1" if re.fullmatch(r"\$\w+", word) else word for word in given] + ["--arch", "anmt_small"] * needs_model
+
+
 def commands(path: Path) -> list[list[str]]:
     """The commands in ``path``, continued lines joined, up to the first pipe, redirection or list operator."""
     text = path.read_text(encoding="utf-8")
@@ -29,7 +36,7 @@ def commands(path: Path) -> list[list[str]]:
         words = shlex.split(line, comments=True) if line.lstrip().startswith("fairseq-") else []
         if words and words[0] in PARSERS:
             end = next((i for i, word in enumerate(words) if re.match(r"[|>&]|2>", word)), len(words))
-            found.append([word for word in words[:end] if word != "$@"])
+            found.append(fill_in(words[:end]))
     return found
 
 

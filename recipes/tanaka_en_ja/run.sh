@@ -12,7 +12,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
 train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is still to do
-    local run=$OUT/$1
+    local run=$OUT/runs/$1
     mkdir -p "$run"
     [ "$(cat "$run/.epochs" 2>/dev/null)" = "$EPOCHS" ] && return
     say "training $1; full log in $run/train.log"
@@ -26,7 +26,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is s
 }
 
 translate() { # RUN NAME BEAM OPTIONS...: the development sentences to RUN/NAME.tok
-    local run=$OUT/$1 name=$2
+    local run=$OUT/runs/$1 name=$2
     [ -f "$run/$name.tok" ] && return
     say "translating 500 sentences by $1: $name"
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset valid \
@@ -61,5 +61,5 @@ for beam in 6 20; do
 done
 
 say "the paper's tables, on the development sentences"
-python -m rnnsearch_fairseq.analysis.tree_tables "$OUT" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
+python -m rnnsearch_fairseq.analysis.tree_tables "$OUT/runs" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"

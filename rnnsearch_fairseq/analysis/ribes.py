@@ -1,0 +1,79 @@
+"""RIBES, the score of word order that translations into Japanese are compared by.
+
+Isozaki, Hirao, Duh, Sudoh and Tsukada: Automatic Evaluation of Translation Quality for Distant Language Pairs
+(EMNLP 2010). Words that occur more than once are aligned as by its authors' RIBES.py 1.03, which published scores are
+computed by. nltk's score is another: that of 3.9.1 takes only runs of neighbouring words to be in order, and that of
+3.10.4 aligns some repeated words otherwise and drops others.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+ALPHA = 0.25
+BETA = 0.10
+
+
+def sentence_ribes(references: Sequence[Sequence[str]], hypothesis: Sequence[str]) -> float:
+    """The best score that one of the references gives, between 0 and 1: NKT · P^0.25 · BP^0.10.
+
+    NKT, the normalised Kendall's tau (tau + 1) / 2, is the part of the pairs of aligned words that are in the
+    reference's order; P the part of the hypothesis's words that are aligned; BP BLEU's brevity penalty of the sentence.
+    With fewer than two aligned words there is no order, and the score is 0; but NKT is 1 of a word that is aligned to a
+    reference of just that word. An empty hypothesis scores 0.
+    """
+    return max(_score(reference, hypothesis) for reference in references)
+
+
+def corpus_ribes(references: Sequence[Sequence[Sequence[str]]], hypotheses: Sequence[Sequence[str]]) -> float:
+    """The mean of :func:`sentence_ribes` over the sentences; ``references`` has those of each sentence."""
+    return sum(map(sentence_ribes, references, hypotheses)) / len(hypotheses)
+
+
+def _score(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
+    positions = align(reference, hypothesis)
+    aligned = len(positions)
+    if aligned == 0 or (aligned == 1 and len(reference) > 1):
+        return 0.0
+    pairs = list(combinations(positions, 2))
+    nkt = sum(earlier < later for earlier, later in pairs) / len(pairs) if pairs else 1.0
+    penalty = min(1.0, math.exp(1 - len(reference) / len(hypothesis)))
+    return nkt * (aligned / len(hypothesis)) ** ALPHA * penalty**BETA
+
+
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:
+    """The positions in the reference of the hypothesis's words, in the hypothesis's order; of unaligned words none.
+
+    A word is aligned by the first n-gram of :func:`contexts` that occurs once in either sentence.
+    """
+    characters: dict[str, str] = {}
+    # As strings of one character a word, n-grams are found by str.find.
+    expected, given = (
+        "".join(characters.setdefault(word, chr(len(characters))) for word in words)
+        for words in (reference, hypothesis)
+    )
+    positions = []
+    for position, word in enumerate(given):
+        for start, end in contexts(position, len(given)) if word in expected else ():
+            ngram = given[start:end]
+            if _occurs_once(ngram, given) and _occurs_once(ngram, expected):
+                positions.append(expected.find(ngram) + position - start)
+                break
+    return positions
+
+
+def contexts(position: int, length: int) -> Iterator[tuple[int, int]]:
+    """Where the n-grams by which a word is aligned start and end in its sentence of ``length`` words.
+
+    They are the word; it with one word before it, or after it; with two words before it, or after it; and so on.
+    """
+    yield position, position + 1
+    for size in range(1, length):
+        if size <= position:
+            yield position - size, position + 1
+        if position + size < length:
+            yield position, position + size + 1
+
+
+def _occurs_once(ngram: str, sentence: str) -> bool:
+    return -1 < sentence.find(ngram) == sentence.rfind(ngram)

@@ -1,0 +1,71 @@
+"""Score translations by BLEU and RIBES on their tokens as they are.
+
+``python -m rnnsearch_fairseq.analysis.token_scores REFERENCE HYPOTHESES...``
+
+All files are tokenised by the same tokeniser (for Japanese KyTea), one sentence a line; line N of each is the same
+sentence. For each file of HYPOTHESES a line is printed: its name, BLEU and RIBES in percent, separated by tabs.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+
+from rnnsearch_fairseq.analysis.ribes import corpus_ribes
+from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """BLEU and RIBES in percent; BLEU's brevity penalty; and how many tokens there are to one of the reference."""
+
+    bleu: float
+    ribes: float
+    brevity_penalty: float
+    length_ratio: float
+
+
+def token_bleu() -> BLEU:
+    """BLEU that leaves the tokens as they are, and their case."""
+    return BLEU(tokenize="none", force=True)
+
+
+def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenScores:
+    """Score sentences, their tokens separated by spaces, against one reference each."""
+    bleu = token_bleu().corpus_score(hypotheses, [reference])
+    ribes = corpus_ribes([[line.split()] for line in reference], [line.split() for line in hypotheses])
+    return TokenScores(bleu.score, 100 * ribes, bleu.bp, bleu.ratio)
+
+
+def read_parallel(*paths: Path) -> list[list[str]]:
+    """The lines of each file.
+
+    Raises:
+        InputError: a file is bad, or the files differ in their numbers of lines.
+    """
+    check_rereadable(*paths)
+    check_parallel(paths)
+    return [path.read_bytes().decode().removesuffix("\n").split("\n") for path in paths]
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rnnsearch_fairseq.analysis.token_scores",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("reference", type=Path, help="the translations to compare with")
+    parser.add_argument("hypotheses", type=Path, nargs="+", help="translations to score")
+    args = parser.parse_args()
+    reference, *translations = read_parallel(args.reference, *args.hypotheses)
+    for path, hypotheses in zip(args.hypotheses, translations):
+        scores = score_tokens(reference, hypotheses)
+        print(f"{path}\tBLEU {scores.bleu:.2f}\tRIBES {scores.ribes:.2f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Read what ``fairseq-train`` logs of each epoch."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rnnsearch_fairseq.errors import InputError
+
+# As --log-format simple and tqdm print an epoch. In --log-file, a line has nothing before "epoch".
+STATISTICS = re.compile(r"(?:^|\| )epoch (\d+) \| (?:valid on '([^']+)' subset \| )?(\w+ \S+(?: \| \w+ \S+)*)$")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch as the log tells it; numbers are as rounded as fairseq prints them.
+
+    updates: those of all epochs up to this one.
+    train_loss: bits a word, the mean over the epoch; of BlackOut its own cost.
+    train_nll_sentence, dev_nll_sentence: nats a sentence; None if the criterion does not log them, as summed_nll does.
+    words_per_second: target words, end-of-sentence included.
+    seconds: spent in updates; not in reading data, validation and saving. fairseq logs whole seconds.
+    learning_rate: that of the epoch's last update.
+    dev_loss: what fairseq calls "loss" and chooses its best checkpoint by, of the first development set: bits a word,
+        or bits a sentence by cross_entropy with --sentence-avg.
+    dev_ppl: perplexity by word. Both are the epoch's last, and None if the epoch was not validated.
+    """
+
+    number: int
+    updates: int
+    train_loss: float
+    train_nll_sentence: float | None
+    words_per_second: float
+    seconds: float
+    learning_rate: float
+    dev_loss: float | None
+    dev_ppl: float | None
+    dev_nll_sentence: float | None
+
+
+def read_train_log(path: Path) -> list[Epoch]:
+    """The finished epochs in what ``fairseq-train`` printed or wrote to ``--log-file``, with any --log-format but none.
+
+    Where training was resumed into the same file, an epoch that was trained again replaces itself and all after it.
+
+    Raises:
+        InputError: the file cannot be read, holds no finished epoch, or says too little of one.
+    """
+    epochs: dict[int, Epoch] = {}
+    validated: dict[int, dict[str, float]] = {}
+    dev_set = None
+    for line_number, line in enumerate(_lines(path), 1):
+        number, subset, statistics = _statistics(line) or (0, None, {})
+        if subset is not None:
+            dev_set = dev_set or subset
+            if subset == dev_set:
+                validated[number] = statistics
+        elif number > 0:
+            epochs = {earlier: epoch for earlier, epoch in epochs.items() if earlier < number}
+            try:
+                epochs[number] = _epoch(number, statistics, validated.get(number, {}))
+            except KeyError as missing:
+                raise InputError(
+                    f"{path}, line {line_number}: epoch {number} has no {missing}; train it anew"
+                ) from None
+    if not epochs:
+        raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple or json")
+    return list(epochs.values())
+
+
+def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
+    """The epoch of lowest loss on the development set, the first of equals; None if none was validated."""
+    validated = [epoch for epoch in epochs if epoch.dev_loss is not None and epoch.dev_loss == epoch.dev_loss]
+    return min(validated, key=lambda epoch: epoch.dev_loss, default=None)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        # Numbers are all that is read, so that no other byte matters.
+        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give the log of fairseq-train") from error
+
+
+def _statistics(line: str) -> tuple[int, str | None, dict[str, float]] | None:
+    """What a line says of a whole epoch, if it does: its number, the development set (None: training), the numbers."""
+    found = STATISTICS.search(line)
+    if found:
+        return int(found[1]), found[2], _numbers(dict(piece.split(" ") for piece in found[3].split(" | ")))
+    if '{"epoch": ' not in line:
+        return None
+    try:
+        record = json.loads(line[line.index("{") :])
+    except ValueError:
+        return None  # a training that was stopped left the line unfinished
+    # Names begin with that of the data: "train_wall" is "wall", the time since the command started, and the epoch's
+    # own "train_wall" is "train_train_wall". Of a part of an epoch, names have no such beginning.
+    prefix = next((name.removesuffix("num_updates") for name in record if name.endswith("_num_updates")), None)
+    if prefix is None:
+        return None
+    texts = {name.removeprefix(prefix): text for name, text in record.items() if name.startswith(prefix)}
+    return record["epoch"], None if prefix == "train_" else prefix.removesuffix("_"), _numbers(texts)
+
+
+def _numbers(texts: dict[str, str]) -> dict[str, float]:
+    """The statistics that are numbers."""
+    numbers = {}
+    for name, text in texts.items():
+        try:
+            numbers[name] = float(text)
+        except (TypeError, ValueError):
+            continue
+    return numbers
+
+
+def _epoch(number: int, train: dict[str, float], dev: dict[str, float]) -> Epoch:
+    """Raises KeyError with the name of what fairseq logs of every epoch and ``train`` has not."""
+    return Epoch(
+        number=number,
+        updates=int(train["num_updates"]),
+        # Of criterions that divide by something else than words, "nll_loss" is the loss by word.
+        train_loss=train["nll_loss"] if "nll_loss" in train else train["loss"],
+        train_nll_sentence=train.get("nll_sentence"),
+        words_per_second=train["wps"],
+        seconds=train["train_wall"],
+        learning_rate=train["lr"],
+        dev_loss=dev.get("loss"),
+        dev_ppl=dev.get("ppl"),
+        dev_nll_sentence=dev.get("nll_sentence"),
+    )

@@ -1,0 +1,296 @@
+"""The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
+
+``python -m rnnsearch_fairseq.analysis.tree_tables RUNS --reference FILE [--output FILE]``
+
+RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (sequential), anmt_reversed
+(that, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax or blackoutK, K
+the number of negatives. In each folder are
+
+train.log    what fairseq-train logged
+beam20.tok   translations of the development set by --search tree2seq with length statistics, beam 20
+simple6.tok, simple20.tok, lengths6.tok, lengths20.tok
+             for Table 4: translations by beams of 6 and 20, without and with length statistics
+
+Translations and the reference are tokens of the same tokeniser, one sentence a line. Under each table stand the runs
+and files that it lacks, and which of the paper's claims its numbers agree with.
+"""
+
+import argparse
+import re
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sacrebleu.significance import PairedTest
+
+from rnnsearch_fairseq.analysis.token_scores import TokenScores, read_parallel, score_tokens, token_bleu
+from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
+from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.errors import InputError
+
+MODELS = {
+    "tree2seq": "proposed",
+    "anmt": "ANMT",
+    "anmt_reversed": "ANMT, source reversed",
+    "phrases_only": "proposed, without sequential LSTMs",
+}
+TABLE_3 = ("tree2seq", "anmt", "anmt_reversed")
+TABLE_5 = ("tree2seq", "phrases_only")
+OBJECTIVES = ("blackout500", "blackout2000", "softmax")
+NAME = re.compile(rf"({'|'.join(MODELS)})-(softmax|blackout[1-9][0-9]*)")
+BEST = "tree2seq-softmax"
+
+LOG = "train.log"
+TRANSLATIONS = "beam20.tok"
+SEARCHES = {
+    "simple6": ("simple", 6),
+    "simple20": ("simple", 20),
+    "lengths6": ("length statistics", 6),
+    "lengths20": ("length statistics", 20),
+}
+# The paper searches with length statistics by a beam of 20 only.
+SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("lengths6", "simple6"))
+ABOUT_THREE = (2, 4)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has all of its files.
+
+    perplexity: of the development set, by the epoch of lowest loss there.
+    seconds: the median over the epochs.
+    """
+
+    perplexity: float
+    seconds: float
+    epochs: int
+    scores: TokenScores
+    translations: Sequence[str]
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """What the paper compares models by."""
+        return {"perplexity": self.perplexity, **search_measures(self.scores)}
+
+
+def search_measures(scores: TokenScores) -> dict[str, float]:
+    """What the paper compares searches by."""
+    return {"RIBES": scores.ribes, "BLEU": scores.bleu}
+
+
+class Runs:
+    """The runs in a folder: those with all of their files, and the scores of those with files for Table 4.
+
+    Raises:
+        InputError: the folder holds no run, or a file is bad.
+    """
+
+    def __init__(self, folder: Path, reference: Path) -> None:
+        self.folder, self.reference = folder, reference
+        self.reference_lines = read_parallel(reference)[0]
+        found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        names = [name for name in found if NAME.fullmatch(name)]
+        if not names:
+            raise InputError(f"{folder}: holds no run; give the folder of those named MODEL-OBJECTIVE, as {BEST}")
+        self.others = [name for name in found if name not in names]
+        self.objectives = sorted({*OBJECTIVES, *(name.split("-")[1] for name in names)}, key=_order)
+        self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
+        self.searches = {name: self._searches(name) for name in names}
+
+    def lacks(self, name: str) -> str:
+        """What a run has not, in words; empty if it has all that it needs."""
+        if not (self.folder / name).is_dir():
+            return "no folder"
+        missing = [file for file in (LOG, TRANSLATIONS) if not (self.folder / name / file).exists()]
+        return f"no {' and no '.join(missing)}" if missing else ""
+
+    def _read(self, name: str) -> Run:
+        log = self.folder / name / LOG
+        epochs = read_train_log(log)
+        best = best_epoch(epochs)
+        if best is None or best.dev_ppl is None:
+            raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
+        scores, translations = self._score(self.folder / name / TRANSLATIONS)
+        return Run(
+            best.dev_ppl, statistics.median(epoch.seconds for epoch in epochs), epochs[-1].number, scores, translations
+        )
+
+    def _searches(self, name: str) -> dict[str, TokenScores]:
+        paths = {search: self.folder / name / f"{search}.tok" for search in SEARCHES}
+        return {search: self._score(path)[0] for search, path in paths.items() if path.exists()}
+
+    def _score(self, path: Path) -> tuple[TokenScores, Sequence[str]]:
+        _, translations = read_parallel(self.reference, path)
+        return score_tokens(self.reference_lines, translations), translations
+
+
+def _order(objective: str) -> tuple[bool, int]:
+    """As in the paper's tables: BlackOut by the number of negatives, then softmax."""
+    negatives = objective.removeprefix("blackout")
+    return (False, int(negatives)) if negatives.isdigit() else (True, 0)
+
+
+# Tables
+
+
+def table_3(runs: Runs) -> list[str]:
+    """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
+    header = ["model", "objective", "perplexity", "RIBES", "BLEU", "seconds an epoch", "epochs"]
+    rows, missing = _model_rows(runs, TABLE_3)
+    rows = [[*cells, f"{run.seconds:g}", str(run.epochs)] for cells, run in rows]
+    claims = []
+    for objective in runs.objectives:
+        claims += _claim(runs, f"tree2seq-{objective}", f"anmt-{objective}")
+    for objective in runs.objectives:
+        claims += _claim(runs, f"anmt-{objective}", f"anmt_reversed-{objective}")
+    for model in TABLE_3:
+        for objective in runs.objectives[:-1]:
+            claims += _claim(runs, f"{model}-softmax", f"{model}-{objective}")
+            claims += _time_claim(runs, f"{model}-softmax", f"{model}-{objective}")
+    return _section("Table 3: models and objectives", header, rows, missing, claims)
+
+
+def table_4(runs: Runs) -> list[str]:
+    """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations to the reference's."""
+    header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
+    rows, missing, claims = [], [], []
+    for name, found in {BEST: {}, **runs.searches}.items():
+        if not found and name != BEST:
+            continue
+        missing += [f"{name} (no {search}.tok)" for search in SEARCHES if search not in found]
+        for search, scores in found.items():
+            lengths = [f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
+            label, beam = SEARCHES[search]
+            rows.append([name, label, str(beam), f"{scores.ribes:.2f}", f"{scores.bleu:.2f}", *lengths])
+        for better, worse in SEARCH_CLAIMS:
+            if better in found and worse in found:
+                given = (search_measures(found[search]) for search in (better, worse))
+                claims.append(agreement(f"{name}: {better} beats {worse}", *given))
+    return _section("Table 4: searches", header, rows, missing, claims)
+
+
+def table_5(runs: Runs) -> list[str]:
+    """With and without sequential LSTMs: development set perplexity, RIBES, BLEU."""
+    header = ["model", "objective", "perplexity", "RIBES", "BLEU"]
+    rows, missing = _model_rows(runs, TABLE_5)
+    claims = []
+    for objective in runs.objectives:
+        claims += _claim(runs, f"tree2seq-{objective}", f"phrases_only-{objective}")
+    return _section("Table 5: the sequential LSTMs", header, [cells for cells, _ in rows], missing, claims)
+
+
+def significance(runs: Runs) -> list[str]:
+    """sacrebleu's paired bootstrap of BLEU, of tree2seq-softmax and each of the other softmax runs."""
+    heading = f"## BLEU of {BEST} and of the other softmax runs"
+    others = [name for name in (f"{model}-softmax" for model in MODELS) if name in runs.complete and name != BEST]
+    if BEST not in runs.complete or not others:
+        return [heading, "", f"Not compared: it takes {BEST} and another softmax run, with all of their files."]
+    systems = [(name, runs.complete[name].translations) for name in (BEST, *others)]
+    test = PairedTest(systems, {"BLEU": token_bleu()}, [runs.reference_lines], test_type="bs")
+    signatures, results = test()
+    settings = signatures["BLEU"].info
+    best, *rest = results["BLEU"]
+    lines = [
+        f"- {BEST} {best.score:.2f}, {name} {result.score:.2f}: p = {result.p_value:.4f}"
+        for name, result in zip(others, rest)
+    ]
+    note = f"Paired bootstrap, {settings['bs']} resamples, seed {settings['seed']}:"
+    return [heading, "", note, "", *lines]
+
+
+def _model_rows(runs: Runs, models: Iterable[str]) -> tuple[list[tuple[list[str], Run]], list[str]]:
+    """The first cells of each run's row, with the run; and the runs that are missing, with the reason."""
+    rows, missing = [], []
+    for model in models:
+        for objective in runs.objectives:
+            name = f"{model}-{objective}"
+            run = runs.complete.get(name)
+            if run is not None:
+                numbers = [f"{number:.2f}" for number in run.measures.values()]
+                rows.append(([MODELS[model], objective, *numbers], run))
+            elif objective in OBJECTIVES or runs.lacks(name) != "no folder":
+                missing.append(f"{name} ({runs.lacks(name)})")
+    return rows, missing
+
+
+def _section(
+    title: str, header: list[str], rows: list[list[str]], missing: Sequence[str], claims: Sequence[str]
+) -> list[str]:
+    """A table in Markdown, what is missing of it, and the claims."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
+    if missing:
+        lines += ["", f"Missing: {', '.join(missing)}."]
+    return [f"## {title}", "", *lines, "", "Agreement:", "", *(claims or ["- nothing to compare"])]
+
+
+# Agreement
+
+
+def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float]) -> str:
+    """A line that says of each measure whether ``better`` is so, as the numbers are printed; if equal, it is not."""
+    verdicts = []
+    for measure, value in better.items():
+        ahead, behind = round(value, 2), round(worse[measure], 2)
+        holds = ahead < behind if measure == "perplexity" else ahead > behind
+        verdicts.append(f"{measure} {_verdict(holds)} ({value:.2f}, {worse[measure]:.2f})")
+    return f"- {claim}: {', '.join(verdicts)}"
+
+
+def _claim(runs: Runs, better: str, worse: str) -> list[str]:
+    """One line, or none if a run is missing."""
+    if better not in runs.complete or worse not in runs.complete:
+        return []
+    return [agreement(f"{better} beats {worse}", runs.complete[better].measures, runs.complete[worse].measures)]
+
+
+def _time_claim(runs: Runs, slow: str, fast: str) -> list[str]:
+    """One line, or none if a run is missing."""
+    if slow not in runs.complete or fast not in runs.complete:
+        return []
+    taken, less = runs.complete[slow].seconds, runs.complete[fast].seconds
+    line = f"- {slow} takes about three times as long as {fast}: "
+    if less == 0:
+        return [f"{line}not compared ({taken:g} s, {less:g} s)"]
+    low, high = ABOUT_THREE
+    holds = low <= taken / less <= high
+    return [f"{line}{_verdict(holds)} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
+
+
+def _verdict(holds: bool) -> str:
+    return "agrees" if holds else "does not agree"
+
+
+def report(runs: Runs) -> str:
+    """All tables, as Markdown."""
+    sections = [table(runs) for table in (table_3, table_4, table_5, significance)]
+    if runs.others:
+        sections.append([f"In no table: {', '.join(runs.others)}."])
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rnnsearch_fairseq.analysis.tree_tables",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", type=Path, help="folder of runs; see above")
+    parser.add_argument(
+        "--reference", type=Path, metavar="FILE", required=True, help="the development set's target side, as tokens"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    args = parser.parse_args()
+    text = report(Runs(args.runs, args.reference))
+    if args.output is None:
+        print(text, end="")
+        return
+    with open_output(args.output) as out:
+        out.write(text.encode())
+    print(f"tables of {args.runs} -> {args.output}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""What is read of a log of fairseq-train."""
+
+import json
+import logging
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+from fairseq.logging import meters, progress_bar
+
+from rnnsearch_fairseq.analysis.train_log import Epoch, best_epoch, read_train_log
+from rnnsearch_fairseq.errors import InputError
+
+FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # fairseq_cli/train.py
+
+# Lines of a training with summed_nll, as --log-format simple prints them.
+SIMPLE = """\
+2026-11-21 08:59:28 | INFO | fairseq_cli.train | {'_name': None, 'common': {'log_format': 'simple'}, 'max_epoch': 0}
+2026-11-21 08:59:29 | INFO | fairseq.trainer | begin training epoch 1
+2026-11-21 09:00:10 | INFO | train_inner | epoch 001:    100 / 363 loss=9.1, nll_word=6.3, ppl=548.7, wps=3300.1, \
+ups=2.41, wpb=1370.6, bsz=80, num_updates=100, lr=1, gnorm=18.2, clip=100, train_wall=41, wall=42
+2026-11-21 09:02:29 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 8.249 | nll_sentence 97.741 | \
+nll_word 5.7176 | ppl 304.2 | wps 11587 | wpb 1238.1 | bsz 72.4 | num_updates 363
+2026-11-21 09:02:30 | INFO | fairseq_cli.train | end of epoch 1 (average epoch stats below)
+2026-11-21 09:02:31 | INFO | train | epoch 001 | loss 8.756 | nll_sentence 103.603 | nll_word 6.0692 | ppl 432.37 | \
+wps 2915.4 | ups 2.14 | wpb 1363.4 | bsz 79.9 | num_updates 363 | lr 1 | gnorm 1816.99 | clip 100 | train_wall 166 | \
+wall 200
+"""
+FIRST = Epoch(1, 363, 8.756, 103.603, 2915.4, 166, 1, 8.249, 304.2, 97.741)
+
+
+def train_line(number: int, loss: float = 5.0, seconds: int = 60) -> str:
+    return (
+        f"2026-11-21 10:56:12 | INFO | train | epoch {number:03d} | loss {loss} | ppl 32 | wps 1000.5 | "
+        f"num_updates {100 * number} | lr 0.5 | train_wall {seconds} | wall 9999"
+    )
+
+
+def valid_line(number: int, loss: float | str, subset: str = "valid", updates: int = 0) -> str:
+    return (
+        f"2026-11-21 10:56:11 | INFO | {subset} | epoch {number:03d} | valid on '{subset}' subset | loss {loss} | "
+        f"ppl 40.5 | wps 9000 | num_updates {updates or 100 * number} | best_loss 1.5"
+    )
+
+
+def read(folder: Path, *lines: str) -> list[Epoch]:
+    path = folder / "train.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return read_train_log(path)
+
+
+def test_an_epoch_has_what_fairseq_printed(tmp_path: Path) -> None:
+    assert read(tmp_path, SIMPLE) == [FIRST]
+    # --log-file has the messages alone, and from the second epoch on every one of them several times.
+    messages = [line.rsplit(" | INFO | ", 1)[1].split(" | ", 1)[1] for line in SIMPLE.splitlines()]
+    assert read(tmp_path, *messages) == [FIRST]
+    assert read(tmp_path, *(message for message in messages for _ in range(3))) == [FIRST]
+
+
+def test_json_says_the_same(tmp_path: Path) -> None:
+    # In --log-format json, "train_wall" is "wall" of the training, and "train_train_wall" is its "train_wall".
+    lines = []
+    for line in SIMPLE.splitlines():
+        if " | epoch 001 | " not in line:
+            continue
+        tag, statistics = line.split(" | ")[2], line.split(" subset | " if "subset" in line else " | epoch 001 | ")[1]
+        named = {f"{tag}_{name}": text for name, text in (piece.split(" ") for piece in statistics.split(" | "))}
+        lines.append(f"2026-11-21 08:59:28 | INFO | {tag} | {json.dumps({'epoch': 1, **named})}")
+    assert '"train_train_wall": "166", "train_wall": "200"' in lines[1]
+    inner = '2026 | INFO | train_inner | {"epoch": 2, "update": 1.4, "loss": "1", "num_updates": "400", "lr": "1", '
+    inner += '"wps": "9", "train_wall": "7"}'
+    assert read(tmp_path, *lines, inner, lines[1][:80]) == [FIRST]
+    assert read(tmp_path, *(line.split(" | ")[-1] for line in lines)) == [FIRST]
+
+
+@pytest.mark.parametrize("log_format", ["simple", "json"])
+def test_what_this_fairseq_prints_is_read(tmp_path: Path, log_format: str) -> None:
+    wall, words = meters.StopwatchMeter(), meters.TimeMeter()
+    wall.sum, words.n, words.start = 61.6, 500, time.perf_counter() - 2
+    dev = OrderedDict(loss=73.724, nll_loss=7.801, ppl=223.09, num_updates=25)
+    train = OrderedDict(loss=76.065, nll_loss=7.963, wps=words, num_updates=25, lr=0.5, train_wall=wall, wall=70.0)
+    handler = logging.FileHandler(tmp_path / "train.log")
+    handler.setFormatter(logging.Formatter(FORMAT))
+    level = progress_bar.logger.level
+    progress_bar.logger.addHandler(handler)
+    progress_bar.logger.setLevel(logging.INFO)
+    try:
+        for tag, prefix, statistics in (("valid", "valid on 'valid' subset", dev), ("train", None, train)):
+            bar = progress_bar.progress_bar([], log_format=log_format, epoch=12, prefix=prefix)
+            bar.print(statistics, tag=tag, step=25)
+    finally:
+        progress_bar.logger.setLevel(level)
+        progress_bar.logger.removeHandler(handler)
+        handler.close()
+    # cross_entropy with --sentence-avg: its loss is by sentence, its nll_loss by word.
+    (epoch,) = read_train_log(tmp_path / "train.log")
+    assert epoch == Epoch(12, 25, 7.963, None, 250, 62, 0.5, 73.724, 223.09, None)
+
+
+def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_path: Path) -> None:
+    lines = [line for number in (1, 2, 3, 4) for line in (valid_line(number, 7 - number), train_line(number))]
+    again = [valid_line(2, 4.75), train_line(2, 4.5), valid_line(3, 4.25)]
+    assert [epoch.number for epoch in read(tmp_path, *lines)] == [1, 2, 3, 4]
+    resumed = read(tmp_path, *lines, *again)
+    assert [(epoch.number, epoch.train_loss, epoch.dev_loss) for epoch in resumed] == [(1, 5, 6), (2, 4.5, 4.75)]
+    resumed = read(tmp_path, *lines, *again, train_line(3, 4.0))
+    assert [(epoch.number, epoch.train_loss, epoch.dev_loss) for epoch in resumed[1:]] == [(2, 4.5, 4.75), (3, 4, 4.25)]
+
+
+def test_of_several_validations_the_last_counts_and_of_several_sets_the_first(tmp_path: Path) -> None:
+    (epoch,) = read(
+        tmp_path,
+        valid_line(1, 6, updates=50),
+        valid_line(1, 2, "valid1", updates=50),
+        valid_line(1, 5.5),
+        valid_line(1, 1.5, "valid1"),
+        train_line(1),
+    )
+    assert epoch.dev_loss == 5.5
+
+
+def test_the_best_epoch_is_the_first_of_lowest_loss(tmp_path: Path) -> None:
+    lines = []
+    for number, loss in enumerate(["nan", 5, 4, 4, 6], 1):
+        lines += [valid_line(number, loss), train_line(number)]
+    epochs = read(tmp_path, *lines, train_line(6))
+    assert (epochs[-1].dev_loss, epochs[-1].dev_ppl) == (None, None)
+    best = best_epoch(epochs)
+    assert best is not None
+    assert best.number == 3
+    assert best_epoch(epochs[-1:]) is None
+    assert best_epoch(epochs[:1]) is None
+
+
+def test_other_bytes_and_carriage_returns_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_bytes(b"\xff\xfe\r\n" + SIMPLE.replace("\n", "\r\n").encode())
+    assert read_train_log(path) == [FIRST]
+
+
+def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nothing\.log: cannot be read"):
+        read_train_log(tmp_path / "nothing.log")
+    with pytest.raises(InputError, match=r"train\.log: holds no finished epoch"):
+        read(tmp_path, *SIMPLE.splitlines()[:-1])
+    with pytest.raises(InputError, match=r"train\.log, line 2: epoch 7 has no 'train_wall'"):
+        read(tmp_path, "", train_line(7).split(" | train_wall")[0])
