@@ -18,7 +18,13 @@ from torch import Tensor
 
 from rnnsearch_fairseq.data.target_counts import count_targets
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules.blackout import blackout_loss, draw_negatives, shared_blackout_loss
+from rnnsearch_fairseq.modules.blackout import (
+    AliasTable,
+    alias_table,
+    blackout_loss,
+    draw_negatives,
+    shared_blackout_loss,
+)
 
 
 @dataclass
@@ -55,10 +61,10 @@ class BlackOut(FairseqCriterion):
             raise InputError(f"--blackout-alpha is {blackout_alpha}, but it must be 0 or a positive number")
         self.samples, self.alpha, self.shared = blackout_samples, blackout_alpha, blackout_shared
         self.sentence_avg = sentence_avg
-        self.proposal: tuple[Tensor, Tensor] | None = None
+        self.proposal: tuple[Tensor, AliasTable] | None = None
 
-    def distribution(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """log Q and Q summed up, ``(K_y,)`` in float64; counted in the training targets when first needed."""
+    def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
+        """log Q, ``(K_y,)`` in float64, and what draws from Q; counted in the training targets when first needed."""
         if self.proposal is None:
             counts = count_targets(self.task.dataset(self.task.cfg.train_subset), len(self.task.target_dictionary))
             self.proposal = proposal_of(counts, self.alpha, device)
@@ -73,13 +79,13 @@ class BlackOut(FairseqCriterion):
         features, targets = features[is_word], sample["target"][is_word]
         layer = model.decoder.translator.to_vocabulary
         if model.training:
-            log_proposal, cumulative = self.distribution(features.device)
-            given = (layer.weight, layer.bias, log_proposal.to(features.dtype))
+            log_proposal, proposal = self.distribution(features.device)
+            given = (layer.weight, layer.bias, log_proposal)
             if self.shared:
-                negatives = draw_negatives(targets.new_full((1,), -1), self.samples, cumulative)[0]
+                negatives = draw_negatives(targets.new_full((1,), -1), self.samples, proposal)[0]
                 loss = shared_blackout_loss(features, targets, negatives, *given)
             else:
-                loss = blackout_loss(features, targets, draw_negatives(targets, self.samples, cumulative), *given)
+                loss = blackout_loss(features, targets, draw_negatives(targets, self.samples, proposal), *given)
         else:
             loss = F.cross_entropy(layer(features).float(), targets, reduction="sum")
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
@@ -107,8 +113,8 @@ class BlackOut(FairseqCriterion):
         return True
 
 
-def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """log Q and Q summed up, where Q is proportional to count^alpha; words that never occur have probability zero.
+def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
+    """log Q and what draws from Q, which is proportional to count^alpha; words that never occur have probability zero.
 
     Raises:
         InputError: if fewer than two words occur.
@@ -117,6 +123,4 @@ def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple
         raise InputError("the training targets have fewer than two different words, and BlackOut needs another to draw")
     powers = np.where(counts > 0, counts.astype(np.float64) ** alpha, 0.0)
     proposal = torch.from_numpy(powers / powers.sum()).to(device)
-    cumulative = proposal.cumsum(dim=0)
-    cumulative[int(np.flatnonzero(counts)[-1]) :] = 1.0  # rounding must leave no gap before 1
-    return proposal.log(), cumulative
+    return proposal.log(), alias_table(proposal)

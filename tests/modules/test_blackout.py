@@ -12,6 +12,8 @@ from rnnsearch_fairseq.criterions.blackout import proposal_of
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules import blackout
 from rnnsearch_fairseq.modules.blackout import (
+    AliasTable,
+    alias_table,
     blackout_loss,
     draw_negatives,
     log_of_complement,
@@ -50,23 +52,72 @@ def by_hand(features: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
     return total
 
 
-@pytest.mark.parametrize("numbers", [1, 40, 8_000_000])
-def test_the_cost_is_its_formula_in_chunks_of_any_size(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+# Words per candidate from which on products are sampled, and scores in a chunk where they are not.
+PATHS = pytest.mark.parametrize(("ratio", "numbers"), [(0, 0), (99, 1), (99, 40), (99, 2_000_000)])
+
+
+@pytest.fixture
+def path(ratio: int, numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blackout, "WORDS_PER_CANDIDATE", ratio)
     monkeypatch.setattr(blackout, "CHUNK_NUMBERS", numbers)
+
+
+@PATHS
+@pytest.mark.usefixtures("path")
+def test_the_cost_is_its_formula_sampled_and_in_chunks_of_any_size() -> None:
     features, weight, bias, log_proposal = draw()
     found = blackout_loss(features, TARGETS, NEGATIVES, weight, bias, log_proposal)
     assert found.item() == pytest.approx(by_hand(features, weight, bias, log_proposal, NEGATIVES), abs=1e-12)
 
 
-@pytest.mark.parametrize("numbers", [1, 40, 8_000_000])
-def test_gradient_by_finite_differences(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blackout, "CHUNK_NUMBERS", numbers)
+@PATHS
+@pytest.mark.usefixtures("path")
+def test_gradient_by_finite_differences() -> None:
     *tensors, log_proposal = draw()
     for tensor in tensors:
         tensor.requires_grad_()
     assert torch.autograd.gradcheck(
         lambda f, w, b: 3 * blackout_loss(f, TARGETS, NEGATIVES, w, b, log_proposal), tensors
     )
+
+
+@pytest.mark.parametrize(("vocabulary", "sampled"), [(32, False), (33, True)])
+def test_products_are_sampled_from_eight_words_a_candidate_on(
+    vocabulary: int, sampled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(blackout, "_DenseProducts" if sampled else "_SampledProducts")
+    weight, ones = torch.zeros(vocabulary, SIZE), torch.ones(vocabulary)
+    found = blackout_loss(torch.zeros(WORDS, SIZE), TARGETS, NEGATIVES, weight, ones, ones)
+    assert found.item() == pytest.approx(WORDS * (math.log(4) - 3 * math.log(3 / 4)), rel=1e-6)
+
+
+@PATHS
+@pytest.mark.usefixtures("path")
+def test_a_batch_without_words_costs_nothing() -> None:
+    features, weight, bias, log_proposal = draw()
+    weight.requires_grad_()
+    cost = blackout_loss(features[:0], TARGETS[:0], NEGATIVES[:0], weight, bias, log_proposal)
+    cost.backward()
+    assert cost.item() == 0
+    assert (weight.grad == 0).all()
+
+
+@PATHS
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.usefixtures("path")
+def test_half_precision_is_computed_in_single(dtype: torch.dtype, shared: bool) -> None:
+    *tensors, log_proposal = draw()
+    loss, negatives = (shared_blackout_loss, NEGATIVES[0]) if shared else (blackout_loss, NEGATIVES)
+    halves = [tensor.to(dtype).requires_grad_() for tensor in tensors]
+    singles = [half.detach().float().requires_grad_() for half in halves]
+    costs = [loss(f, TARGETS, negatives, w, b, log_proposal) for f, w, b in (halves, singles)]
+    assert costs[0].dtype == torch.float32
+    assert costs[0].item() == pytest.approx(costs[1].item(), rel=1e-6)
+    for cost in costs:
+        cost.backward()
+    for half, single in zip(halves, singles):
+        torch.testing.assert_close(half.grad, single.grad.to(dtype), rtol=0.02, atol=0.02)
 
 
 def test_shared_negatives_are_those_of_every_word_but_of_their_own() -> None:
@@ -94,14 +145,42 @@ def test_the_complement_keeps_its_digits() -> None:
     np.testing.assert_allclose(log_of_complement(log_probs), expected, rtol=1e-12)
 
 
+def given_by(table: AliasTable) -> Tensor:
+    """What each word is drawn with: its part of its own cell, and the rest of those that it is the alias of."""
+    kept = (table.limits - torch.arange(len(table.limits))).clamp(0, 1)
+    return kept.index_add(0, table.aliases, 1 - kept) / len(kept)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.4, 3.0])
+@pytest.mark.parametrize("words", [2, 3, 10, 4_904])
+def test_the_alias_table_is_the_proposal(words: int, power: float) -> None:
+    generator = torch.Generator().manual_seed(words)
+    for absent in (0.0, 0.3):
+        powers = torch.rand(words, dtype=torch.float64, generator=generator) ** (10 * power)
+        powers[torch.rand(words, generator=generator) < absent] = 0
+        powers[-1] = 1
+        proposal = powers / powers.sum()
+        table = alias_table(proposal)
+        torch.testing.assert_close(given_by(table), proposal, rtol=0, atol=1e-13)
+        never = proposal == 0
+        assert torch.equal(table.limits[never], torch.arange(words, dtype=torch.float64)[never])
+        assert not never[table.aliases[table.limits < torch.arange(1, words + 1)]].any()
+
+
+@pytest.mark.parametrize("eighths", [[4, 0, 0, 4], [1, 1, 1, 1, 1, 1, 1, 1], [0, 0, 8, 0], [3, 2, 2, 1], [0, 3, 0, 5]])
+def test_the_alias_table_where_cells_are_filled_to_the_brim(eighths: list[int]) -> None:
+    proposal = torch.tensor(eighths, dtype=torch.float64) / 8
+    assert torch.equal(given_by(alias_table(proposal)), proposal)
+
+
 def test_negatives_follow_the_proposal_and_are_never_the_target() -> None:
     counts = np.array([0, 0, 40, 5, 1000, 1, 0, 300, 0])
-    log_proposal, cumulative = proposal_of(counts, 0.4, torch.device("cpu"))
+    log_proposal, proposal = proposal_of(counts, 0.4, torch.device("cpu"))
     expected = np.where(counts > 0, counts**0.4, 0) / (counts[counts > 0] ** 0.4).sum()
     np.testing.assert_allclose(log_proposal.exp(), expected, atol=1e-15)
     torch.manual_seed(2)
     targets = torch.tensor([4, 5, 7])
-    drawn = draw_negatives(targets, 100_000, cumulative)
+    drawn = draw_negatives(targets, 100_000, proposal)
     for target, row in zip(targets.tolist(), drawn):
         found = torch.bincount(row, minlength=len(counts)).numpy()
         assert found[target] == 0
@@ -109,6 +188,13 @@ def test_negatives_follow_the_proposal_and_are_never_the_target() -> None:
         others = expected.copy()
         others[target] = 0
         np.testing.assert_allclose(found / 100_000, others / others.sum(), atol=0.006)
+
+
+def test_negatives_are_drawn_for_each_word_anew() -> None:
+    torch.manual_seed(3)
+    drawn = draw_negatives(torch.zeros(50, dtype=torch.long), 20, alias_table(torch.full((1000,), 1e-3).double()))
+    assert drawn.shape == (50, 20)
+    assert len(drawn.unique()) > 500
 
 
 def test_a_single_word_leaves_nothing_to_draw() -> None:
