@@ -111,23 +111,28 @@ def shared_blackout_loss(
     return _Cost.apply(torch.cat([of_targets.unsqueeze(1), of_negatives], dim=1))
 
 
-def log_of_complement(log_probs: Tensor) -> Tensor:
-    """log(1 - p) for log p < 0, without loss of digits where p is small or near one."""
-    tiny = torch.finfo(log_probs.dtype).tiny
-    return torch.log((-torch.expm1(log_probs)).clamp(min=tiny))
-
-
 class _Cost(torch.autograd.Function):
-    """Of scores log w + z, the target's first, ``(words, 1 + K)``: the cost, and by them its gradient."""
+    """Of scores log w + z, the target's first, ``(words, 1 + K)``: the cost, and by them its gradient.
+
+    With r_i = p_i / (1 - p_i), and S the sum of all r, the gradient is p_i (1 - S) + r_i of a negative, and
+    p_i (1 - S) - 1 of the target. The likeliest negative may be so likely that 1 - p_i rounds to zero: there 1 - p_i is
+    taken as the sum of the others' p. Of r_i, which then is huge, only p_j r_i is needed (of the others, at most one),
+    and of its own gradient p_i + r_i - p_i r_i = 2 p_i.
+    """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
         log_probs = torch.log_softmax(scores, dim=1)
-        log_others = log_of_complement(log_probs[:, 1:])
-        ratios = (log_probs[:, 1:] - log_others).exp()  # p / (1 - p)
-        gradient = log_probs.exp().mul_(1 - ratios.sum(dim=1, keepdim=True))
+        top, place = log_probs[:, 1:].max(dim=1, keepdim=True)
+        log_others = torch.log1p(-log_probs[:, 1:].exp())
+        log_others.scatter_(1, place, log_probs.scatter(1, place + 1, -torch.inf).logsumexp(dim=1, keepdim=True))
+        pull = (log_probs + (top - log_others.gather(1, place))).exp_()  # p_j r of the likeliest
+        ratios = (log_probs[:, 1:] - log_others).exp_().scatter_(1, place, 0.0)
+        left = 1 - ratios.sum(dim=1, keepdim=True)
+        gradient = log_probs.exp().mul_(left).sub_(pull)
         gradient[:, 0] -= 1
         gradient[:, 1:] += ratios
+        gradient.scatter_(1, place + 1, top.exp() * (1 + left))
         ctx.save_for_backward(gradient)
         return -log_probs[:, 0].sum() - log_others.sum()
 

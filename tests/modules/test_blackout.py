@@ -16,7 +16,6 @@ from rnnsearch_fairseq.modules.blackout import (
     alias_table,
     blackout_loss,
     draw_negatives,
-    log_of_complement,
     shared_blackout_loss,
 )
 from tests.models.test_tree2seq import Original
@@ -139,10 +138,33 @@ def test_a_certain_negative_has_a_finite_cost_and_gradient() -> None:
     assert cost.isfinite() and features.grad.isfinite().all() and weight.grad.isfinite().all()
 
 
-def test_the_complement_keeps_its_digits() -> None:
-    log_probs = torch.tensor([-1e-12, -1e-3, -1.0, -40.0, -700.0], dtype=torch.float64)
-    expected = [math.log(-math.expm1(value)) for value in log_probs.tolist()]
-    np.testing.assert_allclose(log_of_complement(log_probs), expected, rtol=1e-12)
+def exact_cost(scores: Tensor) -> Tensor:
+    """The cost with log(1 - p_i) as the logarithm of the others' sum, which loses no digits wherever p_i is."""
+    total, cost = scores.logsumexp(dim=1), scores.new_zeros(len(scores))
+    for i in range(1, scores.size(1)):
+        others = torch.cat([scores[:, :i], scores[:, i + 1 :]], dim=1)
+        cost = cost - (others.logsumexp(dim=1) - total)
+    return (cost + total - scores[:, 0]).sum()
+
+
+@pytest.mark.parametrize(("dtype", "places"), [(torch.float32, 1e-4), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("gap", [0.0, 5.0, 17.0, 40.0, 90.0, 1000.0])
+def test_a_negative_however_likely_has_an_exact_and_finite_gradient(
+    gap: float, dtype: torch.dtype, places: float
+) -> None:
+    scores = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    scores[0, 3] += gap
+    scores[1, [2, 4]] += gap  # two that are equally likely
+    scores[2, 0] += gap  # the target itself
+    scores[3, 1], scores[3, 2] = gap, gap / 2
+    scores[4, 1], scores[4, 2:] = gap, -math.inf  # as shared negatives that are the target are left out
+    scores[5] -= gap
+    given = scores.to(dtype).requires_grad_()
+    exactly = given.detach().double().requires_grad_()
+    cost, expected = blackout._Cost.apply(given), exact_cost(exactly)
+    torch.testing.assert_close(cost.double(), expected, rtol=places, atol=places)
+    (found,), (gradient,) = torch.autograd.grad(cost, given), torch.autograd.grad(expected, exactly)
+    torch.testing.assert_close(found.double(), gradient, rtol=places, atol=places)
 
 
 def given_by(table: AliasTable) -> Tensor:
