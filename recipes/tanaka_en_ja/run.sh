@@ -8,7 +8,7 @@
 # --data    folder with {train,dev}.{en,ja}, and the parses in {train,dev}.tree (Penn brackets; where they are missing,
 #           Link Grammar parses); without it the corpus is downloaded
 # --out     where everything is written (default: runs/tanaka_en_ja); stopped there, it goes on there
-# --epochs  passes over the training pairs (default: 8); with more than before, training goes on
+# --epochs  passes over the training pairs (default: 6); with more than before, training goes on
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
 train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is still to do

@@ -1,0 +1,61 @@
+# Sourced by the recipes of this folder: their options and the data. It leaves DATA, OUT, EPOCHS, and in $OUT text,
+# lengths and bin.
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=6
+while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] || die "$1 needs a value"
+    case $1 in
+        --data) DATA=$2 ;;
+        --out) OUT=$2 ;;
+        --epochs) EPOCHS=$2 ;;
+        *) die "unknown option $1; see the head of $0" ;;
+    esac
+    shift 2
+done
+[[ $EPOCHS =~ ^[1-9][0-9]*$ ]] || die "--epochs is $EPOCHS; give a number of passes, at least 1"
+mkdir -p "$OUT"
+
+if [ -z "$DATA" ]; then
+    DATA=$OUT/raw
+    say "downloading 50,500 pairs of the Tanaka corpus to $DATA"
+    mkdir -p "$DATA"
+    for name in {train,dev}.{en,ja}; do
+        [ -s "$DATA/$name" ] && continue
+        curl --fail --silent --show-error --location --output "$DATA/$name.part" \
+            "https://raw.githubusercontent.com/odashi/small_parallel_enja/master/$name" ||
+            die "cannot download $name; fetch small_parallel_enja by other means and give its folder: $0 --data DIR"
+        mv "$DATA/$name.part" "$DATA/$name"
+    done
+fi
+for name in {train,dev}.{en,ja}; do
+    [ -f "$DATA/$name" ] || die "$DATA/$name: no such file; --data is a folder of train.en, train.ja, dev.en and dev.ja"
+done
+
+if [ ! -f "$OUT/bin/.done" ]; then
+    say "preparing: a line of transitions for each sentence, words seen once are unknown, length statistics"
+    rm -rf "$OUT/text" "$OUT/bin"
+    mkdir -p "$OUT/text"
+    for part in train dev; do
+        parses=$DATA/$part.tree
+        if [ ! -f "$parses" ]; then
+            parses=$OUT/parses/$part.tree
+            if [ ! -f "$parses" ]; then
+                say "parsing $part.en by Link Grammar"
+                mkdir -p "$OUT/parses"
+                python -m rnnsearch_fairseq.link_grammar "$DATA/$part.en" --output "$parses"
+            fi
+        fi
+        python -m rnnsearch_fairseq.trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
+        cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
+    done
+    preprocess() {
+        fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 \
+            --trainpref "$OUT/text/train" --validpref "$OUT/text/dev" "$@" >> "$OUT/preprocess.log" 2>&1 ||
+            die_of_log "$OUT/preprocess.log" fairseq-preprocess
+    }
+    preprocess -s en -t ja --thresholdsrc 2 --thresholdtgt 2
+    preprocess --only-source -s tree
+    python -m rnnsearch_fairseq.length_statistics "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
+    touch "$OUT/bin/.done"
+fi
