@@ -266,3 +266,24 @@ def test_initial_values() -> None:
             assert parameter.eq(0).all(), name
         else:
             assert parameter.abs().max() <= 0.1 and parameter.std() > 0.05, name
+
+
+@pytest.mark.parametrize("kind", ["phrases", "phrases-only"])
+@pytest.mark.parametrize(
+    "trees",
+    [[None] * 5, [[0]] * 5, [[[0, 1], [2, 3]], None, [0], [0, 1], None]],
+    ids=["no tree at all", "one-leaf trees", "some of each"],
+)
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+def test_whatever_trees_a_batch_has_it_trains(kind: str, trees: list[Tree], left: bool) -> None:
+    model = make_model(**KINDS[kind])
+    sources = [[5, 9, 7, 4, EOS], [8, EOS], [6, EOS], [11, 5, EOS], [EOS]]
+    log_probs, _ = word_log_probs(model, make_batch(sources, TARGETS, trees, left))
+    log_probs.sum().backward()
+    assert log_probs.isfinite().all()
+    composes = any(tree is not None and len(tree) == 2 for tree in trees)
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        assert gradient is None or gradient.isfinite().all(), name
+        moves = gradient is not None and gradient.abs().sum() > 0
+        assert moves == (composes or "tree_lstm" not in name), name
