@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trees")
     write_corpus(folder, {"train": TRAIN, "valid": VALID}, seed=5, longest=12)
     for part in ("train", "valid"):
-        lines = (folder / f"{part}.tree").read_text(encoding="utf-8").splitlines()
+        lines = (folder / f"{part}.penn").read_text(encoding="utf-8").splitlines()
         lines[::10] = ["(())"] * len(lines[::10])
         (folder / f"{part}.penn").write_text("\n".join(lines) + "\n", encoding="utf-8")
         words = [f"{part}.en", f"{part}.penn", "--format", "penn", "--output", f"{part}.trees"]

@@ -16,6 +16,8 @@ What the corpus promises:
   own ("l' homme", "qu' elle"). Only names, their titles and "I" have capital letters.
 * Rare names are open-ended: held-out sentences contain names that no training sentence has. They are spelt alike in
   both languages and start with a consonant, so that no elision depends on a name the model cannot know.
+* The parses have the labels and the bracketing of the Penn Treebank, without its empty elements and function labels,
+  as parsers trained on it print them. An adverb or "never" before a verb is inside the verb phrase.
 
 Alignment conventions. Links are sure links, and no word of either language is left without one. A word which has no
 counterpart of its own is linked with the word that makes it necessary:
@@ -285,19 +287,20 @@ _SPEECH = (
     ("know", "sais sait savons savez savent"),
 )
 
-# Tagged English | French | tense of the clause ("" where any will do)
+# Tagged English | French | tense of the clause
 _TIMES = (
     ("yesterday/NN", "hier", "past"),
     ("every/DT day/NN", "chaque jour", "present"),
     ("this/DT morning/NN", "ce matin", "past"),
     ("tomorrow/NN", "demain", "will"),
 )
+# Tag | English | French | tense of the clause ("" where any will do)
 _SUBORDINATORS = (
-    ("because/IN", "parce que", ""),
-    ("when/WRB", "quand", "present"),
-    ("when/WRB", "quand", "past"),
-    ("if/IN", "si", "present"),
-    ("while/IN", "pendant que", "present"),
+    ("IN", "because", "parce que", ""),
+    ("WRB", "when", "quand", "present"),
+    ("WRB", "when", "quand", "past"),
+    ("IN", "if", "si", "present"),
+    ("IN", "while", "pendant que", "present"),
 )
 
 _CONTRACTIONS = {
@@ -383,6 +386,10 @@ class Verb:
     def takes_etre(self) -> bool:
         """Whether the French "passé composé" is formed with "être", so that the participle agrees with the subject."""
         return self.frame in ("motion", "goal")
+
+    def particle(self) -> tuple[Leaf, ...]:
+        """The English preposition as a new leaf, if there is one. "to" is TO in the Penn Treebank, whatever it does."""
+        return (Leaf("TO" if self.preposition == "to" else "IN", self.preposition),) if self.preposition else ()
 
 
 @dataclass(frozen=True)
@@ -539,22 +546,14 @@ def rule(label: str, english: Sequence[Phrase], french: Sequence[Phrase] | None 
 
 
 def idiom(label: str, english: str, french: str) -> Phrase:
-    """A rule without variables; `english` is tagged ("in/IN front/NN of/IN").
-
-    Word for word if both sides have as many words, otherwise each word is linked with all words of the other side.
-    """
-    leaves = [Leaf(tag, word) for word, tag in (token.split("/") for token in english.split())]
-    words = french.split()
-    if len(words) == len(leaves):
-        translation = tuple(FrenchWord(word, (leaf,)) for word, leaf in zip(words, leaves, strict=True))
-    else:
-        translation = french_words(french, *leaves)
-    return Phrase(Branch(label, tuple(leaves)), translation)
+    """A rule without variables, translated word for word; `english` is tagged ("this/DT morning/NN")."""
+    tokens = [token.split("/") for token in english.split()]
+    return rule(label, [pair(tag, word, other) for (word, tag), other in zip(tokens, french.split(), strict=True)])
 
 
-def children(phrase: Phrase) -> tuple[Leaf | Branch, ...]:
-    """The English daughters of a phrase, for a rule that puts them directly under another label."""
-    return phrase.english.children if isinstance(phrase.english, Branch) else (phrase.english,)
+def children(tree: Leaf | Branch) -> tuple[Leaf | Branch, ...]:
+    """The daughters of an English constituent, for a rule that puts them directly under another label."""
+    return tree.children if isinstance(tree, Branch) else (tree,)
 
 
 def agree_participle(participle: str, gender: str, plural: bool) -> str:
@@ -780,7 +779,7 @@ class Grammar:
         mark = Leaf("POS", "'" if owner.plural and leaves(owner.english)[-1].word.endswith("s") else "'s")
         head = pair("NNS" if plural else "NN", noun.english[plural], noun.french[plural])
         article = french_words(THE.agree(noun.gender, plural, noun.french[plural]), mark)
-        tree = Branch("NP", (Branch("NP", (*children(owner), mark)), head.english))
+        tree = Branch("NP", (Branch("NP", (*children(owner.english), mark)), head.english))
         french = article + head.french + french_words("de", mark) + owner.french
         return NounPhrase(tree, french, noun.gender, plural, 3, noun.kinds)
 
@@ -796,8 +795,7 @@ class Grammar:
         ground = self.noun_phrase((kind,), room - 1, single=True, definite=self.chance(0.7))
         where = self.rng.randrange(10)
         if where == 0:
-            front = idiom("PP", "in/IN front/NN of/IN", "devant")
-            return Phrase(Branch("PP", (*children(front), ground.english)), front.french + ground.french)
+            return in_front_of(ground)
         inside = ("in", "dans") if kind == "place" else ("on", "sur")
         english, french = {1: ("near", "près de"), 2: ("behind", "derrière")}.get(where, inside)
         return rule("PP", (pair("IN", english, french), ground))
@@ -884,7 +882,7 @@ class Grammar:
             agent = self.pronoun() if room <= 4 or self.chance(0.4) else self.noun_phrase(("person",), min(room - 2, 4))
             tense = self.tense(agent, verb)
             group = verb_group(verb, agent, tense, "", False)
-            stranded = (Leaf("IN", verb.preposition),) if verb.preposition else ()
+            stranded = verb.particle()
             trees = tuple(Branch("PP", (leaf,)) for leaf in stranded)
             agreement = (antecedent.gender or "m", antecedent.plural)
             complement = Complement(english=trees, agreement=agreement, verb_links=stranded)
@@ -960,8 +958,7 @@ class Grammar:
         if verb.frame == "direct":
             return self.direct_object(verb, subject, tense, room, negated)
         if verb.frame == "dative":
-            to = Leaf("TO", verb.preposition) if verb.preposition else None
-            return self.indirect_object(subject, to, head, room)
+            return self.indirect_object(subject, verb.particle(), head, room)
         if verb.frame == "giving":
             return self.gift(verb, subject, tense, room, negated)
         if verb.frame == "goal":
@@ -983,7 +980,7 @@ class Grammar:
 
     def direct_object(self, verb: Verb, subject: NounPhrase, tense: str, room: int, negated: bool) -> Complement:
         """A noun phrase after the verb, or a clitic before it."""
-        particle = (Leaf("IN", verb.preposition),) if verb.preposition else ()
+        particle = verb.particle()
         if "person" in verb.objects and room <= 5 and self.chance(0.6 if room <= 1 else 0.3):
             # In the past the participle would show the gender of "me", "you" and "us".
             english, clitic, _, gender, _, number = self.object_pronoun(subject, third_only=tense == "past")
@@ -996,22 +993,21 @@ class Grammar:
         english_tree = Branch("PP", (*particle, phrase.english)) if particle else phrase.english
         return Complement((english_tree,), french=phrase.french, verb_links=particle)
 
-    def indirect_object(self, subject: NounPhrase, to: Leaf | None, head: Leaf, room: int) -> Complement:
+    def indirect_object(self, subject: NounPhrase, to: tuple[Leaf, ...], head: Leaf, room: int) -> Complement:
         """Either "to him" - "lui" before the verb, or "to NP" - "à NP"; without `to`, "à" is linked with the verb."""
-        marks = (to,) if to else ()
         if room <= 3 and self.chance(0.5):
             english, _, clitic, *_ = self.object_pronoun(subject, third_only=False)
             leaf = Leaf("PRP", english)
             tree = Branch("NP", (leaf,))
-            return Complement((Branch("PP", (to, tree)) if to else tree,), clitics=french_words(clitic, *marks, leaf))
-        person = self.noun_phrase(("person",), room - len(marks), single=True)
-        tree = Branch("PP", (to, person.english)) if to else person.english
-        return Complement((tree,), french=french_words("à", to or head) + person.french)
+            return Complement((Branch("PP", (*to, tree)) if to else tree,), clitics=french_words(clitic, *to, leaf))
+        person = self.noun_phrase(("person",), room - len(to), single=True)
+        english_tree = Branch("PP", (*to, person.english)) if to else person.english
+        return Complement((english_tree,), french=french_words("à", *(to or (head,))) + person.french)
 
     def gift(self, verb: Verb, subject: NounPhrase, tense: str, room: int, negated: bool) -> Complement:
         """VP -> V NP to NP, either of them possibly a clitic: "gives them to me" - "me les donne"."""
         to = Leaf("TO", "to")
-        receiver = self.indirect_object(subject, to, to, min(room // 2, 6))
+        receiver = self.indirect_object(subject, (to,), to, min(room // 2, 6))
         if self.chance(0.15):
             leaf = Leaf("PRP", "them")
             les = french_words("les", leaf)
@@ -1049,16 +1045,16 @@ class Grammar:
         if shape == 1:
             english, french, tense = self.rng.choice(_TIMES)
             return fronted(idiom("NP", english, french), self.simple_clause(room - 2, tense))
-        english, french, tense = self.rng.choice(_SUBORDINATORS)
+        tag, english, french, tense = self.rng.choice(_SUBORDINATORS)
         if tense != "past" and self.chance(0.12):
             inner = clause(rule("NP", (pair("PRP", "it", "il"),)), rule("VP", (pair("VBZ", "rains", "pleut"),)))
         else:
             inner = self.simple_clause(max(3, room // 2 - 1), tense)
-        mark = idiom("SBAR", english, french)
-        adverbial = Phrase(Branch("SBAR", (*children(mark), inner.english)), mark.french + inner.french)
+        word = pair(tag, english, french)
+        adverbial = rule("SBAR", (rule("WHADVP", (word,)) if tag == "WRB" else word, inner))
         main_tense = self.rng.choice(("present", "present", "must", "will")) if tense == "present" else tense
         main = self.simple_clause(room - len(leaves(adverbial.english)), main_tense)
-        return fronted(adverbial, main) if self.chance(0.4) else rule("S", (main, adverbial))
+        return fronted(adverbial, main) if self.chance(0.4) else closed(main, adverbial)
 
     def reported_clause(self, room: int) -> Phrase:
         """S -> NP says that S; never negated, which would ask for the subjunctive in French."""
@@ -1105,7 +1101,7 @@ class Grammar:
         stop = pair(".", ".", ".")
         first, *others = clauses
         if not others:
-            return Phrase(Branch("S", (*children(first), stop.english)), first.french + stop.french)
+            return Phrase(Branch("S", (*children(first.english), stop.english)), first.french + stop.french)
         parts = [first]
         for other in others:
             parts += [comma(), conjunction(self.rng.choice(("and", "and", "but"))), other]
@@ -1146,8 +1142,23 @@ def extended(core: NounPhrase, modifier: Phrase) -> NounPhrase:
 
 def fronted(adverbial: Phrase, main: Phrase) -> Phrase:
     """S -> adverbial , NP VP."""
-    phrase = rule("S", (adverbial, comma(), main))
-    return Phrase(Branch("S", (*children(phrase)[:2], *children(main))), phrase.french)
+    mark = comma()
+    tree = Branch("S", (adverbial.english, mark.english, *children(main.english)))
+    return Phrase(tree, adverbial.french + mark.french + main.french)
+
+
+def closed(main: Phrase, adverbial: Phrase) -> Phrase:
+    """S -> NP VP, where the adverbial is the last part of the verb phrase."""
+    subject, verb_phrase = children(main.english)
+    tree = Branch("S", (subject, Branch("VP", (*children(verb_phrase), adverbial.english))))
+    return Phrase(tree, main.french + adverbial.french)
+
+
+def in_front_of(ground: Phrase) -> Phrase:
+    """PP -> in NP, NP -> NP PP, NP -> front, PP -> of NP; "devant" translates all three words."""
+    words = (Leaf("IN", "in"), Leaf("NN", "front"), Leaf("IN", "of"))
+    side = Branch("NP", (Branch("NP", words[1:2]), Branch("PP", (words[2], ground.english))))
+    return Phrase(Branch("PP", (words[0], side)), french_words("devant", *words) + ground.french)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -1243,7 +1254,7 @@ def write_corpus(
     """Write a corpus whose parts share no English sentence.
 
     For each part, `<part>.en` and `<part>.fr` hold the sentences, `<part>.align` the gold word alignment (Pharaoh
-    format, `i-j` from 0, English first) and `<part>.tree` the English parse; one line per pair, UTF-8.
+    format, `i-j` from 0, English first) and `<part>.penn` the English parse; one line per pair, UTF-8.
 
     Args:
         folder: where to write; made if it is not there.
@@ -1280,7 +1291,7 @@ def _write_part(folder: Path, part: str, pairs: Sequence[SentencePair]) -> None:
         "en": [" ".join(pair.source) for pair in pairs],
         "fr": [" ".join(pair.target) for pair in pairs],
         "align": [" ".join(f"{i}-{j}" for i, j in pair.alignment) for pair in pairs],
-        "tree": [pair.parse for pair in pairs],
+        "penn": [pair.parse for pair in pairs],
     }
     for ending, lines in files.items():
         with open(folder / f"{part}.{ending}", "w", encoding="utf-8", newline="\n") as file:
@@ -1293,7 +1304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m rnnsearch_fairseq.data.grammar",
         description="Write a small English-French corpus with gold word alignments and English parses.",
     )
-    parser.add_argument("folder", metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, train.tree, ...")
+    parser.add_argument("folder", metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, train.penn, ...")
     for part, size in DEFAULT_SIZES.items():
         parser.add_argument(f"--{part}", type=int, default=size, metavar="N", help=f"{part} sentence pairs ({size})")
     parser.add_argument("--seed", type=int, default=1, help="seed of the corpus (1)")
@@ -1312,7 +1323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         english = sum(len(pair.source) for pair in pairs)
         french = sum(len(pair.target) for pair in pairs)
         print(
-            f"{Path(options.folder) / part}.{{en,fr,align,tree}}: {len(pairs)} sentences, {english} English and "
+            f"{Path(options.folder) / part}.{{en,fr,align,penn}}: {len(pairs)} sentences, {english} English and "
             f"{french} French words, {english / len(pairs):.1f} English words per sentence"
         )
     return 0

@@ -7,12 +7,15 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from rnnsearch_fairseq.data import grammar
 from rnnsearch_fairseq.data.grammar import Complement, Leaf, NounPhrase, Phrase, SentencePair
+from rnnsearch_fairseq.trees import Report, read_trees
 
 SEED = 7
 KNOWN_NAMES = {cells[0] for cells in grammar.NAMES + grammar.CITIES} | {"I", "Mr", "Mrs"}
@@ -177,13 +180,37 @@ def test_negation_alignment_and_parse() -> None:
     assert pair.parse == ("(S (NP (PRP she)) (VP (VBD did) (RB not) (VP (VB wait) (PP (IN for) (NP (PRP him))))))")
 
 
+def test_an_adverbial_clause_ends_the_verb_phrase_or_stands_before_the_subject() -> None:
+    sleeps = [grammar.rule("VP", (grammar.pair("VBZ", "sleeps", "dort"),)) for _ in range(2)]
+    he, she = grammar.clause(pronoun("he"), sleeps[0]), grammar.clause(pronoun("she"), sleeps[1])
+    when = grammar.rule("SBAR", (grammar.pair("IN", "while", "pendant que"), she))
+    last, first = grammar.finish(grammar.closed(he, when)), grammar.finish(grammar.fronted(when, he))
+    adverbial = "(SBAR (IN while) (S (NP (PRP she)) (VP (VBZ sleeps))))"
+    assert last.parse == f"(S (NP (PRP he)) (VP (VBZ sleeps) {adverbial}))"
+    assert first.parse == f"(S {adverbial} (, ,) (NP (PRP he)) (VP (VBZ sleeps)))"
+    assert " ".join(last.target) == "il dort pendant qu' elle dort"
+    assert " ".join(first.target) == "pendant qu' elle dort , il dort"
+
+
+def test_in_front_of_is_two_prepositional_phrases_and_one_french_word() -> None:
+    pair = grammar.finish(grammar.in_front_of(np("the", "king")))
+    assert pair.parse == "(PP (IN in) (NP (NP (NN front)) (PP (IN of) (NP (DT the) (NN king)))))"
+    assert pair.target == ["devant", "le", "roi"]
+    assert pair.alignment == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2)]
+
+
 # -- properties of all pairs --
 
 
 def test_same_seed_same_pairs_on_every_python() -> None:
-    lines = [repr((p.source, p.target, p.alignment, p.parse)) for p in grammar.generate(300, SEED)]
-    assert hashlib.sha256("\n".join(lines).encode()).hexdigest() == (
-        "5fb9aefbcdcd7a69cdd2c0a6568991e0d4956ca1fb411e4da20f4020b7ccc05f"
+    pairs = list(grammar.generate(300, SEED))
+    text = "\n".join(repr((p.source, p.target, p.alignment)) for p in pairs)
+    assert hashlib.sha256(text.encode()).hexdigest() == (
+        "db0b8f9652b764d06b9b371137d60f4e77a28fddec9d820fdf7e14b6bbb91d21"
+    )
+    parses = "\n".join(p.parse for p in pairs)
+    assert hashlib.sha256(parses.encode()).hexdigest() == (
+        "8ed156ac3ff768d8d175298eb79e79b45edc7250ec0f3d324c2eb1cbb95684ce"
     )
 
 
@@ -218,6 +245,116 @@ def test_parse_is_balanced_and_its_leaves_are_the_sentence(corpus: list[Sentence
         assert sum(depths) == 0
         assert all(sum(depths[: index + 1]) > 0 for index in range(len(depths) - 1)), "more than one tree"
         assert re.match(r"\((S|SQ|SBARQ) \(", pair.parse)
+
+
+class Node(NamedTuple):
+    """A phrase or tagged word: words `start` to `end` - 1; `parts` has the labels below, none for a word."""
+
+    label: str
+    start: int
+    end: int
+    parts: tuple[str, ...]
+    height: int
+
+
+def nodes(parse: str) -> Iterator[Node]:
+    """The nodes of a tree in brackets, the root last."""
+    position = 0
+    open_nodes: list[tuple[str, int, list[Node]]] = []
+    for symbol in re.findall(r"\([^\s()]+|\)|[^\s()]+", parse):
+        if symbol[0] == "(":
+            open_nodes.append((symbol[1:], position, []))
+        elif symbol != ")":
+            position += 1
+        else:
+            label, start, below = open_nodes.pop()
+            height = 1 + max(node.height for node in below) if below else 0
+            closed = Node(label, start, position, tuple(node.label for node in below), height)
+            if open_nodes:
+                open_nodes[-1][2].append(closed)
+            yield closed
+
+
+@pytest.fixture(scope="module")
+def trees(corpus: list[SentencePair]) -> list[list[Node]]:
+    return [list(nodes(pair.parse)) for pair in corpus]
+
+
+# What a phrase may be made of, as the Penn Treebank brackets it: its daughters' labels with a space between them.
+DAUGHTERS = {
+    "S": r"((NP|SBAR) , )?NP VP( \.)?|VP|S( , CC S)+ \.",
+    "SQ": r"(VB.|MD) NP (VP|ADJP|PP)( \.)?|VP",
+    "SBARQ": r"(WHNP|WHADVP) SQ \.",
+    "SBAR": "(IN|WHNP|WHADVP) S",
+    "NP": r"((DT|PRP\$|CD|JJ)( JJ)* NNS?|(NNP? )?NNP)( POS)?|NN|PRP|NP (PP|SBAR|NNS?)|NP( , NP)* CC NP",
+    "VP": "((ADVP )?VB.?( NP| PP| NP PP| ADJP| ADVP| S| SBAR)?|(VB.|MD)( RB)? (VP|ADJP|PP)|VP CC VP)( SBAR)?|TO VP",
+    "PP": "(IN|TO)( NP)?",
+    "ADJP": "(RB )?JJ|RBR JJ PP",
+    "ADVP": "RB",
+    "WHNP": "WP|WDT",
+    "WHADVP": "WRB",
+}
+
+
+def test_every_phrase_is_made_of_what_its_label_says(trees: list[list[Node]]) -> None:
+    phrases = {(node.label, " ".join(node.parts)) for tree in trees for node in tree if node.parts}
+    assert {label for label, _ in phrases} == set(DAUGHTERS)
+    assert not [(label, parts) for label, parts in phrases if not re.fullmatch(DAUGHTERS[label], parts)]
+
+
+def test_a_word_has_one_tag_unless_english_gives_it_two(corpus: list[SentencePair], trees: list[list[Node]]) -> None:
+    tags: dict[str, set[str]] = {}
+    for pair, tree in zip(corpus, trees, strict=True):
+        for node in tree:
+            if not node.parts:
+                tags.setdefault(pair.source[node.start], set()).add(node.label)
+    several = {word: found for word, found in tags.items() if len(found) > 1 and found != {"VB", "VBP"}}
+    assert several == {"her": {"PRP", "PRP$"}, "that": {"IN", "WDT"}}
+
+
+def test_trees_are_not_lists(corpus: list[SentencePair], trees: list[list[Node]]) -> None:
+    for pair, tree in zip(corpus, trees, strict=True):
+        root = tree[-1]
+        assert (root.start, root.end) == (0, len(pair.source))
+        assert root.height >= 2
+        # Only joined clauses make a longer list than determiner, adjectives, noun and possessive mark.
+        assert all(len(node.parts) <= 5 or {"S", ",", "CC", "."} == set(node.parts) for node in tree), pair.parse
+    assert sum(tree[-1].height for tree in trees) / len(trees) > 5
+
+
+def test_determiner_adjectives_and_noun_are_one_noun_phrase(
+    corpus: list[SentencePair], trees: list[list[Node]]
+) -> None:
+    """Found in the text by the lexicon alone; a possessive mark belongs to the phrase of the owner."""
+    determiners = {d.english for d in (*grammar.DETERMINERS, grammar.ANY)} | {"an"}
+    adjectives = {adjective.english for adjective in grammar.ADJECTIVES}
+    noun_forms = {form for noun in grammar.NOUNS for form in noun.english}
+    found = 0
+    for pair, tree in zip(corpus, trees, strict=True):
+        spans = {(node.start, node.end) for node in tree if node.label == "NP"}
+        for start, word in enumerate(pair.source):
+            end = start + 1
+            while pair.source[end : end + 1] and pair.source[end] in adjectives:
+                end += 1
+            if word in determiners and pair.source[end] in noun_forms:
+                end += 2 if pair.source[end + 1] in ("'s", "'") else 1
+                assert (start, end) in spans, (pair.source[start:end], pair.parse)
+                found += 1
+    assert found > 5000
+
+
+def test_noun_phrases_and_clauses_translate_to_unbroken_french(
+    corpus: list[SentencePair], trees: list[list[Node]]
+) -> None:
+    """Tree and alignment agree. The possessive mark alone is translated on both sides of something else."""
+    found = {"NP": 0, "S": 0, "SBAR": 0}
+    for pair, tree in zip(corpus, trees, strict=True):
+        for node in tree:
+            if node.label in found and node.parts[-1] != "POS":
+                french = {j for i, j in pair.alignment if node.start <= i < node.end}
+                assert max(french) - min(french) + 1 == len(french), (pair.source[node.start : node.end], pair.target)
+                found[node.label] += node.end - node.start > 1
+    assert min(found.values()) > 1000
 
 
 def test_every_word_of_both_sides_is_aligned_and_in_range(corpus: list[SentencePair]) -> None:
@@ -319,14 +456,25 @@ def test_written_parts_agree_and_share_no_sentence(tmp_path: Path) -> None:
     for part, size in sizes.items():
         lines = {
             ending: (tmp_path / "made" / f"{part}.{ending}").read_bytes().decode("utf-8").split("\n")
-            for ending in ("en", "fr", "align", "tree")
+            for ending in ("en", "fr", "align", "penn")
         }
         assert all(len(column) == size + 1 and column[-1] == "" for column in lines.values())
         assert lines["fr"][:-1] == [" ".join(pair.target) for pair in parts[part]]
         assert lines["align"][0] == " ".join(f"{i}-{j}" for i, j in parts[part][0].alignment)
-        assert lines["tree"][0] == parts[part][0].parse
+        assert lines["penn"][0] == parts[part][0].parse
         sentences += lines["en"][:-1]
     assert len(set(sentences)) == sum(sizes.values())
+
+
+def test_written_parses_are_those_of_the_written_text(tmp_path: Path) -> None:
+    """`python -m rnnsearch_fairseq.trees` reads every one, and no word is outside its tree."""
+    grammar.write_corpus(tmp_path, {"train": 1500, "test": 100}, seed=4)
+    for part, size in (("train", 1500), ("test", 100)):
+        report = Report()
+        trees = list(read_trees(tmp_path / f"{part}.en", tmp_path / f"{part}.penn", "penn", report))
+        assert len(trees) == size
+        assert None not in trees
+        assert report.outside == 0
 
 
 def test_command_line_reports_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -334,7 +482,7 @@ def test_command_line_reports_what_it_wrote(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3
     assert "30 sentences" in printed[0]
-    assert sorted(file.name for file in tmp_path.iterdir())[:4] == ["test.align", "test.en", "test.fr", "test.tree"]
+    assert sorted(file.name for file in tmp_path.iterdir())[:4] == ["test.align", "test.en", "test.fr", "test.penn"]
 
 
 @pytest.mark.parametrize(
