@@ -1,112 +1,78 @@
 """Score given translations: ln p(y|x) of each sentence pair and of each of its words, and how the model aligns them.
 
-``python -m rnnsearch_fairseq.score --path MODEL.pt[:MODEL2.pt] --data DIR SOURCE TARGET``
+``python -m rnnsearch_fairseq.score --path MODEL.pt[:MODEL2.pt] --data DIR [--trees TREES] SOURCE TARGET``
 
 Line N of TARGET is scored as the translation of line N of SOURCE. Both are text as the training data was: tokenised,
 and split into subwords if that was. Every line has its result, in order; of a blank one, end-of-sentence is scored.
 Words and lengths include end-of-sentence; logarithms are natural and in nats; a score is not divided by length. Several
-models score with the mean of their probabilities and of their alignments. --format is one of
+models score with the mean of their probabilities and of their alignments. A model that reads trees (tree2seq) needs
+those of SOURCE, as python -m rnnsearch_fairseq.trees writes them; it attends to words and phrases, and their weights
+together make one. A phrase is given as its first word, from 0, and the word after its last; phrases stand in pre-order:
+each before those in it, left ones first. --format is one of
 
 text    score, number of target words, and the words' scores with spaces between, separated by tabs; six decimals
 jsonl   an object per line: "id" (from 0), "source", "target" (the words as the model sees them), "logprob",
         "word_logprobs", "alignment" (a row for each target word, of a weight for each source word; null of a model
-        without one); six decimals
+        without one); with trees also "phrases", empty without a parse, and "phrase_attention" (a row for each target
+        word, of a weight for each phrase); six decimals
 npz     for numpy.load, in full precision. Of pair k: logprob[k], source_lengths[k], target_lengths[k];
         word_logprobs[word_offsets[k]:word_offsets[k + 1]]; and, empty of a model without alignment,
-        alignments[alignment_offsets[k]:alignment_offsets[k + 1]].reshape(target_lengths[k], source_lengths[k])
+        alignments[alignment_offsets[k]:alignment_offsets[k + 1]].reshape(target_lengths[k], source_lengths[k]);
+        with trees also phrases[phrase_offsets[k]:phrase_offsets[k + 1]] and phrase_attentions[
+        phrase_attention_offsets[k]:phrase_attention_offsets[k + 1]].reshape(target_lengths[k], number of phrases)
 """
 
 import argparse
 import contextlib
-import json
+import itertools
 import math
 import os
 import sys
-import tempfile
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.language_pair_dataset import collate
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationTask
-from torch import Tensor
+from torch import Tensor, nn
 
+from rnnsearch_fairseq.data.forest import plant
 from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.pair_scores import WRITERS, PairScore
 from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, read_pairs
+from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.loading import load_models
 
 BATCH_SIZE = 64
 MAX_TOKENS = 4000
 READ_AHEAD = 100  # batches that are read, and sorted by length, together
 MOST_WEIGHTS = 50_000_000  # alignment weights that are held at a time: 200 MB
 
-_EncodedPair = tuple[Tensor, Tensor]
 
+class _EncodedPair(NamedTuple):
+    """Ids of words, end-of-sentence included, and the source's tree, None without a parse or where none is read."""
 
-@dataclass(frozen=True, eq=False)
-class PairScore:
-    """ln p(y|x) of a sentence pair. Words include end-of-sentence; S source words, T target words.
+    source: Tensor
+    target: Tensor
+    tree: Tree | None
 
-    ``source`` and ``target`` are the words as the models see them: unknown ones are ``<unk>``. ``logprob`` is the sum
-    of ``word_logprobs`` ``(T,)``; ``alignment`` ``(T, S)``, each row summing to one, is None where no model has one.
-    Both tensors are float32 and on the CPU.
-    """
+    @property
+    def phrases(self) -> list[tuple[int, int]]:
+        return [] if self.tree is None else self.tree.spans()
 
-    source: list[str]
-    target: list[str]
-    logprob: float
-    word_logprobs: Tensor
-    alignment: Tensor | None
-
-
-def load_models(
-    paths: Sequence[str],
-    data: str,
-    source_lang: str | None = None,
-    target_lang: str | None = None,
-    cpu: bool = False,
-) -> tuple[list[BaseFairseqModel], TranslationTask]:
-    """Load one or more checkpoints, on CUDA if there is a device, and the dictionaries ``DATA/dict.LANGUAGE.txt``.
-
-    Args:
-        data: folder of the dictionaries.
-        source_lang, target_lang: default: those that the first checkpoint names; if it names none, those of the
-            binarized data in ``data``.
-        cpu: leave the CUDA device alone.
-
-    Raises:
-        InputError: a file is missing, is no checkpoint or does not fit the dictionaries, or the task is another than
-            plain translation.
-    """
-    if not Path(data).is_dir():
-        raise InputError(f"--data {data}: no such folder; give the one that fairseq-preprocess wrote dict.*.txt to")
-    languages = {"source_lang": source_lang, "target_lang": target_lang}
-    overrides = {"data": data} | {name: language for name, language in languages.items() if language is not None}
-    models: list[BaseFairseqModel] = []
-    task = None
-    for path in paths:
-        state = _read_checkpoint(path, overrides)
-        _check_languages(state, data)
-        try:
-            loaded, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
-        except RuntimeError as error:
-            raise InputError(
-                f"{path}: does not load with the dictionaries in {data} ({_first_words(error)}); "
-                "give the data that it was trained on"
-            ) from error
-        models += loaded
-    _check_task(task)
-    if torch.cuda.is_available() and not cpu:
-        models = [model.cuda() for model in models]
-    return models, task
+    @property
+    def weights(self) -> int:
+        """How many attention weights the pair has."""
+        phrases = 0 if self.tree is None else len(self.tree.splits)
+        return (len(self.source) + phrases) * len(self.target)
 
 
 def score_pairs(
@@ -115,6 +81,7 @@ def score_pairs(
     pairs: Iterable[tuple[str, str]],
     batch_size: int = BATCH_SIZE,
     max_tokens: int = MAX_TOKENS,
+    trees: Iterable[Tree | None] | None = None,
 ) -> Iterator[PairScore]:
     """Score each of ``pairs``, in order, with the mean of the probabilities that ``models`` give.
 
@@ -127,14 +94,21 @@ def score_pairs(
         pairs: a sentence and its translation, each text as the training data was.
         batch_size: the most pairs in a batch.
         max_tokens: the most words in a batch, padding included, on either side; a longer pair is scored alone.
+        trees: of the source of each pair, None without a parse; needed by models that read trees, and by no others.
 
     Raises:
-        InputError: when it comes to a sentence that is longer than the models can read.
+        InputError: there are trees and no model reads them, or the other way round; or, when it comes to it, a sentence
+            is longer than the models can read, or shorter than its tree.
     """
+    if trees is None and any(map(_reads_trees, models)):
+        raise InputError("the model reads trees; give --trees FILE, written by python -m rnnsearch_fairseq.trees")
+    if trees is not None and not any(map(_reads_trees, models)):
+        raise InputError("--trees: the model reads no trees; leave the option out")
     limits = utils.resolve_max_positions(*(model.max_positions() for model in models))
-    encoded = (_encode(task, pair, limits, number) for number, pair in enumerate(pairs, 1))
+    parsed = zip(pairs, itertools.repeat(None)) if trees is None else zip(pairs, trees, strict=True)
+    encoded = (_encode(task, pair, tree, limits, number) for number, (pair, tree) in enumerate(parsed, 1))
     for chunk in _read_ahead(encoded, READ_AHEAD * batch_size):
-        sizes = np.array([(len(source), len(target)) for source, target in chunk])
+        sizes = np.array([(len(pair.source), len(pair.target)) for pair in chunk])
         order = np.lexsort(sizes.T)  # by target length, then source length
         # fairseq refuses a sentence of more than max_tokens; counted as so many, it fills a batch alone.
         tokens = sizes.max(axis=1).clip(max=max_tokens)[order]
@@ -145,44 +119,26 @@ def score_pairs(
         yield from (scores[number] for number in range(len(chunk)))
 
 
-def _read_checkpoint(path: str, overrides: dict[str, str]) -> dict[str, Any]:
-    if not Path(path).is_file():
-        raise InputError(f"--path {path}: no such checkpoint; give one that fairseq-train wrote to its --save-dir")
-    try:
-        return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-    except Exception as error:  # whatever the unpickler met in it
-        raise InputError(
-            f"{path}: cannot be read as a fairseq checkpoint ({type(error).__name__}: {_first_words(error)}); "
-            "give one that fairseq-train wrote"
-        ) from error
+def read_trees(path: Path, source: Path) -> Iterator[Tree | None]:
+    """The trees of the lines of ``source``; None is no parse. The two files have passed `check_parallel`.
+
+    Raises:
+        InputError: a line is not that of a tree, or its tree has more leaves than the source has words.
+    """
+    for number, (line, sentence) in enumerate(read_pairs(path, source), 1):
+        where = f"{path}, line {number}"
+        tree = parse_transitions(line, where)
+        _check_leaves(tree, len(sentence.split()), where)
+        yield tree
 
 
-def _check_languages(state: dict[str, Any], data: str) -> None:
-    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``."""
-    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang")]
-    if None in named and None in data_utils.infer_language_pair(data):
-        raise InputError("the checkpoint does not name its languages; give --source-lang and --target-lang")
+def _reads_trees(model: BaseFairseqModel) -> bool:
+    return getattr(model.encoder, "parses", False)
 
 
-def _first_words(error: Exception) -> str:
-    """The first sentence of what torch says, or the first two lines."""
-    return " ".join(line.strip() for line in str(error).splitlines()[:2]).split(". ")[0].rstrip(".")
-
-
-def _check_task(task: Any) -> None:
-    """Refuse tasks that add language tags to the text, or draw the target otherwise than from left to right."""
-    plain = isinstance(task, TranslationTask) and all(
-        getattr(type(task), method) is getattr(TranslationTask, method)
-        for method in ("build_dataset_for_inference", "inference_step")
-    )
-    if not plain:
-        raise InputError(
-            f"--path: the checkpoint's task is {type(task).__name__}, whose input is more than the words of a text; "
-            "give a checkpoint of --task translation or pooled_translation"
-        )
-
-
-def _encode(task: TranslationTask, pair: tuple[str, str], limits: tuple[int, int], number: int) -> _EncodedPair:
+def _encode(
+    task: TranslationTask, pair: tuple[str, str], tree: Tree | None, limits: tuple[int, int], number: int
+) -> _EncodedPair:
     source, target = (
         _encode_line(dictionary, line)
         for dictionary, line in zip((task.source_dictionary, task.target_dictionary), pair)
@@ -193,7 +149,16 @@ def _encode(task: TranslationTask, pair: tuple[str, str], limits: tuple[int, int
                 f"pair {number} has {len(words):,} {side} words with end-of-sentence, and the model reads at most "
                 f"{limit:,}; shorten the pair or take it out of both files"
             )
-    return source, target
+    _check_leaves(tree, len(source) - 1, f"pair {number}")
+    return _EncodedPair(source, target, tree)
+
+
+def _check_leaves(tree: Tree | None, words: int, where: str) -> None:
+    if tree is not None and tree.leaves > words:
+        raise InputError(
+            f"{where}: the tree has {tree.leaves} leaves and the source {words} words; "
+            "write the trees from the same text"
+        )
 
 
 def _encode_line(dictionary: Dictionary, line: str) -> Tensor:
@@ -208,7 +173,7 @@ def _read_ahead(pairs: Iterable[_EncodedPair], most: int) -> Iterator[list[_Enco
     weights = 0
     for pair in pairs:
         chunk.append(pair)
-        weights += len(pair[0]) * len(pair[1])
+        weights += pair.weights
         if len(chunk) >= most or weights >= MOST_WEIGHTS:
             yield chunk
             chunk, weights = [], 0
@@ -220,111 +185,75 @@ def _score_batch(
     models: Sequence[BaseFairseqModel], task: TranslationTask, batch: dict[int, _EncodedPair]
 ) -> dict[int, PairScore]:
     """The scores of the pairs of a batch, by their numbers."""
-    pad, eos = task.source_dictionary.pad(), task.source_dictionary.eos()
-    samples = [{"id": number, "source": source, "target": target} for number, (source, target) in batch.items()]
-    # Padded on the right, whatever the training did: SequenceScorer looks for the words of a target on the left, and
-    # fairseq's LSTM moves a source, and with it the columns of the alignment, there.
-    sample = collate(samples, pad, eos, left_pad_source=False, left_pad_target=False)
+    parses = any(map(_reads_trees, models))
+    sample = _collate(task, batch, parses)
     device = next(models[0].parameters()).device
     sample = utils.apply_to_sample(lambda tensor: tensor.to(device), sample)
     scorer = SequenceScorer(task.target_dictionary)
     # One model at a time: given all, SequenceScorer averages float32 probabilities, of which small ones are zero, and
     # divides the sum of the alignments by the number of models, whether all of them align or not.
-    by_model = [scorer.generate([model], sample) for model in models]
+    by_model = [_generate(scorer, model, sample) for model in models]
     scores = {}
     for number, *hypotheses in zip(sample["id"].tolist(), *by_model):
-        source, target = batch[number]
+        pair = batch[number]
         logs = torch.stack([best["positional_scores"].double() for (best,) in hypotheses])
         word_logprobs = (logs.logsumexp(dim=0) - math.log(len(models))).cpu()
-        # The rows and columns of padding are still there.
         weights = [
-            best["attention"][: len(target), : len(source)].float().cpu()
+            _without_padding(best["attention"], pair, sample["net_input"]["src_tokens"].size(1))
             for (best,) in hypotheses
             if best["attention"] is not None
         ]
+        attention = torch.stack(weights).mean(dim=0) if weights else None
         scores[number] = PairScore(
-            [task.source_dictionary[word] for word in source],
-            [task.target_dictionary[word] for word in target],
+            [task.source_dictionary[word] for word in pair.source],
+            [task.target_dictionary[word] for word in pair.target],
             word_logprobs.sum().item(),
-            word_logprobs.float(),
-            torch.stack(weights).mean(dim=0) if weights else None,
+            word_logprobs,
+            None if attention is None else attention[:, : len(pair.source)],
+            pair.phrases if parses else None,
+            attention[:, len(pair.source) :] if parses else None,
         )
     return scores
 
 
-# Writing
+def _collate(task: TranslationTask, batch: dict[int, _EncodedPair], parses: bool) -> dict[str, Any]:
+    """The batch as fairseq makes it and, if a model ``parses``, the fields of its forest as ``trees``."""
+    pad, eos = task.source_dictionary.pad(), task.source_dictionary.eos()
+    samples = [{"id": number, "source": pair.source, "target": pair.target} for number, pair in batch.items()]
+    # Padded on the right, whatever the training did: SequenceScorer looks for the words of a target on the left, and
+    # fairseq's LSTM moves a source, and with it the columns of the alignment, there.
+    sample = collate(samples, pad, eos, left_pad_source=False, left_pad_target=False)
+    if parses:
+        trees = [batch[number].tree for number in sample["id"].tolist()]
+        sample["trees"] = tuple(plant(trees, [0] * len(trees), sample["net_input"]["src_tokens"].size(1)))
+    return sample
 
 
-def write_text(scores: Iterable[PairScore], out: BinaryIO) -> None:
-    """Write the format ``text`` of the module's description."""
-    for score in scores:
-        words = " ".join(f"{logprob:.6f}" for logprob in score.word_logprobs.tolist())
-        out.write(f"{score.logprob:.6f}\t{len(score.target)}\t{words}\n".encode())
+def _generate(scorer: SequenceScorer, model: BaseFairseqModel, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """What ``scorer`` says of the pairs of a batch; "attention" is to the padded words, then to phrases."""
+    if not _reads_trees(model):
+        return scorer.generate([model], sample)
+    with_trees = {**sample, "net_input": {**sample["net_input"], "trees": sample["trees"]}}
+    with model.decoder.register_forward_hook(_report_constituents):
+        return scorer.generate([model], with_trees)
 
 
-def write_jsonl(scores: Iterable[PairScore], out: BinaryIO) -> None:
-    """Write the format ``jsonl`` of the module's description."""
-    for number, score in enumerate(scores):
-        record = {
-            "id": number,
-            "source": score.source,
-            "target": score.target,
-            "logprob": round(score.logprob, 6),
-            "word_logprobs": _rounded(score.word_logprobs),
-            "alignment": None if score.alignment is None else _rounded(score.alignment),
-        }
-        out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+def _report_constituents(decoder: nn.Module, inputs: tuple[Any, ...], output: tuple[Tensor, dict[str, Any]]) -> Any:
+    """A hook that gives words and phrases where fairseq expects the attention to words."""
+    scores, extra = output
+    return scores, {**extra, "attn": extra["constituents"]}
 
 
-def write_npz(scores: Iterable[PairScore], out: BinaryIO) -> None:
-    """Write the format ``npz`` of the module's description; ``out`` is a named file.
+def _without_padding(attention: Tensor, pair: _EncodedPair, columns: int) -> Tensor:
+    """``(T, S + P)`` of a pair's attention in a batch, the first ``columns`` of which are words.
 
-    What grows with the words waits in unnamed files beside it, not in memory.
+    A model that reads no trees, in an ensemble with one that does, gives phrases no weight.
     """
-    logprobs, source_lengths, target_lengths, alignment_sizes = array("d"), array("q"), array("q"), array("q")
-    folder = Path(out.name).parent
-    with tempfile.TemporaryFile(dir=folder) as word_file, tempfile.TemporaryFile(dir=folder) as weight_file:
-        for score in scores:
-            logprobs.append(score.logprob)
-            source_lengths.append(len(score.source))
-            target_lengths.append(len(score.target))
-            word_file.write(score.word_logprobs.numpy().tobytes())
-            alignment_sizes.append(0 if score.alignment is None else score.alignment.numel())
-            if score.alignment is not None:
-                weight_file.write(score.alignment.numpy().tobytes())
-        np.savez(
-            out,
-            logprob=np.array(logprobs),
-            source_lengths=np.array(source_lengths),
-            target_lengths=np.array(target_lengths),
-            word_logprobs=_mapped(word_file),
-            word_offsets=_offsets(target_lengths),
-            alignments=_mapped(weight_file),
-            alignment_offsets=_offsets(alignment_sizes),
-        )
-
-
-def _rounded(tensor: Tensor) -> list[Any]:
-    return np.round(tensor.double().numpy(), 6).tolist()
-
-
-def _mapped(file: BinaryIO) -> np.ndarray:
-    """The float32 numbers that were written to ``file``."""
-    file.flush()
-    # An empty file cannot be mapped.
-    return np.memmap(file, dtype=np.float32, mode="r") if file.tell() else np.zeros(0, np.float32)
-
-
-def _offsets(lengths: Sequence[int]) -> np.ndarray:
-    """Where each of consecutive stretches begins, and the last ends: ``(stretches + 1,)``."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-
-
-WRITERS: dict[str, Callable[[Iterable[PairScore], BinaryIO], None]] = {
-    "text": write_text,
-    "jsonl": write_jsonl,
-    "npz": write_npz,
-}
+    phrases = len(pair.phrases)
+    rows = attention[: len(pair.target)].to(torch.promote_types(attention.dtype, torch.float32)).cpu()
+    to_phrases = rows[:, columns : columns + phrases]
+    to_phrases = nn.functional.pad(to_phrases, (0, phrases - to_phrases.size(1)))
+    return torch.cat([rows[:, : len(pair.source)], to_phrases], dim=1)
 
 
 # The command
@@ -380,6 +309,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("target", type=Path, help="its translations, line by line, as the training data was")
     parser.add_argument("--path", required=True, help="checkpoint, or several with colons between: an ensemble")
     parser.add_argument("--data", required=True, metavar="DIR", help="folder of the dictionaries dict.LANGUAGE.txt")
+    parser.add_argument(
+        "--trees", type=Path, metavar="FILE", help="trees of the source, line by line; for models that read trees"
+    )
     parser.add_argument("-s", "--source-lang", help="default: the checkpoint's, or that of the data in DIR")
     parser.add_argument("-t", "--target-lang", help="default: likewise")
     parser.add_argument(
@@ -407,15 +339,21 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     """The command line of this module; returns its exit status."""
     args = parse_arguments()
-    check_rereadable(args.source, args.target)
-    check_parallel([args.source, args.target])
+    texts = [args.source, args.target] if args.trees is None else [args.source, args.target, args.trees]
+    check_rereadable(*texts)
+    check_parallel(texts)
+    if args.trees is not None:
+        for _ in read_trees(args.trees, args.source):
+            pass  # a bad line is found before anything is written
     totals = Totals()
     try:
         with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
             models, task = load_models(
                 utils.split_paths(args.path), args.data, args.source_lang, args.target_lang, args.cpu
             )
-            scores = score_pairs(models, task, read_pairs(args.source, args.target), args.batch_size, args.max_tokens)
+            pairs = read_pairs(args.source, args.target)
+            trees = None if args.trees is None else read_trees(args.trees, args.source)
+            scores = score_pairs(models, task, pairs, args.batch_size, args.max_tokens, trees)
             WRITERS[args.format](totals.watch(scores, task.source_dictionary.unk_word), out)
             out.flush()
     except BrokenPipeError:

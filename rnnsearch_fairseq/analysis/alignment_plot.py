@@ -1,8 +1,12 @@
 """Draw the alignment of a translated sentence, as in Figure 3 of the paper."""
 
 import argparse
+import contextlib
 import html
+import logging
 import sys
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import matplotlib
@@ -12,9 +16,15 @@ from rnnsearch_fairseq.analysis.generate_output import read_translations, word_a
 from rnnsearch_fairseq.errors import InputError
 
 matplotlib.use("Agg")  # pictures go to files: no screen is needed
+from matplotlib import font_manager, ft2font
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+logger = logging.getLogger(__name__)
 
 INCHES_PER_WORD = 0.32
+MOST_NAMED = 5  # characters without a font
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
@@ -25,24 +35,75 @@ def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, pi
     Args:
         weights: ``(target words, source words)``.
     """
-    longest_source, longest_target = (max(map(len, words)) for words in (source, target))
-    figure, axes = plt.subplots(
-        figsize=(
-            INCHES_PER_WORD * len(source) + 0.09 * longest_target + 0.6,
-            INCHES_PER_WORD * len(target) + 0.09 * longest_source + 0.6,
-        ),
-        layout="constrained",
-    )
+    with fonts_for([*source, *target]):
+        figure, _ = draw_matrix(source, target, weights)
+        write_picture(figure, picture)
+
+
+def draw_matrix(across: list[str], down: list[str], weights: np.ndarray) -> tuple[Figure, Axes]:
+    """Draw ``weights`` ``(down, across)``, 0 black and 1 white, between labels above and on the left.
+
+    The figure is as large as the matrix: labels stand outside it, where :func:`write_picture` makes room for them.
+    """
+    figure = plt.figure(figsize=(INCHES_PER_WORD * len(across), INCHES_PER_WORD * len(down)))
+    axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(weights, cmap="gray", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(source)), [html.unescape(word) for word in source], rotation=90, parse_math=False)
-    axes.set_yticks(range(len(target)), [html.unescape(word) for word in target], parse_math=False)
+    axes.set_xticks(range(len(across)), [html.unescape(label) for label in across], rotation=90, parse_math=False)
+    axes.set_yticks(range(len(down)), [html.unescape(label) for label in down], parse_math=False)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    return figure, axes
+
+
+def write_picture(figure: Figure, picture: Path) -> None:
+    """Write ``figure``, with all that was drawn outside it, and close it.
+
+    Raises:
+        InputError: ``picture`` cannot be written, or has an unknown ending.
+    """
     try:
-        figure.savefig(picture, dpi=150)
+        figure.savefig(picture, dpi=150, bbox_inches="tight")
     except (OSError, ValueError) as error:
         raise InputError(f"{picture}: cannot be written ({error}); give another file, .png, .svg or .pdf") from error
     finally:
         plt.close(figure)
+
+
+@contextlib.contextmanager
+def fonts_for(words: Iterable[str]) -> Iterator[None]:
+    """A context to draw and write pictures in, whose fonts have the characters of ``words``, if one installed does.
+
+    Characters that none has are drawn as boxes, and a warning names them.
+    """
+    families = list(plt.rcParams["font.family"])
+    lacking = set("".join(words)) - _characters(font_manager.findfont(font_manager.FontProperties()))
+    # Not from matplotlib's list of fonts: it is made once, and lacks what was installed since.
+    installed = sorted(font_manager.findSystemFonts()) if lacking else []
+    coverage = {path: found for path in installed if (found := lacking & _characters(path))}
+    if coverage:
+        best = max(coverage, key=lambda path: (len(coverage[path]), _is_regular(path)))
+        font_manager.fontManager.addfont(best)
+        families.append(ft2font.FT2Font(best).family_name)
+        lacking -= coverage[best]
+    if lacking:
+        logger.warning(
+            "no installed font has %s, drawn as boxes; install one (for Chinese, Japanese and Korean: fonts-noto-cjk)",
+            " ".join(sorted(lacking)[:MOST_NAMED]) + (" and others" if len(lacking) > MOST_NAMED else ""),
+        )
+    with plt.rc_context({"font.family": families}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from")  # it has been said, once
+        yield
+
+
+def _characters(path: str) -> set[str]:
+    """The characters that a font has; none if it cannot be read."""
+    try:
+        return set(map(chr, ft2font.FT2Font(path).get_charmap()))
+    except (OSError, RuntimeError):
+        return set()
+
+
+def _is_regular(path: str) -> bool:
+    return not ft2font.FT2Font(path).style_flags
 
 
 def main() -> None:

@@ -1,0 +1,186 @@
+"""Draw what a tree-to-sequence model attends to, words and phrases, as in Figures 4 and 5 of Eriguchi et al. (2016).
+
+``python -m rnnsearch_fairseq.analysis.constituent_plot SCORES PICTURE [--sentence N]``
+
+SCORES is what ``python -m rnnsearch_fairseq.score --trees FILE --format jsonl`` wrote. Each row is a target word, each
+column a source word or, right of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Above the
+words stands their tree, its phrases numbered as their columns are: in pre-order, the root 1.
+"""
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from rnnsearch_fairseq.analysis.alignment_plot import draw_matrix, fonts_for, write_picture
+from rnnsearch_fairseq.data.trees import Tree
+from rnnsearch_fairseq.errors import InputError
+
+MOST_WORDS = 12  # of the sentence that is drawn if none is chosen
+LONGEST_LABEL = 30
+LEVEL = 0.75  # height of a phrase above the phrases in it, in words
+MARGIN = 0.15
+LINE_COLOR = "tab:blue"
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """What a model attends to in a sentence: ``weights`` ``(T, S + P)``, of its words and then of its tree's phrases.
+
+    Words include end-of-sentence. ``tree`` is None without a parse.
+    """
+
+    number: int
+    source: list[str]
+    target: list[str]
+    tree: Tree | None
+    weights: np.ndarray
+
+
+def read_attention(path: Path) -> Iterator[Attention]:
+    """The sentences of a file of scores, format ``jsonl``.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not the score of a model that reads trees.
+    """
+    try:
+        with path.open("rb") as lines:
+            for line_number, line in enumerate(lines, 1):
+                try:
+                    yield _parse(line)
+                except (ValueError, KeyError, TypeError, IndexError):
+                    raise InputError(
+                        f"{path}, line {line_number}: not a score of a model that reads trees; "
+                        "give what python -m rnnsearch_fairseq.score --trees FILE --format jsonl wrote"
+                    ) from None
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); give the output of python -m rnnsearch_fairseq.score"
+        ) from error
+
+
+def _parse(line: bytes) -> Attention:
+    record = json.loads(line)
+    source, target = record["source"], record["target"]
+    phrases = [(start, end) for start, end in record["phrases"]]
+    to_words, to_phrases = (np.array(record[name], dtype=float) for name in ("alignment", "phrase_attention"))
+    if (to_words.shape, to_phrases.shape) != ((len(target), len(source)), (len(target), len(phrases))):
+        raise ValueError("weights of another sentence")
+    tree = tree_of(phrases) if phrases else None
+    if tree is not None and tree.leaves >= len(source):
+        raise ValueError("more leaves than words")
+    return Attention(record["id"], source, target, tree, np.concatenate([to_words, to_phrases], axis=1))
+
+
+def tree_of(phrases: list[tuple[int, int]]) -> Tree:
+    """The tree of which these are the :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`.
+
+    Raises:
+        ValueError, IndexError: there is none.
+    """
+    # A left child that is a phrase comes next, and starts where its parent does.
+    following = [*phrases[1:], (-1, -1)]
+    splits = [end if begin == start else start + 1 for (start, _), (begin, end) in zip(phrases, following)]
+    tree = Tree(tuple(splits))
+    if tree.spans() != phrases:
+        raise ValueError("not the phrases of a tree")
+    return tree
+
+
+def choose(path: Path, number: int | None) -> Attention:
+    """Sentence ``number`` of a file of scores; if None, the longest parsed one of at most :data:`MOST_WORDS` words.
+
+    Raises:
+        InputError: there is none.
+    """
+    count, best = 0, None
+    for attention in read_attention(path):
+        count += 1
+        if number is not None:
+            if attention.number == number:
+                return attention
+        elif attention.tree is not None and len(attention.source) <= MOST_WORDS + 1:
+            best = attention if best is None or len(attention.source) > len(best.source) else best
+    if best is None:
+        wanted = f"sentence {number}" if number is not None else f"parsed sentence of at most {MOST_WORDS} words"
+        raise InputError(f"{path}: holds {count} sentences, but no {wanted}; give another --sentence, from 0")
+    return best
+
+
+def plot_attention(attention: Attention, picture: Path) -> None:
+    """Draw a sentence, as the module's description says, to ``picture`` (PNG, SVG or PDF by its ending).
+
+    Raises:
+        InputError: ``picture`` cannot be written.
+    """
+    source, tree = attention.source, attention.tree
+    spans = [] if tree is None else tree.spans()
+    phrases = [f"{k}  {_shortened(source[start:end])}" for k, (start, end) in enumerate(spans, 1)]
+    words, target = ([_shortened([word]) for word in words] for words in (source, attention.target))
+    with fonts_for([*source, *attention.target]):
+        figure, axes = draw_matrix([*words, *phrases], target, attention.weights)
+        if tree is not None:
+            axes.axvline(len(words) - 0.5, color=LINE_COLOR, linewidth=2)
+            figure.draw_without_rendering()  # labels have a size only when they are drawn
+            tops = [label.get_window_extent().y1 for label in axes.get_xticklabels()[: len(words)]]
+            base = axes.transData.inverted().transform((0, max(tops)))[1] - MARGIN
+            _draw_tree(axes, tree, base)
+        write_picture(figure, picture)
+
+
+def _draw_tree(axes: Axes, tree: Tree, base: float) -> None:
+    """Draw brackets from ``base`` up, over the words, which stand at 0, 1, ...; up is the direction of lower y."""
+    x = [float(word) for word in range(tree.leaves)] + [0.0] * len(tree.splits)
+    y = [base] * len(x)
+    for phrase, (left, right) in reversed(list(enumerate(tree.children(), tree.leaves))):
+        x[phrase] = (x[left] + x[right]) / 2
+        y[phrase] = min(y[left], y[right]) - LEVEL
+        corners = [x[left], x[left], x[right], x[right]], [y[left], y[phrase], y[phrase], y[right]]
+        axes.plot(*corners, color="black", linewidth=1, clip_on=False, scalex=False, scaley=False)
+    for number, (across, up) in enumerate(zip(x[tree.leaves :], y[tree.leaves :]), 1):
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        axes.text(across, up, str(number), fontsize=8, ha="center", va="center", color=LINE_COLOR, bbox=box)
+
+
+def _shortened(words: list[str]) -> str:
+    """Words in a row or, if that is long, as many of the first as fit before the last, long ones cut."""
+    whole = " ".join(words)
+    if len(whole) <= LONGEST_LABEL:
+        return whole
+    if len(words) == 1:
+        return whole[: LONGEST_LABEL - 1] + "…"
+    longest = LONGEST_LABEL // 2 - 2  # for two words and " … "
+    *first, last = (word if len(word) <= longest else word[: longest - 1] + "…" for word in words)
+    room = LONGEST_LABEL - len(last) - 1
+    return f"{textwrap.shorten(' '.join(first), room, placeholder=' …', break_on_hyphens=False)} {last}"
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rnnsearch_fairseq.analysis.constituent_plot",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("scores", type=Path, help="scores of a model that reads trees, format jsonl")
+    parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
+    parser.add_argument(
+        "--sentence",
+        type=int,
+        metavar="N",
+        help=f"number of the sentence, from 0; default: the longest parsed one of at most {MOST_WORDS} words",
+    )
+    args = parser.parse_args()
+    attention = choose(args.scores, args.sentence)
+    plot_attention(attention, args.picture)
+    print(f"attention of sentence {attention.number} -> {args.picture}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
