@@ -7,8 +7,10 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 
-BPE_MARK = "@@"
+BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
+WORD_MARK = "▁"  # sentencepiece's, at the start of a piece that starts a word
 END_OF_SENTENCE = "</s>"
+CUT = "as fairseq-generate prints it, perhaps cut short; translate anew"
 
 
 @dataclass
@@ -16,7 +18,8 @@ class Translation:
     """One sentence of the output, its best hypothesis only.
 
     ``alignment`` holds the weights alpha_ij of ``--print-alignment soft``, ``(target words + 1, source words + 1)``:
-    its last row and column are end-of-sentence's. None if they were not printed.
+    its last row and column are end-of-sentence's. None if they were not printed. ``detokenised`` is the hypothesis
+    without --bpe and --tokenizer.
     """
 
     number: int
@@ -25,13 +28,15 @@ class Translation:
     reference: list[str] | None = None
     score: float = 0.0
     alignment: np.ndarray | None = None
+    detokenised: str = ""
 
 
 def read_translations(path: Path) -> dict[int, Translation]:
     """The translations in an output of ``fairseq-generate`` (its standard output, or a file of ``--results-path``).
 
     Raises:
-        InputError: if the file cannot be read, holds no translation, or an alignment that is not ``soft``.
+        InputError: if the file cannot be read, holds no translation, a sentence without one, or an alignment that is
+            not ``soft``.
     """
     translations: dict[int, Translation] = {}
     seen: set[tuple[str, int]] = set()
@@ -41,41 +46,76 @@ def read_translations(path: Path) -> dict[int, Translation]:
         raise InputError(f"{path}: cannot be read ({error}); give the output of fairseq-generate") from error
     for line_number, line in enumerate(lines, 1):
         kind, _, rest = line.partition("-")
-        if kind not in {"S", "T", "H", "A"}:
+        if kind not in {"S", "T", "H", "D", "A"}:
             continue
         label, *columns = rest.split("\t")
         if not label.isdigit() or (kind, int(label)) in seen:  # of an n-best list, the first is the best
             continue
         number = int(label)
         seen.add((kind, number))
-        translation = translations.setdefault(number, Translation(number, [], []))
-        if kind == "S":
-            translation.source = columns[0].split()
-        elif kind == "T":
-            translation.reference = columns[0].split()
-        elif kind == "H":
-            translation.score, translation.hypothesis = float(columns[0]), columns[1].split()
-        else:
-            translation.alignment = parse_soft_alignment(columns[0], path, line_number)
+        try:
+            _add(translations.setdefault(number, Translation(number, [], [])), kind, columns)
+        except (ValueError, IndexError):
+            wanted = "a soft alignment; give fairseq-generate --print-alignment soft" if kind == "A" else CUT
+            raise InputError(f"{path}, line {line_number}: not {wanted}") from None
     if not translations:
         raise InputError(f"{path}: holds no translations; give what fairseq-generate printed, without --quiet")
+    without = [number for number in translations if ("H", number) not in seen]
+    if without:
+        raise InputError(f"{path}: sentence {without[0]} has no translation (no line H-{without[0]}); translate anew")
     return translations
 
 
-def parse_soft_alignment(text: str, path: Path, line_number: int) -> np.ndarray:
-    """The matrix that ``--print-alignment soft`` writes: rows separated by spaces, their numbers by commas."""
-    try:
-        return np.array([[float(weight) for weight in row.split(",")] for row in text.split()])
-    except ValueError:
+def translations_in_order(path: Path) -> list[Translation]:
+    """:func:`read_translations` of a whole test set, by the sentences' numbers.
+
+    Raises:
+        InputError: also if a sentence is missing.
+    """
+    translations = read_translations(path)
+    missing = next(number for number in range(len(translations) + 1) if number not in translations)
+    if missing < len(translations):
         raise InputError(
-            f"{path}, line {line_number}: not a soft alignment; give fairseq-generate --print-alignment soft"
-        ) from None
+            f"{path}: no sentence {missing}, but later ones; translate them all, "
+            "without --skip-invalid-size-inputs-valid-test and in one shard"
+        )
+    return [translations[number] for number in range(len(translations))]
+
+
+def _add(translation: Translation, kind: str, columns: list[str]) -> None:
+    """Raises ValueError or IndexError if the columns are not those of a line of this kind."""
+    if kind == "S":
+        translation.source = columns[0].split()
+    elif kind == "T":
+        translation.reference = columns[0].split()
+    elif kind == "H":
+        translation.score, translation.hypothesis = float(columns[0]), columns[1].split()
+    elif kind == "D":
+        translation.detokenised = columns[1]
+    else:
+        translation.alignment = parse_soft_alignment(columns[0])
+
+
+def parse_soft_alignment(text: str) -> np.ndarray:
+    """The matrix that ``--print-alignment soft`` writes: rows separated by spaces, their numbers by commas.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return np.array([[float(weight) for weight in row.split(",")] for row in text.split()])
 
 
 def words_of(pieces: list[str]) -> tuple[list[str], list[int]]:
-    """Join BPE pieces (``hel@@ lo``) to words, and say for each piece which word it went into."""
+    """Join pieces of BPE (``hel@@ lo``) or sentencepiece (``▁hel lo``) to words, and say which word each went into."""
     words: list[str] = []
     owner = []
+    if any(piece.startswith(WORD_MARK) for piece in pieces):
+        for piece in pieces:
+            if piece.startswith(WORD_MARK) or not words:
+                words.append("")
+            words[-1] += piece.removeprefix(WORD_MARK)
+            owner.append(len(words) - 1)
+        return words, owner
     continues = False
     for piece in pieces:
         if continues:

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnsearch_fairseq.analysis.generate_output import Translation, read_translations, word_alignment, words_of
+from rnnsearch_fairseq.analysis.generate_output import (
+    Translation,
+    read_translations,
+    translations_in_order,
+    word_alignment,
+    words_of,
+)
 from rnnsearch_fairseq.errors import InputError
 
 # As fairseq-generate --nbest 2 --print-alignment soft prints it, with its log and its last line.
@@ -53,6 +59,7 @@ def test_best_hypothesis_of_every_sentence_is_read(tmp_path: Path) -> None:
     assert first.source == ["the", "ca@@", "t"]
     assert first.reference == ["le", "chat", "d'", "ici"]
     assert first.hypothesis == ["le", "ch@@", "at"]
+    assert first.detokenised == "le chat"
     assert (second.source, second.hypothesis, second.score) == (["hello"], ["bonjour"], -0.15)
     np.testing.assert_array_equal(second.alignment, [[0.9, 0.1], [0.2, 0.8]])
     assert first.alignment is not None
@@ -104,6 +111,30 @@ def test_hard_and_ragged_alignments_are_refused_with_their_line(tmp_path: Path, 
         read_translations(path)
 
 
+@pytest.mark.parametrize("line", ["H-1", "H-1\t-0.5", "H-1\tun chat", "D-1\t-0.5"])
+def test_lines_that_are_cut_short_are_refused(tmp_path: Path, line: str) -> None:
+    path = write(tmp_path, f"S-0\ta\nH-0\t-1.0\tb\nS-1\tc\n{line}\n")
+    with pytest.raises(InputError, match=r"generate-test\.txt, line 4: .*cut short"):
+        read_translations(path)
+
+
+def test_sentence_without_translation_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "S-0\ta\nH-0\t-1.0\tb\nS-1\tc\nT-1\td\n")
+    with pytest.raises(InputError, match=r"generate-test\.txt: sentence 1 has no translation \(no line H-1\)"):
+        read_translations(path)
+
+
+def test_whole_test_sets_are_in_order(tmp_path: Path) -> None:
+    lines = {number: f"S-{number}\ta\nH-{number}\t-1.0\th{number}\n" for number in range(12)}
+    order = [11, 3, *(set(lines) - {11, 3})]
+    path = write(tmp_path, "".join(lines[number] for number in order))
+    assert [found.hypothesis for found in translations_in_order(path)] == [[f"h{number}"] for number in range(12)]
+    for missing in (0, 7, 10):
+        path = write(tmp_path, "".join(lines[number] for number in order if number != missing))
+        with pytest.raises(InputError, match=rf"no sentence {missing}, but later ones"):
+            translations_in_order(path)
+
+
 # -- words --
 
 
@@ -117,6 +148,9 @@ def test_hard_and_ragged_alignments_are_refused_with_their_line(tmp_path: Path, 
         ("@@@ -@@ @", ["@-@"], [0, 0, 0]),  # the dash of Moses, in pieces
         ("x @-@ y", ["x", "@-@", "y"], [0, 1, 2]),
         ("a@@ @", ["a@"], [0, 0]),
+        ("▁the ▁ca t", ["the", "cat"], [0, 1, 1]),  # sentencepiece
+        ("ca t ▁ sat ▁", ["cat", "sat", ""], [0, 0, 1, 1, 2]),
+        ("▁<unk>@@ ▁a", ["<unk>@@", "a"], [0, 1]),
     ],
 )
 def test_pieces_join_to_words(pieces: str, words: list[str], owner: list[int]) -> None:

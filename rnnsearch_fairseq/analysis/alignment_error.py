@@ -1,0 +1,223 @@
+"""Alignment error rate against gold alignments (Och and Ney, 2003).
+
+``python -m rnnsearch_fairseq.analysis alignment-error GOLD NAME=FILE... [--possible FILE] [--threshold WEIGHT]``
+
+Gold alignments belong to reference translations. So each FILE must align those: what
+``python -m rnnsearch_fairseq.score --format jsonl`` wrote, or what fairseq-generate printed with --score-reference and
+--print-alignment soft, of any model. Sentences stand in the order of GOLD; pieces are joined to words
+before they are compared, and GOLD counts words without end-of-sentence.
+
+GOLD has a line a sentence, of links between spaces: ``1-2`` or ``1S2`` is sure, ``1?2`` or ``1P2`` possible, the source
+word first, counted from 0 (Pharaoh; --one-based: from 1, as in Talp files). --possible gives more links that are
+possible, whatever their sign. Sure links are possible, too.
+
+With A the model's links, S the sure and P the possible ones, of all sentences together: precision is |A∩P| / |A|,
+recall |A∩S| / |S|, and the error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|). A target word is linked to the source word of
+highest weight, the first of equals; not at all if end-of-sentence has it. With --threshold, it is linked to every
+source word of at least this weight instead.
+"""
+
+import argparse
+import itertools
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_text
+from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
+from rnnsearch_fairseq.analysis.systems import check_names, named_file
+from rnnsearch_fairseq.analysis.token_scores import read_parallel
+from rnnsearch_fairseq.errors import InputError
+
+LINK = re.compile(r"(\d+)([-sS?pP])(\d+)")
+POSSIBLE = "?pP"
+CURE = "give what python -m rnnsearch_fairseq.score --format jsonl wrote of the reference translations"
+Links = set[tuple[int, int]]  # source word, target word, from 0
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Links of a sentence; ``possible`` contains ``sure``."""
+
+    sure: Links
+    possible: Links
+
+
+@dataclass(frozen=True)
+class AlignmentError:
+    """Numbers of links: the model's, the sure ones, and those of the model's that are sure and that are possible."""
+
+    links: int
+    sure: int
+    links_sure: int
+    links_possible: int
+
+    @property
+    def precision(self) -> float:
+        """Of the model's links, those that are possible; 1 of no link."""
+        return self.links_possible / self.links if self.links else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Of the sure links, those that the model has; 1 of no link."""
+        return self.links_sure / self.sure if self.sure else 1.0
+
+    @property
+    def rate(self) -> float:
+        """The error rate, from 0 to 1; 0 where there is no link at all."""
+        total = self.links + self.sure
+        return 1 - (self.links_sure + self.links_possible) / total if total else 0.0
+
+
+def read_gold(path: Path, possible: Path | None = None, one_based: bool = False) -> list[Gold]:
+    """The gold links of each line, ``possible`` those of a second file.
+
+    Raises:
+        InputError: a file is bad, or the two differ in their numbers of lines.
+    """
+    first = int(one_based)
+    files = [path] if possible is None else [path, possible]
+    gold = []
+    for number, lines in enumerate(zip(*read_parallel(*files)), 1):
+        sure, maybe = _parse_links(lines[0], first, f"{path}, line {number}")
+        for line in lines[1:]:
+            maybe |= set.union(*_parse_links(line, first, f"{possible}, line {number}"))
+        gold.append(Gold(sure, sure | maybe))
+    return gold
+
+
+def _parse_links(line: str, first: int, where: str) -> tuple[Links, Links]:
+    """Those that are sure, and those that are possible only; ``first`` is the number of the first word."""
+    sure, possible = set(), set()
+    for text in line.split():
+        found = LINK.fullmatch(text)
+        if not found:
+            raise InputError(f"{where}: {text!r} is no link; write them as 1-2 (sure) and 1?2 (possible)")
+        link = int(found[1]) - first, int(found[3]) - first
+        if min(link) < 0:
+            raise InputError(f"{where}: {text!r} counts words from 0; leave --one-based out")
+        (possible if found[2] in POSSIBLE else sure).add(link)
+    return sure, possible
+
+
+def read_alignments(path: Path) -> Iterator[Translation]:
+    """The aligned references of a test set, in its order, as ``hypothesis`` and ``alignment``.
+
+    Raises:
+        InputError: the file is bad, has no alignments, or aligns other translations than the references.
+    """
+    try:
+        with path.open("rb") as lines:
+            scores = lines.read(1) == b"{"
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {CURE}") from error
+    if scores:
+        yield from _read_scores(path)
+        return
+    for translation in translations_in_order(path):
+        # fairseq brackets an unknown word of a reference twice.
+        reference = [word.replace("<<unk>>", "<unk>") for word in translation.reference or translation.hypothesis]
+        if reference != translation.hypothesis:
+            raise InputError(
+                f"{path}: sentence {translation.number} is not translated as its reference, which gold alignments "
+                f"belong to; {CURE}, or fairseq-generate with --score-reference"
+            )
+        yield translation
+
+
+def _read_scores(path: Path) -> Iterator[Translation]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines):
+            try:
+                record = json.loads(line)
+                source, target = ([*map(str, record[side][:-1])] for side in ("source", "target"))
+                weights, label = record["alignment"], record["id"]
+                alignment = None if weights is None else np.array(weights, dtype=float)
+            except (ValueError, KeyError, TypeError):
+                raise InputError(f"{path}, line {number + 1}: not a score; {CURE}") from None
+            if alignment is None:
+                raise InputError(f"{path}, line {number + 1}: no alignment; score with a model that has attention")
+            if label != number:
+                raise InputError(f"{path}, line {number + 1}: the score of sentence {label}; give all, in order")
+            yield Translation(number, source, target, alignment=alignment)
+
+
+def links_of(weights: np.ndarray, threshold: float | None = None) -> Links:
+    """The links of an alignment ``(T + 1, S + 1)``, end-of-sentence last; see the module's description."""
+    words = weights[:-1]
+    if threshold is not None:
+        return {(int(i), int(j)) for j, i in np.argwhere(words[:, :-1] >= threshold)}
+    end = weights.shape[1] - 1
+    return {(int(i), j) for j, i in enumerate(words.argmax(axis=1)) if i < end}
+
+
+def alignment_error(
+    path: Path, gold: Sequence[Gold], gold_path: Path, threshold: float | None = None
+) -> AlignmentError:
+    """Compare the alignments in a file with gold ones.
+
+    Raises:
+        InputError: the file is bad, or the two are not of the same sentences.
+    """
+    counts = np.zeros(4, dtype=int)
+    for number, (translation, links) in enumerate(itertools.zip_longest(read_alignments(path), gold), 1):
+        if translation is None or links is None:
+            read = sum(1 for _ in read_alignments(path))
+            raise InputError(f"{path} has {read} sentences and {gold_path} has {len(gold)}; give the same ones")
+        try:
+            source, target, weights = word_alignment(translation)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        outside = [(i, j) for i, j in links.possible if i >= len(source) - 1 or j >= len(target) - 1]
+        if outside:
+            raise InputError(
+                f"{gold_path}, line {number}: source word {outside[0][0]} and target word {outside[0][1]} (from 0) are "
+                f"linked, but {path} has {len(source) - 1} and {len(target) - 1} words there; give gold alignments of "
+                "this text, and --one-based if they count from 1"
+            )
+        found = links_of(weights, threshold)
+        counts += [len(found), len(links.sure), len(found & links.sure), len(found & links.possible)]
+    return AlignmentError(*counts.tolist())
+
+
+def error_table(errors: Sequence[tuple[str, AlignmentError]]) -> Table:
+    """A row for each system, in percent."""
+    rows = [
+        [name, *(f"{100 * share:.2f}" for share in (error.rate, error.precision, error.recall)), f"{error.links:,}"]
+        for name, error in errors
+    ]
+    return Table(["model", "alignment error rate", "precision", "recall", "links"], rows)
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rnnsearch_fairseq.analysis alignment-error",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("gold", type=Path, help="gold alignments; see above")
+    parser.add_argument("systems", type=named_file, nargs="+", metavar="NAME=FILE", help="models' alignments")
+    parser.add_argument("--possible", type=Path, metavar="FILE", help="further links, which are possible")
+    parser.add_argument("--one-based", action="store_true", help="gold alignments count words from 1")
+    parser.add_argument("--threshold", type=float, metavar="WEIGHT", help="above 0, at most 1; default: see above")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    args = parser.parse_args()
+    if args.threshold is not None and not 0 < args.threshold <= 1:
+        raise InputError(f"--threshold is {args.threshold:g}; give a weight above 0 and at most 1")
+    check_names(args.systems)
+    gold = read_gold(args.gold, args.possible, args.one_based)
+    errors = [(name, alignment_error(path, gold, args.gold, args.threshold)) for name, path in args.systems]
+    sure = sum(len(links.sure) for links in gold)
+    maybe = sum(len(links.possible) for links in gold) - sure
+    total = f"{len(gold):,} sentences, {sure:,} sure links, {maybe:,} that are only possible"
+    write_text(f"{markdown_block(error_table(errors))}\n\n{total}\n", args.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""Tables 1 to 3 of Bahdanau et al. (2015), and which systems differ significantly, in Markdown.
+
+``python -m rnnsearch_fairseq.analysis tables [NAME=FILE...] [--no-unk NAME=FILE...] [--log NAME=FILE...] [options]``
+
+Each NAME=FILE is a system's translations of the test set: what fairseq-generate printed, of any model, or plain text,
+one translation a line (Moses, anything). The test set is read from --source and --reference or, without them, from the
+first output of fairseq-generate. Pieces of BPE or sentencepiece are joined for BLEU, which is sacrebleu's, cased, on
+the tokens as they are.
+
+Table 1       BLEU on all sentences, and on those that have no unknown word in source or reference. A word, or piece, is
+              unknown if --data DIR has it not in its dict.LANGUAGE.txt. There the paper bans unknown words: --no-unk
+              gives translations by fairseq-generate --unkpen inf. Plain text stands in both columns by itself.
+Table 2       of each --log, what fairseq-train logged: updates, epochs, hours spent in updates, device, and the NLL in
+              nats a sentence (criterion summed_nll) on training and development set in the last finished epoch
+Table 3       translations of sentences of 30 words or more
+significance  paired bootstrap of BLEU between any two systems
+"""
+
+import argparse
+import itertools
+import logging
+import random
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+
+from fairseq.data import Dictionary
+from sacrebleu.significance import PairedTest
+
+from rnnsearch_fairseq.analysis.document import Section, Table, to_markdown, write_text
+from rnnsearch_fairseq.analysis.systems import (
+    TestSet,
+    add_test_set,
+    bleu,
+    check_names,
+    is_generate_output,
+    join_pieces,
+    metric,
+    named_file,
+    read_systems,
+    read_test_set,
+)
+from rnnsearch_fairseq.analysis.train_log import read_train_log
+from rnnsearch_fairseq.data.text_files import check_text_file
+from rnnsearch_fairseq.errors import InputError
+
+LONG = 30
+EXAMPLES = 3
+SEED = 1
+NONE = "–"
+GPU = re.compile(r"rank +(\d+): capabilities = .* name = (.*?) *$", re.MULTILINE)
+WORKERS = re.compile(r"training on (\d+) devices")
+Translations = Mapping[str, Sequence[str]]  # by the system's name
+
+
+# Table 1
+
+
+def known_sentences(test: TestSet, source_dictionary: Path, target_dictionary: Path) -> list[int]:
+    """The sentences whose words are in the dictionaries, on both sides.
+
+    Raises:
+        InputError: a dictionary is bad.
+    """
+    words = [_read_dictionary(path) for path in (source_dictionary, target_dictionary)]
+    sides = zip(test.source, test.reference)
+    return [n for n, lines in enumerate(sides) if all(words[k].issuperset(lines[k].split()) for k in (0, 1))]
+
+
+def _read_dictionary(path: Path) -> set[str]:
+    check_text_file(path)
+    try:
+        dictionary = Dictionary.load(str(path))
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"{path}: not a dictionary ({error}); give dict.LANGUAGE.txt of fairseq-preprocess") from error
+    return set(dictionary.symbols[dictionary.nspecial :])
+
+
+@dataclass(frozen=True)
+class Scores:
+    """BLEU in percent on all sentences, and on those without unknown words, if there are such and translations."""
+
+    all: float
+    known: float | None
+
+
+def score(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int]) -> dict[str, Scores]:
+    """The scores of each system; ``banned`` are its translations in which unknown words are banned."""
+    references = words_of_references(test)
+    chosen = [references[number] for number in known]
+    scores = {}
+    for name, lines in systems.items():
+        there = banned.get(name)
+        of_known = None
+        if there is not None and known:
+            of_known = bleu([there[number] for number in known], chosen)
+        scores[name] = Scores(bleu(lines, references), of_known)
+    return scores
+
+
+def words_of_references(test: TestSet) -> list[str]:
+    """The references, their pieces joined."""
+    return [join_pieces(line) for line in test.reference]
+
+
+def table_1(test: TestSet, scores: Mapping[str, Scores], known: Sequence[int] | None) -> Section:
+    """BLEU on all sentences and on ``known`` ones; None if no dictionaries tell them."""
+    section = Section("Table 1: BLEU")
+    rows = [
+        [name, f"{found.all:.2f}", NONE if found.known is None else f"{found.known:.2f}"]
+        for name, found in scores.items()
+    ]
+    section.blocks.append(Table(["model", "all", "no unknown words"], rows))
+    if known is None:
+        section.missing(["the dictionaries, which tell unknown words"])
+        return section
+    section.blocks.append(
+        f"All: {len(test):,} sentences. No unknown words: the {len(known):,} of them with none in source and "
+        "reference, translated with unknown words banned."
+    )
+    if known:
+        section.missing([f"{name} (no translations with unknown words banned)" for name in _without(scores)])
+    return section
+
+
+def _without(scores: Mapping[str, Scores]) -> list[str]:
+    return [name for name, found in scores.items() if found.known is None]
+
+
+# Table 2
+
+
+def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
+    """What the logs tell of training.
+
+    Raises:
+        InputError: a log is bad.
+    """
+    rows = []
+    for name, path in logs.items():
+        epochs = read_train_log(path)
+        last = epochs[-1]
+        hours = sum(epoch.seconds for epoch in epochs) / 3600
+        nll = (last.train_nll_sentence, last.dev_nll_sentence)
+        numbers = [NONE if number is None else f"{number:.2f}" for number in nll]
+        rows.append([name, f"{last.updates:,}", str(last.number), f"{hours:.2f}", device(path), *numbers])
+    header = ["model", "updates", "epochs", "hours", "device", "train NLL", "dev NLL"]
+    section = Section("Table 2: training")
+    if rows:
+        section.blocks.append(Table(header, rows))
+        section.blocks.append(
+            "Hours in updates, without validation; NLL in nats a sentence, of the last finished epoch: on the training "
+            "set the mean while it was learnt from."
+        )
+    section.missing(missing)
+    return section
+
+
+def device(log: Path) -> str:
+    """What a training ran on when it was last started, as its log says: names of GPUs, or CPU, and how many."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    starts = list(WORKERS.finditer(text))
+    if not starts:
+        return NONE
+    # GPUs are listed just before, in the lines since the command's last start.
+    before = text[starts[-2].end() if len(starts) > 1 else 0 : starts[-1].start()]
+    names = list(dict.fromkeys(name for _, name in GPU.findall(before))) or ["CPU"]
+    count = int(starts[-1][1])
+    return f"{count} × {' / '.join(names)}" if count > 1 else names[0]
+
+
+# Table 3
+
+
+def choose(numbers: Sequence[int], count: int, seed: int = SEED) -> list[int]:
+    """Some ``count`` of ``numbers``, drawn by chance, in their order; all if they are no more."""
+    return sorted(random.Random(seed).sample(numbers, min(count, len(numbers))))
+
+
+def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], least: int = LONG) -> Section:
+    """Source, reference and every system's translation of ``sentences``, in words."""
+    section = Section("Table 3: long sentences")
+    references = words_of_references(test)
+    for number in sentences:
+        texts = [("source", join_pieces(test.source[number])), ("reference", references[number])]
+        texts += [(name, lines[number]) for name, lines in systems.items()]
+        words = test.lengths[number]
+        rows = [[name, unescape(text)] for name, text in texts]
+        section.blocks.append(Table([f"sentence {number}", f"{words} words"], rows))
+    if not sentences:
+        longest = max(test.lengths)
+        section.blocks.append(f"No sentence has {least} words or more; the longest has {longest}.")
+    return section
+
+
+# Significance
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """BLEU in percent of two systems on the same sentences, and the p-value of their difference."""
+
+    first: float
+    second: float
+    p: float
+
+    def __str__(self) -> str:
+        return f"{self.first:.2f}, {self.second:.2f}; p = {self.p:.4f}"
+
+
+def compare(first: Sequence[str], second: Sequence[str], references: Sequence[str]) -> Comparison:
+    """sacrebleu's paired bootstrap."""
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it tells every step
+    systems = [("first", list(first)), ("second", list(second))]
+    _, results = PairedTest(systems, {"BLEU": metric()}, [list(references)], test_type="bs")()
+    one, other = results["BLEU"]
+    # A system against itself has p = 0.001 in sacrebleu, on purpose, which in a table reads as if they differed.
+    return Comparison(one.score, other.score, 1.0 if one.score == other.score else other.p_value)
+
+
+def significance(test: TestSet, systems: Translations) -> Section:
+    """Every two systems, on all sentences."""
+    section = Section("Significance")
+    if len(systems) < 2:
+        section.blocks.append("Not compared: it takes two systems.")
+        return section
+    references = words_of_references(test)
+    rows = []
+    for first, second in itertools.combinations(systems, 2):
+        found = compare(systems[first], systems[second], references)
+        apart = f"{found.first - found.second:+.2f}"
+        rows.append([first, second, f"{found.first:.2f}", f"{found.second:.2f}", apart, f"{found.p:.4f}"])
+    section.blocks.append(Table(["A", "B", "BLEU of A", "BLEU of B", "A − B", "p"], rows))
+    section.blocks.append("Paired bootstrap on all sentences (sacrebleu, 1,000 resamples, seeded).")
+    return section
+
+
+# The command
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line.
+
+    Raises:
+        InputError: options do not go together.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m rnnsearch_fairseq.analysis tables",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("systems", type=named_file, nargs="*", metavar="NAME=FILE", help="translations; see above")
+    for option, what in (("no-unk", "translations with unknown words banned"), ("log", "log of fairseq-train")):
+        parser.add_argument(f"--{option}", type=named_file, nargs="+", default=[], metavar="NAME=FILE", help=what)
+    add_test_set(parser)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the dictionaries; with -s and -t")
+    parser.add_argument("-s", "--source-lang", help="as in dict.LANGUAGE.txt")
+    parser.add_argument("-t", "--target-lang")
+    parser.add_argument("--words", type=int, default=LONG, help=f"of Table 3's sentences, at least (default: {LONG})")
+    parser.add_argument("--examples", type=int, default=EXAMPLES, help=f"sentences in Table 3 (default: {EXAMPLES})")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"by which they are drawn (default: {SEED})")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    args = parser.parse_args()
+    if not args.systems and not args.log:
+        raise InputError("nothing to read; give translations as NAME=FILE, or --log NAME=FILE")
+    if len({args.data is None, args.source_lang is None, args.target_lang is None}) > 1:
+        raise InputError("--data, -s and -t belong together: they name the dictionaries; give all or none")
+    for named in (args.systems, args.no_unk, args.log):
+        check_names(named)
+    unnamed = [name for name, _ in args.no_unk if name not in dict(args.systems)]
+    if unnamed:
+        raise InputError(f"--no-unk {unnamed[0]}=...: no such system; give its other translations, {unnamed[0]}=FILE")
+    return args
+
+
+def sections_of_systems(args: argparse.Namespace) -> list[Section]:
+    """Tables 1 and 3, and significance."""
+    test = read_test_set(args.source, args.reference, [path for _, path in args.systems])
+    systems = read_systems(args.systems, test)
+    plain = {name: systems[name] for name, path in args.systems if not is_generate_output(path)}
+    known = None
+    if args.data is not None:
+        known = known_sentences(test, *(args.data / f"dict.{x}.txt" for x in (args.source_lang, args.target_lang)))
+    scores = score(test, systems, plain | read_systems(args.no_unk, test), known or [])
+    lengths = test.lengths
+    long = [number for number, length in enumerate(lengths) if length >= args.words]
+    chosen = choose(long, args.examples, args.seed)
+    return [table_1(test, scores, known), table_3(test, systems, chosen, args.words), significance(test, systems)]
+
+
+def main() -> None:
+    """The command line of this module."""
+    args = parse_arguments()
+    sections = sections_of_systems(args) if args.systems else [Section("Tables 1 and 3", ["Missing: translations."])]
+    training = table_2(dict(args.log), [] if args.log else ["logs"])
+    write_text(to_markdown([sections[0], training, *sections[1:]]), args.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The files of a folder of runs: what ``python -m rnnsearch_fairseq.analysis report`` reads, and what is missing."""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from math import hypot
+from pathlib import Path
+
+from rnnsearch_fairseq.analysis import paper_tables
+from rnnsearch_fairseq.analysis.systems import TestSet, check_size, metric, read_system, read_test_set
+from rnnsearch_fairseq.errors import InputError
+
+LOG, TRANSLATIONS, BANNED, SCORES = "train.log", "generate.out", "nounk.out", "score.jsonl"
+FILES = (LOG, TRANSLATIONS, BANNED, SCORES)
+DATA, OTHERS, GOLD = "data", "others", "test.align"
+NAMES = {
+    "RNNencdec-30": "RNNencdec-30",
+    "RNNsearch-30": "RNNsearch-30",
+    "RNNencdec-50": "RNNencdec-50",
+    "RNNsearch-50": "RNNsearch-50",
+    "RNNsearch-50-long": "RNNsearch-50⋆",
+}
+RESAMPLES = 1000
+
+
+class Runs:
+    """What a folder of runs holds, and what it lacks.
+
+    ``folders`` are the models' by their names, in the order of the tables; ``systems`` the translations by them and by
+    other systems, of which ``banned`` have unknown words banned. Sentences of ``least`` words or more are long.
+
+    Raises:
+        InputError: there is no run or no test set, or a file is bad.
+    """
+
+    def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = paper_tables.LONG) -> None:
+        self.folder, self.data, self.least = folder, folder / DATA, least
+        found = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        models = [path for path in found if any((path / file).exists() for file in FILES)]
+        models.sort(key=lambda path: list(NAMES).index(path.name) if path.name in NAMES else len(NAMES))
+        self.folders = {NAMES.get(path.name, path.name): path for path in models}
+        if not self.folders:
+            raise InputError(f"{folder}: holds no run; give a folder that has RNNsearch-50/{TRANSLATIONS} and the like")
+        self.ignored = [path.name for path in found if path not in models and path.name not in (DATA, OTHERS)]
+        self.test: TestSet = read_test_set(*(self.data / f"test.{x}" for x in (source_lang, target_lang)), [])
+        self.dictionaries = [self.data / f"dict.{x}.txt" for x in (source_lang, target_lang)]
+        self.systems = {name: self._read(path / TRANSLATIONS) for name, path in self.with_file(TRANSLATIONS).items()}
+        self.banned = {name: self._read(path / BANNED) for name, path in self.with_file(BANNED).items()}
+        others = sorted((folder / OTHERS).glob("[!.]*")) if (folder / OTHERS).is_dir() else []
+        for path in others:
+            if path.stem in {*self.folders, *self.systems}:
+                raise InputError(f"{path}: another system is called {path.stem}, too; rename the file")
+            self.systems[path.stem] = self.banned[path.stem] = self._read(path)
+
+    def with_file(self, file: str) -> dict[str, Path]:
+        """The folders of the models that have a file."""
+        return {name: path for name, path in self.folders.items() if (path / file).exists()}
+
+    def lacking(self, file: str) -> list[str]:
+        """The paper's models without a folder, and all models without a file, in words."""
+        absent = [f"{name} (no folder {folder})" for folder, name in NAMES.items() if name not in self.folders]
+        return absent + [f"{name} (no {file})" for name in self.folders if name not in self.with_file(file)]
+
+    def _read(self, path: Path) -> list[str]:
+        lines = read_system(path)
+        check_size(path, lines, self.test)
+        return lines
+
+    @cached_property
+    def references(self) -> list[str]:
+        """Of each sentence, in words."""
+        return paper_tables.words_of_references(self.test)
+
+    @cached_property
+    def known(self) -> list[int] | None:
+        """The sentences without unknown words; None if a dictionary is missing."""
+        there = all(path.exists() for path in self.dictionaries)
+        return paper_tables.known_sentences(self.test, *self.dictionaries) if there else None
+
+    @cached_property
+    def long(self) -> list[int]:
+        """The sentences of ``least`` words or more."""
+        return [number for number, length in enumerate(self.test.lengths) if length >= self.least]
+
+    @cached_property
+    def short(self) -> list[int]:
+        """The other sentences."""
+        return [number for number, length in enumerate(self.test.lengths) if length < self.least]
+
+    def fall(self, name: str) -> tuple[float, float, float]:
+        """A system's BLEU in percent on short and on long sentences, and half the 95 % interval of the difference."""
+        (short, short_error), (long, long_error) = (self._interval(name, part) for part in (self.short, self.long))
+        return short, long, hypot(short_error, long_error)
+
+    def _interval(self, name: str, sentences: Sequence[int]) -> tuple[float, float]:
+        """BLEU in percent on some sentences, and half of its 95 % interval by sacrebleu's bootstrap."""
+        hypotheses, references = ([lines[n] for n in sentences] for lines in (self.systems[name], self.references))
+        measure = metric()
+        score = measure.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
+        told = score.format(width=6, signature=measure.get_signature().format(), is_json=True)
+        return score.score, json.loads(told)["confidence_var"]
+
+    @cached_property
+    def scores(self) -> dict[str, paper_tables.Scores]:
+        """Table 1's."""
+        return paper_tables.score(self.test, self.systems, self.banned, self.known or [])

@@ -1,0 +1,148 @@
+"""A test set and systems' translations of it, from outputs of ``fairseq-generate`` or plain text."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+
+from rnnsearch_fairseq.analysis.generate_output import translations_in_order, words_of
+from rnnsearch_fairseq.analysis.token_scores import read_parallel
+from rnnsearch_fairseq.errors import InputError
+
+AS_THEY_ARE = "none"  # sacrebleu's name for splitting at spaces only
+TRANSLATION = re.compile(rb"^H-\d+\t", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Sentences and their reference translations, each a line of tokens, in pieces where the models read pieces."""
+
+    __test__ = False  # pytest would collect it
+
+    source: Sequence[str]
+    reference: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Of each source its words, punctuation counted, end-of-sentence not."""
+        return [len(words_of(line.split())[0]) for line in self.source]
+
+
+def join_pieces(line: str) -> str:
+    """The words of a line of pieces."""
+    return " ".join(words_of(line.split())[0])
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = AS_THEY_ARE) -> float:
+    """sacrebleu's BLEU in percent, cased."""
+    return metric(tokenize).corpus_score(hypotheses, [references]).score
+
+
+def metric(tokenize: str = AS_THEY_ARE) -> BLEU:
+    """BLEU by a tokenizer of sacrebleu."""
+    return BLEU(tokenize=tokenize, force=True)
+
+
+def is_generate_output(path: Path) -> bool:
+    """Whether ``fairseq-generate`` printed the file; otherwise it is taken for one translation a line."""
+    try:
+        return TRANSLATION.search(path.read_bytes()) is not None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+
+
+def read_system(path: Path, tokenize: str = AS_THEY_ARE) -> list[str]:
+    """A system's translations, in the order of the test set, pieces joined to words.
+
+    Of an output of ``fairseq-generate``, tokens are the lines H, and text to tokenise is the lines D, which
+    --tokenizer and --bpe have detokenised.
+
+    Raises:
+        InputError: the file is bad.
+    """
+    if not is_generate_output(path):
+        return [join_pieces(line) if tokenize == AS_THEY_ARE else line for line in read_parallel(path)[0]]
+    translations = translations_in_order(path)
+    if tokenize == AS_THEY_ARE:
+        return [" ".join(words_of(translation.hypothesis)[0]) for translation in translations]
+    return [translation.detokenised for translation in translations]
+
+
+def read_test_set(source: Path | None, reference: Path | None, systems: Sequence[Path]) -> TestSet:
+    """The test set in two files or, where none are given, as the first output of ``fairseq-generate`` repeats it.
+
+    Raises:
+        InputError: a file is bad, only one is given, or there is no such output.
+    """
+    if source is not None and reference is not None:
+        return TestSet(*read_parallel(source, reference))
+    if source is not None or reference is not None:
+        raise InputError("--source and --reference belong together; give both or neither")
+    path = next(filter(is_generate_output, systems), None)
+    if path is None:
+        raise InputError("no output of fairseq-generate, which would tell the test set; give --source and --reference")
+    translations = translations_in_order(path)
+    without = next((translation.number for translation in translations if translation.reference is None), None)
+    if without is not None:
+        raise InputError(f"{path}: sentence {without} has no reference (T-{without}); give --source and --reference")
+    references = [" ".join(translation.reference or []) for translation in translations]
+    return TestSet([" ".join(translation.source) for translation in translations], references)
+
+
+def check_size(path: Path, translations: Sequence[str], test: TestSet) -> None:
+    """Raises:
+    InputError: there is not one translation for each sentence.
+    """
+    if len(translations) != len(test):
+        raise InputError(
+            f"{path}: {len(translations)} translations, but the test set has {len(test)} sentences; "
+            "give those of the same test set"
+        )
+
+
+def read_systems(
+    named: Sequence[tuple[str, Path]], test: TestSet, tokenize: str = AS_THEY_ARE
+) -> dict[str, Sequence[str]]:
+    """The translations of each system, by its name.
+
+    Raises:
+        InputError: a file is bad, or not of this test set.
+    """
+    systems = {}
+    for name, path in named:
+        systems[name] = read_system(path, tokenize)
+        check_size(path, systems[name], test)
+    return systems
+
+
+# Command lines
+
+
+def named_file(text: str) -> tuple[str, Path]:
+    """A name and a file, from ``NAME=FILE``; for argparse."""
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
+    return name, Path(path)
+
+
+def check_names(named: Sequence[tuple[str, Path]]) -> None:
+    """Raises:
+    InputError: two files have one name.
+    """
+    names = [name for name, _ in named]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice}=...: given twice; give each file a name of its own")
+
+
+def add_test_set(parser: argparse.ArgumentParser) -> None:
+    """The options that :func:`read_test_set` needs."""
+    parser.add_argument("--source", type=Path, metavar="FILE", help="test set, one sentence a line; see above")
+    parser.add_argument("--reference", type=Path, metavar="FILE", help="its reference translations, line by line")
