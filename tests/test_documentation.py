@@ -22,8 +22,10 @@ PARSERS: dict[str, Callable] = {
 def fill_in(words: list[str]) -> list[str]:
     """A script's command with its variables replaced: "$@" by nothing, or a model; others by a number, as some are."""
     given = [word for word in words if not re.fullmatch(r"\$@|\$\{@:\d\}", word)]
-    needs_model = words[0] == "fairseq-train" and "--arch" not in words and given != words
-    return ["1" if re.fullmatch(r"\$\w+", word) else word for word in given] + ["--arch", "anmt_small"] * needs_model
+    filled = ["1" if re.fullmatch(r"\$\w+", word) else word for word in given]
+    if words[0] == "fairseq-train" and "--arch" not in words and given != words:
+        filled += ["--arch", "anmt_small"]
+    return ["anmt_small" if before == "--arch" and word == "1" else word for before, word in zip(["", *filled], filled)]
 
 
 def commands(path: Path) -> list[list[str]]:

@@ -161,7 +161,7 @@ def stage(tmp_path: Path, *options: str, status: int = 0) -> str:
     path = os.pathsep.join([str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = ["bash", str(recipes / "aspec_en_ja/data.sh"), *options]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
