@@ -18,7 +18,7 @@ if [ ! -f "$OUT/checkpoints/.done" ]; then
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
         --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \
         --save-dir "$OUT/checkpoints" --log-format simple --log-interval 100 2>&1 |
-        tee -a "$OUT/train.log" | grep --line-buffered -E 'train_inner|valid on' ||
+        tee -a "$OUT/train.log" | { grep --line-buffered -E 'train_inner|valid on' || true; } ||
         die_of_log "$OUT/train.log" fairseq-train
     touch "$OUT/checkpoints/.done"
 fi

@@ -20,7 +20,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is s
         --optimizer sgd --lr 1.0 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --clip-norm 3 \
         --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
-        tee -a "$run/train.log" | grep --line-buffered 'valid on' || die_of_log "$run/train.log" fairseq-train
+        tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train
     rm -f "$run"/*.tok
     echo "$EPOCHS" > "$run/.epochs"
 }
