@@ -28,7 +28,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is s
 translate() { # RUN NAME BEAM OPTIONS...: the development sentences to RUN/NAME.tok
     local run=$OUT/runs/$1 name=$2
     [ -f "$run/$name.tok" ] && return
-    say "translating 500 sentences by $1: $name"
+    say "translating $(wc -l < "$DATA/dev.ja") sentences by $1: $name"
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset valid \
         --path "$run/checkpoints/checkpoint_best.pt" --search tree2seq --beam "$3" --max-len-b 100 --batch-size 32 \
         "${@:4}" > "$run/$name.out" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate

@@ -21,12 +21,11 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from rnnsearch_fairseq.analysis.alignment_plot import fonts_for, plt, write_picture
+from rnnsearch_fairseq.analysis.bleu import AS_THEY_ARE, bleu
 from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_text
 from rnnsearch_fairseq.analysis.systems import (
-    AS_THEY_ARE,
     TestSet,
     add_test_set,
-    bleu,
     check_names,
     join_pieces,
     named_file,

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 
-from rnnsearch_fairseq.analysis import paper_tables
+from rnnsearch_fairseq.analysis.bleu import compare
 from rnnsearch_fairseq.analysis.document import Bullets, Section
 from rnnsearch_fairseq.analysis.runs import BANNED, TRANSLATIONS, Runs
 
@@ -45,9 +45,7 @@ def _above(runs: Runs, better: str, worse: str, file: str, long: bool = False) -
     obstacle = _obstacle(file, [name for name in (better, worse) if name not in systems], where, sentences)
     if obstacle:
         return f"{claim}: {obstacle}"
-    found = paper_tables.compare(
-        *([lines[n] for n in sentences] for lines in (systems[better], systems[worse], runs.references))
-    )
+    found = compare(*([lines[n] for n in sentences] for lines in (systems[better], systems[worse], runs.references)))
     return f"{claim}: {_verdict(round(found.first, 2) > round(found.second, 2))} ({found})"
 
 

@@ -18,7 +18,6 @@ significance  paired bootstrap of BLEU between any two systems
 
 import argparse
 import itertools
-import logging
 import random
 import re
 import sys
@@ -28,17 +27,15 @@ from html import unescape
 from pathlib import Path
 
 from fairseq.data import Dictionary
-from sacrebleu.significance import PairedTest
 
+from rnnsearch_fairseq.analysis.bleu import bleu, compare
 from rnnsearch_fairseq.analysis.document import Section, Table, to_markdown, write_text
 from rnnsearch_fairseq.analysis.systems import (
     TestSet,
     add_test_set,
-    bleu,
     check_names,
     is_generate_output,
     join_pieces,
-    metric,
     named_file,
     read_systems,
     read_test_set,
@@ -197,28 +194,6 @@ def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], leas
 
 
 # Significance
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """BLEU in percent of two systems on the same sentences, and the p-value of their difference."""
-
-    first: float
-    second: float
-    p: float
-
-    def __str__(self) -> str:
-        return f"{self.first:.2f}, {self.second:.2f}; p = {self.p:.4f}"
-
-
-def compare(first: Sequence[str], second: Sequence[str], references: Sequence[str]) -> Comparison:
-    """sacrebleu's paired bootstrap."""
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it tells every step
-    systems = [("first", list(first)), ("second", list(second))]
-    _, results = PairedTest(systems, {"BLEU": metric()}, [list(references)], test_type="bs")()
-    one, other = results["BLEU"]
-    # A system against itself has p = 0.001 in sacrebleu, on purpose, which in a table reads as if they differed.
-    return Comparison(one.score, other.score, 1.0 if one.score == other.score else other.p_value)
 
 
 def significance(test: TestSet, systems: Translations) -> Section:

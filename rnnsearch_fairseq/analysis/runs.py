@@ -7,7 +7,8 @@ from math import hypot
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis import paper_tables
-from rnnsearch_fairseq.analysis.systems import TestSet, check_size, metric, read_system, read_test_set
+from rnnsearch_fairseq.analysis.bleu import metric
+from rnnsearch_fairseq.analysis.systems import TestSet, check_size, read_system, read_test_set
 from rnnsearch_fairseq.errors import InputError
 
 LOG, TRANSLATIONS, BANNED, SCORES = "train.log", "generate.out", "nounk.out", "score.jsonl"

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sacrebleu.metrics import BLEU
-
+from rnnsearch_fairseq.analysis.bleu import AS_THEY_ARE
 from rnnsearch_fairseq.analysis.generate_output import translations_in_order, words_of
 from rnnsearch_fairseq.analysis.token_scores import read_parallel
 from rnnsearch_fairseq.errors import InputError
 
-AS_THEY_ARE = "none"  # sacrebleu's name for splitting at spaces only
 TRANSLATION = re.compile(rb"^H-\d+\t", re.MULTILINE)
 
 
@@ -37,16 +35,6 @@ class TestSet:
 def join_pieces(line: str) -> str:
     """The words of a line of pieces."""
     return " ".join(words_of(line.split())[0])
-
-
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = AS_THEY_ARE) -> float:
-    """sacrebleu's BLEU in percent, cased."""
-    return metric(tokenize).corpus_score(hypotheses, [references]).score
-
-
-def metric(tokenize: str = AS_THEY_ARE) -> BLEU:
-    """BLEU by a tokenizer of sacrebleu."""
-    return BLEU(tokenize=tokenize, force=True)
 
 
 def is_generate_output(path: Path) -> bool:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sacrebleu.metrics import BLEU
-
+from rnnsearch_fairseq.analysis.bleu import metric
 from rnnsearch_fairseq.analysis.ribes import corpus_ribes
 from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable
 
@@ -28,14 +27,9 @@ class TokenScores:
     length_ratio: float
 
 
-def token_bleu() -> BLEU:
-    """BLEU that leaves the tokens as they are, and their case."""
-    return BLEU(tokenize="none", force=True)
-
-
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenScores:
     """Score sentences, their tokens separated by spaces, against one reference each."""
-    bleu = token_bleu().corpus_score(hypotheses, [reference])
+    bleu = metric().corpus_score(hypotheses, [reference])
     ribes = corpus_ribes([[line.split()] for line in reference], [line.split() for line in hypotheses])
     return TokenScores(bleu.score, 100 * ribes, bleu.bp, bleu.ratio)
 

@@ -23,9 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sacrebleu.significance import PairedTest
-
-from rnnsearch_fairseq.analysis.token_scores import TokenScores, read_parallel, score_tokens, token_bleu
+from rnnsearch_fairseq.analysis.bleu import RESAMPLES, compare
+from rnnsearch_fairseq.analysis.token_scores import TokenScores, read_parallel, score_tokens
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.data.output import open_output
 from rnnsearch_fairseq.errors import InputError
@@ -187,17 +186,12 @@ def significance(runs: Runs) -> list[str]:
     others = [name for name in (f"{model}-softmax" for model in MODELS) if name in runs.complete and name != BEST]
     if BEST not in runs.complete or not others:
         return [heading, "", f"Not compared: it takes {BEST} and another softmax run, with all of their files."]
-    systems = [(name, runs.complete[name].translations) for name in (BEST, *others)]
-    test = PairedTest(systems, {"BLEU": token_bleu()}, [runs.reference_lines], test_type="bs")
-    signatures, results = test()
-    settings = signatures["BLEU"].info
-    best, *rest = results["BLEU"]
-    lines = [
-        f"- {BEST} {best.score:.2f}, {name} {result.score:.2f}: p = {result.p_value:.4f}"
-        for name, result in zip(others, rest)
-    ]
-    note = f"Paired bootstrap, {settings['bs']} resamples, seed {settings['seed']}:"
-    return [heading, "", note, "", *lines]
+    lines = []
+    for name in others:
+        given = (runs.complete[run].translations for run in (BEST, name))
+        found = compare(*given, runs.reference_lines)
+        lines.append(f"- {BEST} {found.first:.2f}, {name} {found.second:.2f}: p = {found.p:.4f}")
+    return [heading, "", f"Paired bootstrap, {RESAMPLES:,} resamples, seeded:", "", *lines]
 
 
 def _model_rows(runs: Runs, models: Iterable[str]) -> tuple[list[tuple[list[str], Run]], list[str]]:

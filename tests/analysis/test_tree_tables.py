@@ -187,7 +187,7 @@ def test_differences_of_bleu_are_tested(make: Make, report: Callable[..., dict])
     make("anmt-softmax", [(20, 60)], beam20=worse(SENTENCES))
     make("phrases_only-softmax", [(20, 60)], beam20=worse(3))
     lines = report()["BLEUo"]
-    assert "Paired bootstrap, 1000 resamples, seed 12345:" in lines
+    assert "Paired bootstrap, 1,000 resamples, seeded:" in lines
     anmt, phrases = (line for line in lines if line.startswith("- "))
     best, other = (score_tokens(REFERENCE, worse(k)).bleu for k in (2, SENTENCES))
     assert anmt == f"- tree2seq-softmax {best:.2f}, anmt-softmax {other:.2f}: p = 0.0010"
