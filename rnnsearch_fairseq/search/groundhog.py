@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.search.rows import Continuations, Hypothesis, RowSearch, Step
+from rnnsearch_fairseq.search.rows import Continuations, Hypothesis, Rows, RowSearch
 
 logger = logging.getLogger(__name__)
 
@@ -89,43 +89,30 @@ class GroundhogSearch(RowSearch):
         """
         minimum, limit = (lengths * self.min_len_a).floor(), lengths * MAX_LENGTH_RATIO
         room = torch.full_like(lengths, beam)  # the beam of each sentence
-        sentence = torch.arange(len(lengths), device=lengths.device)  # of each row
-        tokens = torch.full((len(lengths), 1), start, device=lengths.device)
-        scores = torch.zeros(len(lengths), 0, device=lengths.device)
-        history: list[Step] = []
-        parent = sentence
-        incremental_states: list[dict[str, Any]] = [{} for _ in range(self.model.models_size)]
+        rows = Rows.begin(self.model, encoder_outs, lengths, start)
         found: list[list[Hypothesis]] = [[] for _ in lengths]
-        while len(tokens) > 0:
-            step = tokens.size(1) - 1
-            log_probs, attention = self.model.forward_decoder(
-                tokens, encoder_outs, incremental_states, self.temperature
-            )
-            history.append(Step(attention, parent))
-            log_probs = self.restrict(log_probs, unk_penalty)
-            log_probs[step < minimum[sentence], self.eos] = -math.inf
-            parent, words = best_continuations(scores.sum(dim=1), log_probs, sentence, room)
-            sentence = sentence[parent]
-            tokens = torch.cat([tokens[parent], words.unsqueeze(1)], dim=1)
-            scores = torch.cat([scores[parent], log_probs[parent, words].unsqueeze(1)], dim=1)
+        while len(rows.tokens) > 0:
+            step = rows.tokens.size(1) - 1
+            log_probs = self.restrict(rows.predict(self.temperature), unk_penalty)
+            log_probs[step < minimum[rows.sentence], self.eos] = -math.inf
+            parent, words = best_continuations(rows.scores.sum(dim=1), log_probs, rows.sentence, room)
+            rows.extend(parent, words, log_probs)
 
             ended = words.eq(self.eos)
             if ended.any():
-                finished = self._finish(tokens[ended], scores[ended], history, parent[ended])
-                for owner, hypothesis in zip(sentence[ended].tolist(), finished):
+                owners = rows.sentence[ended]
+                for owner, hypothesis in zip(owners.tolist(), self._finish(rows, ended)):
                     found[owner].append(hypothesis)
-                room.index_add_(0, sentence[ended], torch.full_like(sentence[ended], -1))
-            live = ~ended & (step + 1 < limit[sentence])
-            sentence, tokens, scores, parent = sentence[live], tokens[live], scores[live], parent[live]
-            self.model.reorder_incremental_state(incremental_states, parent)
-            encoder_outs = self.model.reorder_encoder_out(encoder_outs, parent)
+                room.index_add_(0, owners, torch.full_like(owners, -1))
+            rows.keep(~ended & (step + 1 < limit[rows.sentence]))
         return found
 
-    def _finish(self, tokens: Tensor, scores: Tensor, history: list[Step], row: Tensor) -> list[Hypothesis]:
+    def _finish(self, rows: Rows, ended: Tensor) -> list[Hypothesis]:
         """Finished hypotheses, as in `RowSearch.hypotheses`, with the score by which they are ranked."""
+        scores = rows.scores[ended]
         total = scores.sum(dim=1)
         ranked_by = total / scores.size(1) ** self.len_penalty if self.normalize_scores else total
-        return self.hypotheses(tokens, scores, ranked_by, history, row)
+        return self.hypotheses(rows, ended, ranked_by)
 
 
 def best_continuations(totals: Tensor, log_probs: Tensor, sentence: Tensor, room: Tensor) -> tuple[Tensor, Tensor]:

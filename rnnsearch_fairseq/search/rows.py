@@ -1,11 +1,12 @@
 """What the original programs' searches share: the live hypotheses of all sentences as the rows of one batch."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from fairseq import utils
-from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
@@ -61,6 +62,55 @@ class Continuations(NamedTuple):
         return totals, self.parents.gather(1, places), self.words.gather(1, places)
 
 
+@dataclass
+class Rows:
+    """The live hypotheses of all sentences, those of a sentence together, as the rows of one batch.
+
+    ``sentence`` ``(live,)`` is that which each translates, in rising order; ``tokens`` ``(live, 1 + tgt_len)`` has the
+    start symbol, ``scores`` ``(live, tgt_len)`` the log-probability of each word; ``parent`` ``(live,)`` is the row of
+    each one step earlier, and ``history`` has what traces it back further.
+    """
+
+    model: EnsembleModel
+    encoder_outs: list[Any]
+    sentence: Tensor
+    tokens: Tensor
+    scores: Tensor
+    parent: Tensor
+    history: list[Step]
+    incremental_states: list[dict[str, Any]]
+
+    @classmethod
+    def begin(cls, model: EnsembleModel, encoder_outs: list[Any], lengths: Tensor, start: int) -> "Rows":
+        """An empty hypothesis of each sentence; ``lengths`` ``(sentences,)`` are those of the sources."""
+        sentence = torch.arange(len(lengths), device=lengths.device)
+        tokens = torch.full((len(lengths), 1), start, device=lengths.device)
+        scores = torch.zeros(len(lengths), 0, device=lengths.device)
+        states: list[dict[str, Any]] = [{} for _ in range(model.models_size)]
+        return cls(model, encoder_outs, sentence, tokens, scores, sentence, [], states)
+
+    def predict(self, temperature: float) -> Tensor:
+        """Log-probabilities of each next word, ``(live, K_y)``."""
+        log_probs, attention = self.model.forward_decoder(
+            self.tokens, self.encoder_outs, self.incremental_states, temperature
+        )
+        self.history.append(Step(attention, self.parent))
+        return log_probs
+
+    def extend(self, parent: Tensor, words: Tensor, log_probs: Tensor) -> None:
+        """Go on with rows ``parent`` and next words, ``(chosen,)`` each, of what :meth:`predict` gave."""
+        self.sentence, self.parent = self.sentence[parent], parent
+        self.tokens = torch.cat([self.tokens[parent], words.unsqueeze(1)], dim=1)
+        self.scores = torch.cat([self.scores[parent], log_probs[parent, words].unsqueeze(1)], dim=1)
+
+    def keep(self, live: Tensor) -> None:
+        """Leave the other rows out; ``live`` ``(chosen,)`` is a mask. After each :meth:`extend`."""
+        self.sentence, self.parent = self.sentence[live], self.parent[live]
+        self.tokens, self.scores = self.tokens[live], self.scores[live]
+        self.model.reorder_incremental_state(self.incremental_states, self.parent)
+        self.encoder_outs = self.model.reorder_encoder_out(self.encoder_outs, self.parent)
+
+
 class RowSearch(SequenceGenerator):
     """A search that keeps a row for each live hypothesis and for nothing else.
 
@@ -89,19 +139,16 @@ class RowSearch(SequenceGenerator):
         log_probs[:, self.unk] -= unk_penalty
         return log_probs
 
-    def hypotheses(
-        self, tokens: Tensor, scores: Tensor, ranked_by: Tensor, history: list[Step], row: Tensor
-    ) -> list[Hypothesis]:
+    def hypotheses(self, rows: Rows, ended: Tensor, ranked_by: Tensor) -> list[Hypothesis]:
         """Finished hypotheses as fairseq has them.
 
         Args:
-            tokens: with the start symbol, ``(ended, 1 + tgt_len)``.
-            scores: of each word, ``(ended, tgt_len)``.
-            ranked_by: of each hypothesis, ``(ended,)``.
-            row: of each in the last step of ``history``, ``(ended,)``.
+            ended: which of the rows, a mask ``(live,)``.
+            ranked_by: score of each of these, ``(ended,)``.
         """
+        tokens, scores, row = rows.tokens[ended], rows.scores[ended], rows.parent[ended]
         weights = []
-        for step in reversed(history):
+        for step in reversed(rows.history):
             if step.attention is not None:
                 weights.append(step.attention[row])
             row = step.parent[row]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from rnnsearch_fairseq.search.rows import Continuations, Hypothesis, RowSearch, Step
+from rnnsearch_fairseq.search.rows import Continuations, Hypothesis, Rows, RowSearch
 
 
 class Tree2SeqSearch(RowSearch):
@@ -53,45 +53,34 @@ class Tree2SeqSearch(RowSearch):
         return found
 
     def _search(self, encoder_outs: list[Any], lengths: Tensor, start: int) -> list[list[Hypothesis]]:
-        """All sentences at once; the rows are as in `GroundhogSearch`."""
+        """All sentences at once."""
         limit = ((lengths * self.max_len_a).long() + self.max_len_b).tolist()
-        sentence = torch.arange(len(lengths), device=lengths.device)  # of each row
-        tokens = torch.full((len(lengths), 1), start, device=lengths.device)
-        scores = torch.zeros(len(lengths), 0, device=lengths.device)
-        history: list[Step] = []
-        parent = sentence
-        incremental_states: list[dict[str, Any]] = [{} for _ in range(self.model.models_size)]
+        rows = Rows.begin(self.model, encoder_outs, lengths, start)
         finished: list[list[Hypothesis]] = [[] for _ in lengths]  # best first
-        while len(tokens) > 0:
-            step = tokens.size(1) - 1
-            log_probs, attention = self.model.forward_decoder(
-                tokens, encoder_outs, incremental_states, self.temperature
-            )
-            history.append(Step(attention, parent))
-            log_probs = self.restrict(log_probs, self.unk_penalty)
+        while len(rows.tokens) > 0:
+            step = rows.tokens.size(1) - 1
+            log_probs = self.restrict(rows.predict(self.temperature), self.unk_penalty)
             competing = log_probs
             if self.statistics is not None:
+                terms = self._length_terms(self.statistics, lengths, step).to(log_probs)
                 competing = log_probs.clone()
-                competing[:, self.eos] += self._length_terms(self.statistics, lengths, step).to(log_probs)[sentence]
-            possible = Continuations.of(scores.sum(dim=1), competing, sentence, len(lengths), self.beam_size)
+                competing[:, self.eos] += terms[rows.sentence]
+            possible = Continuations.of(rows.scores.sum(dim=1), competing, rows.sentence, len(lengths), self.beam_size)
             best = (column.tolist() for column in possible.best(self.beam_size))
             beams = [_Beam.choose(*each, self.beam_size) for each in zip(*best, finished)]
 
-            rows = [(number, *row) for number, beam in enumerate(beams) for row in beam.rows]
-            if not rows:
+            chosen = [row for beam in beams for row in beam.rows]
+            if not chosen:
                 break
-            sentence, parent, words = (torch.tensor(column, device=lengths.device) for column in list(zip(*rows))[:3])
-            tokens = torch.cat([tokens[parent], words.unsqueeze(1)], dim=1)
-            scores = torch.cat([scores[parent], log_probs[parent, words].unsqueeze(1)], dim=1)
-            totals = torch.tensor([total for *_, total in rows], dtype=scores.dtype, device=lengths.device)
+            parent, words = (torch.tensor(column, device=lengths.device) for column in list(zip(*chosen))[:2])
+            rows.extend(parent, words, log_probs)
+            totals = torch.tensor([total for *_, total in chosen], dtype=log_probs.dtype, device=lengths.device)
             stops = [beam.best_is_finished(self.eos) or step + 1 >= limit[n] for n, beam in enumerate(beams)]
-            shown = words.eq(self.eos) | torch.tensor(stops, device=lengths.device)[sentence]
-            made = iter(self.hypotheses(tokens[shown], scores[shown], totals[shown], history, parent[shown]))
+            shown = words.eq(self.eos) | torch.tensor(stops, device=lengths.device)[rows.sentence]
+            made = iter(self.hypotheses(rows, shown, totals[shown]))
             for number, beam in enumerate(beams):
                 finished[number] = beam.finished(self.eos, stops[number], made)
-            sentence, tokens, scores, parent = sentence[~shown], tokens[~shown], scores[~shown], parent[~shown]
-            self.model.reorder_incremental_state(incremental_states, parent)
-            encoder_outs = self.model.reorder_encoder_out(encoder_outs, parent)
+            rows.keep(~shown)
         return finished
 
     @staticmethod
