@@ -26,7 +26,6 @@ import argparse
 import contextlib
 import itertools
 import math
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.data.forest import plant
-from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.output import open_output, stop_printing
 from rnnsearch_fairseq.data.pair_scores import WRITERS, PairScore
 from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, read_pairs
 from rnnsearch_fairseq.data.trees import Tree, parse_transitions
@@ -357,8 +356,7 @@ def main() -> int:
             WRITERS[args.format](totals.watch(scores, task.source_dictionary.unk_word), out)
             out.flush()
     except BrokenPipeError:
-        # Whoever read this has seen enough (head); at exit, Python would try again to print the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stop_printing()
         return 1
     print(totals.summary(), file=sys.stderr)
     return 0

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.output import check_not_input, open_output
 from rnnsearch_fairseq.data.text_files import check_rereadable, check_text_file
 from rnnsearch_fairseq.data.trees import (
     READERS,
@@ -184,9 +184,7 @@ def parse_arguments() -> argparse.Namespace:
         "sentence without a parse and count it (default: refuse)",
     )
     args = parser.parse_args()
-    for path in (args.source, args.parses):
-        if args.output.resolve() == path.resolve():
-            raise InputError(f"--output {args.output}: it would replace what it is made of; give another name")
+    check_not_input(args.output, (args.source, args.parses))
     return args
 
 

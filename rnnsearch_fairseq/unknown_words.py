@@ -19,7 +19,6 @@ no --dataset-impl raw, as its own --replace-unk does, and one run of it gives th
 
 import argparse
 import json
-import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from rnnsearch_fairseq.analysis.generate_output import Translation, read_translations
-from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.output import check_not_input, open_output, stop_printing
 from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, check_text_file, read_pairs
 from rnnsearch_fairseq.errors import InputError
 
@@ -254,9 +253,7 @@ def parse_arguments() -> argparse.Namespace:
     replace.add_argument("--dictionary", type=Path, metavar="DICT", help="without it, source words are copied")
     args = parser.parse_args()
     if args.command == "learn":
-        for path in (*args.scores, args.source, args.target):
-            if args.output.resolve() == path.resolve():
-                raise InputError(f"--output {args.output}: it would replace what it is made of; give another name")
+        check_not_input(args.output, (*args.scores, args.source, args.target))
     return args
 
 
@@ -280,8 +277,7 @@ def main() -> int:
         sys.stdout.buffer.writelines(f"{line}\n".encode() for line in lines)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read this has seen enough (head); at exit, Python would try again to print the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stop_printing()
         return 1
     print(report.summary(), file=sys.stderr)
     return 0

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
-from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.output import check_not_input, open_output
 from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, check_text_file, read_pairs
 from rnnsearch_fairseq.errors import InputError
 
@@ -123,9 +123,7 @@ def write_words(text: Path, xml: Path, output: Path) -> tuple[int, int]:
     """
     check_rereadable(text, xml)
     sentences = check_parallel([text, xml])
-    for path in (text, xml):
-        if output.resolve() == path.resolve():
-            raise InputError(f"--output {output}: it would replace what it is made of; give another name")
+    check_not_input(output, (text, xml))
     moses = MosesTokenizer("en")
     without = other = 0
     with open_output(output) as out:

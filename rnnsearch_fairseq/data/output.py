@@ -2,11 +2,26 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError
+
+
+def check_not_input(output: Path, inputs: Iterable[Path]) -> None:
+    """Raises:
+    InputError: ``output`` is one of the files that it is made of.
+    """
+    if any(output.resolve() == path.resolve() for path in inputs):
+        raise InputError(f"--output {output}: it would replace what it is made of; give another name")
+
+
+def stop_printing() -> None:
+    """After a ``BrokenPipeError``: whoever read standard output has seen enough (head)."""
+    # At exit, Python would try again to print the rest.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager

@@ -37,17 +37,9 @@ class GroundhogSearch(RowSearch):
         super().__init__(*args, **kwargs)
         self.min_len_a = min_len_a
 
-    def _generate(
-        self,
-        sample: dict[str, Any],
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
-        bos_token: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        """All finished hypotheses of each sentence of the batch, best first; at least one a sentence."""
-        self.refuse_prefixes(prefix_tokens, constraints)
+    def search_batch(self, sample: dict[str, Any], start: int) -> list[list[Hypothesis]]:
+        """All finished hypotheses of each sentence of the batch, best first."""
         src_tokens = sample["net_input"]["src_tokens"]
-        start = self.eos if bos_token is None else bos_token
         encoded = self.model.forward_encoder(sample["net_input"])
         names = sample["id"].tolist() if "id" in sample else range(len(src_tokens))
         found: list[list[Hypothesis]] = [[] for _ in src_tokens]
@@ -74,10 +66,7 @@ class GroundhogSearch(RowSearch):
             else:
                 logger.warning("nothing finished, the translation is empty: sentences %s", unfinished)
                 break
-        for number, source in enumerate(src_tokens):
-            found[number] = sorted(found[number] or [self.failure(source)], key=lambda h: -h["score"].item())
-            self.align(found[number], source)
-        return found
+        return [sorted(hypotheses, key=lambda h: -h["score"].item()) for hypotheses in found]
 
     def _search(
         self, encoder_outs: list[Any], lengths: Tensor, beam: int, unk_penalty: float, start: int

@@ -123,13 +123,33 @@ class RowSearch(SequenceGenerator):
         super().__init__(*args, **kwargs)
         self.print_alignment = print_alignment
 
-    def refuse_prefixes(self, prefix_tokens: Tensor | None, constraints: Tensor | None) -> None:
+    def search_batch(self, sample: dict[str, Any], start: int) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence of the batch, best first; none where the search fails.
+
+        Args:
+            start: the symbol before the first word.
         """
+        raise NotImplementedError
+
+    def _generate(
+        self,
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, best first; at least one a sentence, aligned.
+
         Raises:
-            InputError: if any is given.
+            InputError: if a prefix or constraints are given.
         """
         if prefix_tokens is not None or constraints is not None:
             raise InputError("this --search takes no prefix and no constraints; leave them out, or --search")
+        found = self.search_batch(sample, self.eos if bos_token is None else bos_token)
+        for number, source in enumerate(sample["net_input"]["src_tokens"]):
+            found[number] = found[number] or [self.failure(source)]
+            self.align(found[number], source)
+        return found
 
     def restrict(self, log_probs: Tensor, unk_penalty: float) -> Tensor:
         """Log-probabilities ``(live, K_y)``, in float32 at least, without what may never be chosen."""

@@ -35,27 +35,11 @@ class Tree2SeqSearch(RowSearch):
             None if length_statistics is None else LengthStatistics.read(Path(length_statistics), length_smoothing)
         )
 
-    def _generate(
-        self,
-        sample: dict[str, Any],
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
-        bos_token: int | None = None,
-    ) -> list[list[Hypothesis]]:
+    def search_batch(self, sample: dict[str, Any], start: int) -> list[list[Hypothesis]]:
         """The last beam of each sentence, best first."""
-        self.refuse_prefixes(prefix_tokens, constraints)
-        src_tokens = sample["net_input"]["src_tokens"]
-        start = self.eos if bos_token is None else bos_token
-        found = self._search(self.model.forward_encoder(sample["net_input"]), src_tokens.ne(self.pad).sum(dim=1), start)
-        for number, source in enumerate(src_tokens):
-            found[number] = found[number] or [self.failure(source)]
-            self.align(found[number], source)
-        return found
-
-    def _search(self, encoder_outs: list[Any], lengths: Tensor, start: int) -> list[list[Hypothesis]]:
-        """All sentences at once."""
+        lengths = sample["net_input"]["src_tokens"].ne(self.pad).sum(dim=1)
         limit = ((lengths * self.max_len_a).long() + self.max_len_b).tolist()
-        rows = Rows.begin(self.model, encoder_outs, lengths, start)
+        rows = Rows.begin(self.model, self.model.forward_encoder(sample["net_input"]), lengths, start)
         finished: list[list[Hypothesis]] = [[] for _ in lengths]  # best first
         while len(rows.tokens) > 0:
             step = rows.tokens.size(1) - 1
