@@ -21,6 +21,7 @@ import fairseq.data.data_utils
 import fairseq.dataclass.configs
 import fairseq.dataclass.initialize
 import fairseq.distributed.utils
+import fairseq.file_io
 import fairseq.optim
 import fairseq.options
 import fairseq.sequence_scorer
@@ -39,6 +40,8 @@ from rnnsearch_fairseq.errors import InputError
 
 logger = logging.getLogger(__name__)
 
+PATIENCE = ("best", "num_runs")  # what fairseq keeps as attributes of a function
+
 
 def apply() -> None:
     """Apply every cure; a second call changes nothing."""
@@ -54,6 +57,8 @@ def apply() -> None:
     replace_unknown_words()
     align_references_softly()
     keep_double_precision()
+    copy_checkpoints_whole()
+    remember_patience()
     check_before_preprocessing()
     print_input_errors()
 
@@ -381,6 +386,56 @@ def keep_double_precision() -> None:
         _wrap(fairseq.utils, name, make)
 
 
+def copy_checkpoints_whole() -> None:
+    """Keep checkpoint_last.pt and checkpoint_best.pt whole, whenever training is stopped.
+
+    Trap: fairseq writes one checkpoint to a temporary file and renames it, but then copies it over the others
+    (checkpoint_utils.py:166); a training that is killed meanwhile leaves half a checkpoint_last.pt, and does not start
+    again. Cure: copies are made under another name and renamed, too.
+    """
+
+    def make(copy: Callable[..., Any]) -> Callable[..., Any]:
+        def copy_and_rename(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+            if not (overwrite and fairseq.file_io.PathManager.supports_rename(dst_path)):
+                return copy(src_path, dst_path, overwrite=overwrite)
+            copied = copy(src_path, f"{dst_path}.tmp", overwrite=True)
+            os.replace(f"{dst_path}.tmp", dst_path)
+            return copied
+
+        return copy_and_rename
+
+    _wrap(fairseq.file_io.PathManager, "copy", make)
+
+
+def remember_patience() -> None:
+    """Let --patience count on where training was stopped.
+
+    Trap: fairseq counts validations without a better score in the running program only (fairseq_cli/train.py:230), so
+    that a training which is stopped and resumed takes the next score, however bad, for its best, and has all its
+    patience again. Cure: the count is kept in the checkpoint. Where it is not there, the best score is, and counts.
+    """
+
+    def make_save(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+        def save(self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
+            counted = {name: value for name, value in vars(_early_stopping()).items() if name in PATIENCE}
+            return save_checkpoint(self, filename, {**extra_state, "patience": counted} if counted else extra_state)
+
+        return save
+
+    def make_load(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+        def load(self: Any, *args: Any, reset_meters: bool = False, **kwargs: Any) -> Any:
+            extra_state = load_checkpoint(self, *args, reset_meters=reset_meters, **kwargs)
+            if extra_state is not None and not reset_meters and "best" in extra_state:
+                start = {"best": extra_state["best"], "num_runs": 0}
+                vars(_early_stopping()).update(extra_state.get("patience", start))
+            return extra_state
+
+        return load
+
+    _wrap(fairseq.trainer.Trainer, "save_checkpoint", make_save)
+    _wrap(fairseq.trainer.Trainer, "load_checkpoint", make_load)
+
+
 def check_before_preprocessing() -> None:
     """Check the input of `fairseq-preprocess` before it is read.
 
@@ -488,6 +543,14 @@ def _remember_typed_words(make_batches: Callable[..., Any]) -> Callable[..., Any
         yield from make_batches(lines, cfg, task, max_positions, encode_fn)
 
     return remember
+
+
+def _early_stopping() -> Callable[..., bool]:
+    """fairseq-train's function, which keeps its count in its attributes; a stranger where no training is under way."""
+    for module in (sys.modules["__main__"], sys.modules.get("fairseq_cli.train")):
+        if hasattr(module, "should_stop_early"):
+            return module.should_stop_early
+    return lambda cfg, valid_loss: False
 
 
 def _uses_cuda(common: Any) -> bool:

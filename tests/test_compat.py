@@ -26,6 +26,7 @@ import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.file_io import PathManager
 from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq import compat
@@ -387,6 +388,68 @@ def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> No
     state = load_checkpoint_to_cpu(f"{tmp_path}/c/checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 2
     assert state["cfg"]["distributed_training"]["distributed_world_size"] == 2
+
+
+# Stopping and resuming
+
+
+def test_a_copy_that_is_stopped_leaves_the_checkpoint_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed_halfway(source: str, target: str, overwrite: bool = False) -> None:
+        Path(target).write_bytes(Path(source).read_bytes()[:2])
+        raise KeyboardInterrupt
+
+    source, target = tmp_path / "checkpoint_1_5.pt", tmp_path / "checkpoint_last.pt"
+    source.write_bytes(b"after")
+    for cure, left in ((lambda: None, b"af"), (compat.copy_checkpoints_whole, b"before")):
+        target.write_bytes(b"before")
+        monkeypatch.setattr(PathManager, "copy", killed_halfway)
+        cure()
+        with pytest.raises(KeyboardInterrupt):
+            PathManager.copy(str(source), str(target), overwrite=True)
+        assert target.read_bytes() == left
+
+
+def test_checkpoints_are_copied(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"new")
+    (tmp_path / "two").write_bytes(b"old")
+    assert PathManager.copy(str(tmp_path / "one"), str(tmp_path / "two"), overwrite=True)
+    assert (tmp_path / "two").read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+UNCURED = "import argparse, torch; torch.serialization.add_safe_globals([argparse.Namespace])"
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "again", "last"),
+    [
+        (UNCURED, ["--patience", "3"], [], 6),  # the trap: epoch 3 counts as the best
+        ("import rnnsearch_fairseq", ["--patience", "3"], [], 4),
+        ("import rnnsearch_fairseq", [], [], 5),  # nothing was counted, but epoch 1 remains the best
+        ("import rnnsearch_fairseq", ["--patience", "3"], ["--reset-meters", "--reset-dataloader"], 4),  # begins anew
+    ],
+)
+def test_patience_survives_a_restart(
+    data: Path, tmp_path: Path, code: str, first: list[str], again: list[str], last: int
+) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(code)
+    # Nothing is learnt, so that no epoch is better than the first.
+    command = [sys.executable, "-m", "fairseq_cli.train", str(data), "--user-dir", str(plugin), *TINY, "--lr", "0"]
+    command += ["--save-dir", f"{tmp_path}/c", "--log-format", "simple", "--required-batch-size-multiple", "1"]
+    for options in ([*first, "--max-epoch", "2"], ["--patience", "3", "--max-epoch", "9", *again]):
+        done = subprocess.run(
+            [*command, *options],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert f"epoch {last:03d} | valid on" in done.stdout
+    assert f"epoch {last + 1:03d}" not in done.stdout
 
 
 # Missing or damaged data

@@ -11,7 +11,8 @@ Table 1       BLEU on all sentences, and on those that have no unknown word in s
               unknown if --data DIR has it not in its dict.LANGUAGE.txt. There the paper bans unknown words: --no-unk
               gives translations by fairseq-generate --unkpen inf. Plain text stands in both columns by itself.
 Table 2       of each --log, what fairseq-train logged: updates, epochs, hours spent in updates, device, and the NLL in
-              nats a sentence (criterion summed_nll) on training and development set in the last finished epoch
+              nats a sentence (criterion summed_nll) on training and development set in the epoch of lowest development
+              loss, by which fairseq chooses checkpoint_best.pt
 Table 3       translations of sentences of 30 words or more
 significance  paired bootstrap of BLEU between any two systems
 """
@@ -40,7 +41,7 @@ from rnnsearch_fairseq.analysis.systems import (
     read_systems,
     read_test_set,
 )
-from rnnsearch_fairseq.analysis.train_log import read_train_log
+from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.data.text_files import check_text_file
 from rnnsearch_fairseq.errors import InputError
 
@@ -141,16 +142,18 @@ def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
         epochs = read_train_log(path)
         last = epochs[-1]
         hours = sum(epoch.seconds for epoch in epochs) / 3600
-        nll = (last.train_nll_sentence, last.dev_nll_sentence)
+        best = best_epoch(epochs) or last
+        nll = (best.train_nll_sentence, best.dev_nll_sentence)
         numbers = [NONE if number is None else f"{number:.2f}" for number in nll]
-        rows.append([name, f"{last.updates:,}", str(last.number), f"{hours:.2f}", device(path), *numbers])
-    header = ["model", "updates", "epochs", "hours", "device", "train NLL", "dev NLL"]
+        spent = [f"{last.updates:,}", str(last.number), f"{hours:.2f}", device(path)]
+        rows.append([name, *spent, str(best.number), *numbers])
+    header = ["model", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
     section = Section("Table 2: training")
     if rows:
         section.blocks.append(Table(header, rows))
         section.blocks.append(
-            "Hours in updates, without validation; NLL in nats a sentence, of the last finished epoch: on the training "
-            "set the mean while it was learnt from."
+            "Hours in updates, without validation. NLL in nats a sentence, in the epoch of lowest development loss: on "
+            "the development set the lowest, on the training set the mean while it was learnt from."
         )
     section.missing(missing)
     return section

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, isnan
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
@@ -24,7 +25,8 @@ class Epoch:
     learning_rate: that of the epoch's last update.
     dev_loss: what fairseq calls "loss" and chooses its best checkpoint by, of the first development set: bits a word,
         or bits a sentence by cross_entropy with --sentence-avg.
-    dev_ppl: perplexity by word. Both are the epoch's last, and None if the epoch was not validated.
+    dev_ppl: perplexity by word. Of an epoch that was validated several times, these are of the lowest loss; None if it
+        was not validated.
     """
 
     number: int
@@ -48,22 +50,22 @@ def read_train_log(path: Path) -> list[Epoch]:
         InputError: the file cannot be read, holds no finished epoch, or says too little of one.
     """
     epochs: dict[int, Epoch] = {}
-    validated: dict[int, dict[str, float]] = {}
+    validated: list[tuple[int, dict[str, float]]] = []  # epoch and statistics, updates ascending
     dev_set = None
     for line_number, line in enumerate(_lines(path), 1):
         number, subset, statistics = _statistics(line) or (0, None, {})
-        if subset is not None:
-            dev_set = dev_set or subset
-            if subset == dev_set:
-                validated[number] = statistics
-        elif number > 0:
-            epochs = {earlier: epoch for earlier, epoch in epochs.items() if earlier < number}
-            try:
-                epochs[number] = _epoch(number, statistics, validated.get(number, {}))
-            except KeyError as missing:
-                raise InputError(
-                    f"{path}, line {line_number}: epoch {number} has no {missing}; train it anew"
-                ) from None
+        try:
+            if subset is not None:
+                dev_set = dev_set or subset
+                if subset == dev_set:
+                    updates = statistics["num_updates"]
+                    validated = [(n, dev) for n, dev in validated if dev["num_updates"] < updates]
+                    validated.append((number, statistics))
+            elif number > 0:
+                epochs = {earlier: epoch for earlier, epoch in epochs.items() if earlier < number}
+                epochs[number] = _epoch(number, statistics, [dev for n, dev in validated if n == number])
+        except KeyError as missing:
+            raise InputError(f"{path}, line {line_number}: epoch {number} has no {missing}; train it anew") from None
     if not epochs:
         raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple or json")
     return list(epochs.values())
@@ -73,6 +75,12 @@ def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
     """The epoch of lowest loss on the development set, the first of equals; None if none was validated."""
     validated = [epoch for epoch in epochs if epoch.dev_loss is not None and epoch.dev_loss == epoch.dev_loss]
     return min(validated, key=lambda epoch: epoch.dev_loss, default=None)
+
+
+def _loss(dev: dict[str, float]) -> float:
+    """Of a validation, to compare by: none and not-a-number are the worst."""
+    loss = dev.get("loss", inf)
+    return inf if isnan(loss) else loss
 
 
 def _lines(path: Path) -> list[str]:
@@ -114,8 +122,9 @@ def _numbers(texts: dict[str, str]) -> dict[str, float]:
     return numbers
 
 
-def _epoch(number: int, train: dict[str, float], dev: dict[str, float]) -> Epoch:
+def _epoch(number: int, train: dict[str, float], validated: Sequence[dict[str, float]]) -> Epoch:
     """Raises KeyError with the name of what fairseq logs of every epoch and ``train`` has not."""
+    dev = min(validated, key=_loss, default={})
     return Epoch(
         number=number,
         updates=int(train["num_updates"]),

@@ -21,7 +21,9 @@ WORST = [line.replace("c d", "x y") for line in REFERENCE]
 EPOCH = """{time} | INFO | train | epoch {epoch:03d} | loss 3 | nll_sentence {train} | nll_word 2 | ppl 8 | wps 99 | \
 ups 2 | num_updates {updates} | lr 1 | train_wall {seconds} | wall 5000
 """
-DEV = "{time} | INFO | valid | epoch {epoch:03d} | valid on 'valid' subset | loss 4 | nll_sentence {dev} | ppl 9\n"
+DEV = """{time} | INFO | valid | epoch {epoch:03d} | valid on 'valid' subset | loss {dev} | nll_sentence {dev} | \
+num_updates {updates}
+"""
 START = "{time} | INFO | fairseq_cli.train | training on {count} devices (GPUs/TPUs)\n"
 RANK = "{time} | INFO | utils | rank {rank:3d}: capabilities =  9.0  ; total memory = 79.109 GB ; name = {name:40s}\n"
 TIME = "2026-11-21 10:00:00"
@@ -42,7 +44,7 @@ def write_log(path: Path, epochs: list[tuple[int, int, float, float]], start: st
     """A log, of each epoch updates, seconds, and NLL of training and development set."""
     text = start or START.format(time=TIME, count=1)
     for number, (updates, seconds, train, dev) in enumerate(epochs, 1):
-        text += DEV.format(time=TIME, epoch=number, dev=dev)
+        text += DEV.format(time=TIME, epoch=number, dev=dev, updates=updates)
         text += EPOCH.format(time=TIME, epoch=number, train=train, updates=updates, seconds=seconds)
     path.write_text(text)
     return path
@@ -123,12 +125,12 @@ def test_no_sentence_without_unknown_words(tmp_path: Path, data: list[object], f
 
 
 def test_table_2(tmp_path: Path, run: Run) -> None:
-    one = write_log(tmp_path / "one", [(1000, 1800, 50, 60), (2500, 1980, 40.5, 55.25)])
+    one = write_log(tmp_path / "one", [(1000, 1800, 50, 60), (2500, 1800, 40.5, 55.25), (3000, 180, 30, 58)])
     two = write_log(tmp_path / "two", [(10, 36, 50, 60)], start=" ")
     assert rows(run("--log", f"A={one}", f"B={two}")["Table 2"]) == [
-        "| model | updates | epochs | hours | device | train NLL | dev NLL |",
-        "| A | 2,500 | 2 | 1.05 | CPU | 40.50 | 55.25 |",
-        "| B | 10 | 1 | 0.01 | – | 50.00 | 60.00 |",
+        "| model | updates | epochs | hours | device | best epoch | train NLL | dev NLL |",
+        "| A | 3,000 | 3 | 1.05 | CPU | 2 | 40.50 | 55.25 |",
+        "| B | 10 | 1 | 0.01 | – | 1 | 50.00 | 60.00 |",
     ]
 
 

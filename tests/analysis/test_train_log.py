@@ -110,16 +110,25 @@ def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_p
     assert [(epoch.number, epoch.train_loss, epoch.dev_loss) for epoch in resumed[1:]] == [(2, 4.5, 4.75), (3, 4, 4.25)]
 
 
-def test_of_several_validations_the_last_counts_and_of_several_sets_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("losses", [(6, 5.5), (5.5, 6), ("nan", 5.5)])
+def test_of_several_validations_the_best_counts_and_of_several_sets_the_first(
+    tmp_path: Path, losses: tuple[float | str, float]
+) -> None:
     (epoch,) = read(
         tmp_path,
-        valid_line(1, 6, updates=50),
+        valid_line(1, losses[0], updates=50),
         valid_line(1, 2, "valid1", updates=50),
-        valid_line(1, 5.5),
+        valid_line(1, losses[1]),
         valid_line(1, 1.5, "valid1"),
         train_line(1),
     )
     assert epoch.dev_loss == 5.5
+
+
+def test_validations_behind_the_checkpoint_of_a_restart_do_not_count(tmp_path: Path) -> None:
+    stopped = [valid_line(1, 6, updates=50), valid_line(1, 3, updates=100)]
+    resumed = [valid_line(1, 5, updates=100), train_line(1)]
+    assert [epoch.dev_loss for epoch in read(tmp_path, *stopped, *resumed)] == [5]
 
 
 def test_the_best_epoch_is_the_first_of_lowest_loss(tmp_path: Path) -> None:
