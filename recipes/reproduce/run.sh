@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# Every table and figure of the first paper on one's own corpus: train RNNencdec-30, RNNsearch-30, RNNencdec-50,
+# RNNsearch-50 and RNNsearch-50⋆ (RNNsearch-50, trained on until the development score stops improving), translate the test
+# set by each, and write one report.
+#
+#   recipes/reproduce/run.sh --data DIR --src en --trg fr [OPTION VALUE]... [-- OPTIONS OF fairseq-train]
+#
+# --data       folder with {train,valid,test}.LANGUAGE, one sentence a line
+# --src, --trg languages of the source and of the target
+# --out        where everything is written (default: runs/reproduce); stopped at any moment, it goes on there. Put other
+#              systems' translations of the test set, tokenised, in OUT/runs/others/NAME
+# --models     those to train, with commas between (default: RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,
+#              RNNsearch-50-long); the report is of all that are there
+# --budget     updates of each model; RNNsearch-50⋆ goes on from there (default: 300,000, about the paper's)
+# --interval   updates between checkpoints, each of which is validated (default: 1,000); an epoch's end is one, too
+# --patience   checkpoints in a row without a better development score that end RNNsearch-50⋆ (default: 10)
+# --arch       sizes (default: bahdanau_gru, the paper's)
+# --words      words of the shortlists (default: 30,000)
+# --bpe        BPE merges, instead (default: 0, whole words)
+# --rare       training pairs from whose alignments to learn what replaces unknown words in the last RNNsearch's
+#              translations (default: 100,000; 0: they stay)
+# --train, --valid, --test   names of the files, where they have others
+# --tokens     DIR: likewise, but the text is in tokens; test.align may hold gold alignments of the test set
+# --long       words that make a sentence long (default: 30)
+#
+# Training is the paper's (Section 4.2) but for what the options of fairseq-train change; they are for all models.
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PATIENCE=10 ARCH=bahdanau_gru WORDS=30000 BPE=0 RARE=100000
+MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,RNNsearch-50-long TRAIN=train VALID=valid TEST=test LONG=30
+while [ $# -gt 0 ]; do
+    if [ "$1" = -- ]; then shift; break; fi
+    [ $# -ge 2 ] || die "$1 needs a value"
+    case $1 in
+        --data | --tokens | --src | --trg | --out | --models | --budget | --interval | --patience | --arch | --words | \
+            --bpe | --rare | --train | --valid | --test | --long) name=${1#--}; declare "${name^^}=$2" ;;
+        *) die "unknown option $1; see the head of $0" ;;
+    esac
+    shift 2
+done
+[ -n "$SRC" ] && [ -n "$TRG" ] || die "--src and --trg are needed: the languages, as in train.en and train.fr"
+[ -n "$DATA" ] || [ -n "$TOKENS" ] || die "--data is needed: a folder with $TRAIN.$SRC, $TRAIN.$TRG and so on"
+for number in BUDGET INTERVAL PATIENCE WORDS LONG; do
+    [[ ${!number} =~ ^[1-9][0-9]*$ ]] || die "--${number,,} is ${!number}; give a number, at least 1"
+done
+for number in BPE RARE; do
+    [[ ${!number} =~ ^[0-9]+$ ]] || die "--${number,,} is ${!number}; give a number, or 0"
+done
+declare -A MODEL=(
+    [RNNencdec-30]='--context last --max-words 30'
+    [RNNsearch-30]='--context attention --max-words 30'
+    [RNNencdec-50]='--context last --max-words 50'
+    [RNNsearch-50]='--context attention --max-words 50'
+    [RNNsearch-50-long]='--context attention --max-words 50'
+)
+for model in ${MODELS//,/ }; do
+    [ -n "${MODEL[$model]-}" ] || die "--models: $model is none of ${!MODEL[*]}"
+done
+
+RUNS=$OUT/runs
+mkdir -p "$RUNS/data"
+exec {lock}> "$OUT/.lock"
+flock "$lock" # the text is prepared once, also by two runs that are started together
+if [ ! -f "$OUT/bin/.done" ]; then
+    say "preparing text: Moses tokens, shuffled once; dictionaries of $WORDS words"
+    rm -rf "$OUT/text" "$OUT/bin"
+    mkdir -p "$OUT/text"
+    if [ -n "$TOKENS" ]; then
+        for side in "$SRC" "$TRG"; do
+            for part in "train $TRAIN" "valid $VALID" "test $TEST"; do
+                cp "$TOKENS/${part#* }.$side" "$OUT/text/${part% *}.$side"
+            done
+        done
+        if [ -f "$TOKENS/$TEST.align" ]; then cp "$TOKENS/$TEST.align" "$RUNS/data/test.align"; fi
+    else
+        python -m rnnsearch_fairseq.data.prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \
+            --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1
+    fi
+    types=$((WORDS + 4)) # fairseq's four symbols are counted with the words
+    fairseq-preprocess --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --destdir "$OUT/bin" --workers 2 \
+        --nwordssrc "$types" --nwordstgt "$types" \
+        --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
+        die_of_log "$OUT/preprocess.log" fairseq-preprocess
+    cp "$OUT"/bin/dict.*.txt "$OUT/text/test.$SRC" "$OUT/text/test.$TRG" "$RUNS/data"
+    touch "$OUT/bin/.done"
+fi
+flock -u "$lock"
+
+train() { # MODEL GOAL OPTIONS...: what is still to do up to the GOAL
+    local run=$RUNS/$1 goal=$2
+    [ "$(cat "$run/.trained" 2>/dev/null)" = "$goal" ] && return
+    say "training $1 ($goal); full log in $run/train.log"
+    rm -f "$run/.trained" "$run"/{generate.out,nounk.out,score.jsonl,rare.jsonl}
+    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --arch "$ARCH" \
+        --task pooled_translation --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
+        --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints \
+        --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:3}" 2>&1 |
+        tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train
+    echo "$goal" > "$run/.trained"
+}
+
+translate() { # MODEL NAME OPTIONS...: the test set to MODEL/NAME.out
+    local run=$RUNS/$1 name=$2
+    [ -f "$run/$name.out" ] && return
+    say "translating the test set by $1: $name"
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --path "$run/checkpoints/checkpoint_best.pt" \
+        --beam 12 --batch-size 32 "${@:3}" > "$run/$name.part" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
+    mv "$run/$name.part" "$run/$name.out"
+}
+
+score() { # MODEL TEXT NAME: its alignments of the pairs in TEXT to MODEL/NAME.jsonl
+    local run=$RUNS/$1
+    [ -f "$run/$3.jsonl" ] && return
+    python -m rnnsearch_fairseq.score --path "$run/checkpoints/checkpoint_best.pt" --data "$OUT/bin" \
+        "$2.$SRC" "$2.$TRG" --format jsonl --output "$run/$3.jsonl" 2> "$run/$3.log" || die_of_log "$run/$3.log" rnnsearch_fairseq.score
+}
+
+replace_unknown() { # MODEL: its translations with source words, or their translations, for unknown words, as two systems
+    local run=$RUNS/$1 text=$OUT/text/rare name=${1/-long/⋆}
+    say "replacing unknown words in the translations by $1"
+    mkdir -p "$RUNS/others"
+    for side in "$SRC" "$TRG"; do head -n "$RARE" "$OUT/text/train.$side" > "$text.$side"; done
+    score "$1" "$text" rare
+    python -m rnnsearch_fairseq.unknown_words learn "$run/rare.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
+        --output "$run/dictionary"
+    python -m rnnsearch_fairseq.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
+        > "$RUNS/others/$name, copied"
+    python -m rnnsearch_fairseq.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
+        --dictionary "$run/dictionary" > "$RUNS/others/$name, looked up"
+}
+
+for model in ${MODELS//,/ }; do
+    run=$RUNS/$model
+    # shellcheck disable=SC2206  # options are several words
+    options=(${MODEL[$model]} "$@")
+    mkdir -p "$run"
+    exec {busy}> "$run/.lock" # held by fairseq-train, too, should it outlive this script
+    flock --timeout 30 "$busy" || die "$run is being trained; wait for it, or stop it"
+    if [ "$model" = RNNsearch-50-long ]; then
+        if [ ! -f "$run/.begun" ] && [ -f "$RUNS/RNNsearch-50/.trained" ]; then
+            rm -rf "$run/checkpoints"
+            cp -r "$RUNS/RNNsearch-50"/{checkpoints,train.log} "$run"
+        fi
+        touch "$run/.begun"
+        train "$model" "$PATIENCE checkpoints without a better one" --patience "$PATIENCE" "${options[@]}"
+    else
+        train "$model" "$BUDGET updates" --max-update "$BUDGET" "${options[@]}"
+    fi
+    alignment=--print-alignment=soft
+    if [[ $model = RNNencdec-* ]]; then alignment=; fi
+    translate "$model" generate $alignment
+    translate "$model" nounk $alignment --unkpen inf
+    if [ -n "$alignment" ]; then
+        score "$model" "$OUT/text/test" score
+        last=$model
+    fi
+    exec {busy}>&-
+done
+if [ -n "${last-}" ] && [ "$BPE" = 0 ] && [ "$RARE" != 0 ]; then replace_unknown "$last"; fi
+
+say "the paper's tables and figures"
+python -m rnnsearch_fairseq.analysis report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"
