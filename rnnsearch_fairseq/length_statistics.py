@@ -10,7 +10,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.output import check_not_input, open_output
 from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, read_pairs
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
@@ -34,6 +34,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.pairs < 1:
         raise InputError(f"--pairs is {args.pairs}; give at least 1")
+    check_not_input(args.output, (args.source, args.target))
     check_rereadable(args.source, args.target)
     check_parallel([args.source, args.target])
     with open_output(args.output) as out:

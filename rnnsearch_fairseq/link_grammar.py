@@ -33,7 +33,7 @@ from pathlib import Path
 
 from sacremoses import MosesDetokenizer
 
-from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.output import check_not_input, open_output
 from rnnsearch_fairseq.data.text_files import check_rereadable, check_text_file
 from rnnsearch_fairseq.errors import InputError
 
@@ -249,12 +249,11 @@ def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Cou
         How many sentences have a tree (None) and failed, by cause.
 
     Raises:
-        InputError: a file is bad, or link-parser is not installed or does not work.
+        InputError: a file is bad, the output would replace the input, or link-parser is not installed or does not work.
     """
+    check_not_input(output, [source])
     check_rereadable(source)
     sentences = check_text_file(source)
-    if output.resolve() == source.resolve():
-        raise InputError(f"--output {output}: it would replace what it is made of; give another name")
     counts: Counter[Failure | None] = Counter()
     with source.open(encoding="utf-8", newline="\n") as lines, open_output(output) as out:
         for tree in parse_lines(lines, seconds, workers):

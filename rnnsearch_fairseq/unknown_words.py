@@ -18,17 +18,16 @@ no --dataset-impl raw, as its own --replace-unk does, and one run of it gives th
 """
 
 import argparse
-import json
+import itertools
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from rnnsearch_fairseq.analysis.generate_output import Translation, read_translations
 from rnnsearch_fairseq.data.output import check_not_input, open_output, stop_printing
+from rnnsearch_fairseq.data.scores import read_scores
 from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable, check_text_file, read_pairs
 from rnnsearch_fairseq.errors import InputError
 
@@ -51,18 +50,18 @@ def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
     counts: Counts = defaultdict(Counter)
     pairs = enumerate(read_pairs(source, target), 1)
     where = ""
-    for where, line in _lines(scores):
+    for score in itertools.chain.from_iterable(map(read_scores, scores)):
+        where = score.where
         pair = next(pairs, None)
         if pair is None:
             raise InputError(f"{where}: {source} has no more lines; give the text that was scored")
         number, texts = pair
-        *seen, weights = _parse_score(line, where)
+        # The last word of each side, the last row and the last column are end-of-sentence's.
         words = [
-            _own_words(model, text, where, f"{path}, line {number}")
-            for model, text, path in zip(seen, texts, (source, target))
+            _own_words(seen[:-1], text, where, f"{path}, line {number}")
+            for seen, text, path in zip((score.source, score.target), texts, (source, target))
         ]
-        # The last row and column are end-of-sentence's.
-        for word, position in zip(words[1], weights.argmax(axis=1)):
+        for word, position in zip(words[1], score.alignment.argmax(axis=1)):
             if position < len(words[0]):
                 counts[words[0][position]][word] += 1
     missing = sum(1 for _ in pairs)
@@ -172,45 +171,6 @@ def replace(
         report.looked_up += aligned in dictionary
         report.copied += aligned not in dictionary
     return words
-
-
-def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Where each line of the files is, and the line.
-
-    Raises:
-        InputError: a file cannot be read or is empty.
-    """
-    for path in paths:
-        where = ""
-        try:
-            with path.open("rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    where = f"{path}, line {number}"
-                    yield where, line
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}); give a file of scores") from error
-        if not where:
-            raise InputError(f"{path}: the file is empty; give one of python -m rnnsearch_fairseq.score --format jsonl")
-
-
-def _parse_score(line: bytes, where: str) -> tuple[list[str], list[str], np.ndarray]:
-    """Source and target words as the model saw them, without end-of-sentence; and the weights ``(T + 1, S + 1)``.
-
-    Raises:
-        InputError: the line is not one of scores, or has no alignment.
-    """
-    try:
-        score = json.loads(line)
-        source, target, alignment = score["source"], score["target"], score["alignment"]
-        weights = None if alignment is None else np.array(alignment, dtype=np.float64)
-        bad = weights is not None and weights.shape != (len(target), len(source))
-    except (ValueError, TypeError, KeyError):
-        bad = True
-    if bad:
-        raise InputError(f"{where}: not a score; give files of python -m rnnsearch_fairseq.score --format jsonl")
-    if weights is None:
-        raise InputError(f"{where}: there is no alignment; score with a model that has attention, like bahdanau_gru")
-    return source[:-1], target[:-1], weights
 
 
 def _own_words(seen: list[str], line: str, where: str, there: str) -> list[str]:

@@ -43,3 +43,15 @@ def test_texts_of_different_lengths_and_no_pairs_are_refused(
     with pytest.raises(InputError, match="lines"):
         run(monkeypatch, *texts, "--output", tmp_path / "lengths")
     assert not (tmp_path / "lengths").exists()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_output_that_is_an_input_is_refused(
+    texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int
+) -> None:
+    before = [path.read_text() for path in texts]
+    (tmp_path / "link").symlink_to(texts[side])
+    for name in (texts[side], tmp_path / "link"):
+        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace what it is made of"):
+            run(monkeypatch, *texts, "--output", name)
+    assert [path.read_text() for path in texts] == before

@@ -201,8 +201,15 @@ def test_bad_options_and_files_are_refused(command: Command) -> None:
             command.run(["a"], *options)
     with pytest.raises(InputError, match="empty"):
         command.run([])
-    with pytest.raises(InputError, match="replace"):
-        command.run(["a"], "--output", str(command.source))
+
+
+def test_an_output_that_is_the_input_is_refused(command: Command) -> None:
+    command.stand_in()
+    link = command.source.with_name("link")
+    link.symlink_to(command.source)
+    for name in (command.source, link):
+        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace what it is made of"):
+            command.run(["a"], "--output", str(name))
     assert command.source.read_text() == "a\n"
 
 

@@ -43,7 +43,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def score_line(source: str, target: str, links: list[int]) -> str:
+def score_line(number: int, source: str, target: str, links: list[int]) -> str:
     """A line of scores, "zebra", "zèbre" and "gnou" unknown, whose j-th target word looks most at source word links[j].
 
     The row of end-of-sentence is ``links``' last.
@@ -53,7 +53,8 @@ def score_line(source: str, target: str, links: list[int]) -> str:
         for side in (source, target)
     ]
     alignment = [[0.6 if i == link else 0.4 / len(sides[0]) for i in range(len(sides[0]))] for link in links]
-    return json.dumps({"id": 0, "source": sides[0], "target": sides[1], "logprob": -1.0, "alignment": alignment}) + "\n"
+    words = {"source": sides[0], "target": sides[1]}
+    return json.dumps({"id": number, **words, "logprob": -1.0, "alignment": alignment}) + "\n"
 
 
 @pytest.fixture
@@ -61,7 +62,8 @@ def text(tmp_path: Path) -> dict[str, Path]:
     """The text, and its scores in two files."""
     pairs = list(zip(SOURCE.splitlines(), TARGET.splitlines()))
     links = [[0, 1, 2, 3, 4], [0, 0], [0, 1, 2, 3, 5, 5], [0, 1, 2, 3]]  # "gnou" once with "gnu", once with nothing
-    lines = [score_line(*pair, link) for pair, link in zip(pairs, links)]
+    # The last stands alone in a file of scores, which count from 0.
+    lines = [score_line(number, *pair, link) for number, pair, link in zip((0, 1, 2, 0), pairs, links)]
     return {
         "source": write(tmp_path / "train.en", SOURCE),
         "target": write(tmp_path / "train.fr", TARGET),
@@ -91,7 +93,7 @@ def test_each_source_word_keeps_the_words_of_the_text_it_is_linked_with(
 
 def test_the_most_frequent_word_is_kept_and_of_equals_the_first(tmp_path: Path, command: Command) -> None:
     files = {"source": write(tmp_path / "s", "b a b b\n"), "target": write(tmp_path / "t", "y z x z\n")}
-    scores = {"source": ["b", "a", "b", "b", "</s>"], "target": ["y", "z", "x", "z", "</s>"]}
+    scores = {"id": 0, "source": ["b", "a", "b", "b", "</s>"], "target": ["y", "z", "x", "z", "</s>"]}
     alignment = [[0, 0, 0, 0, 1]] * 5
     for links, expected in (([0, 1, 2, 0], "a z 1\nb y 1\n"), ([0, 0, 2, 3], "b z 2\n")):
         rows = [[float(i == link) for i in range(5)] for link in links] + alignment[:1]
@@ -117,10 +119,8 @@ def test_fairseq_reads_the_dictionary(text: dict[str, Path], command: Command) -
             r"scores\.2\.jsonl, line 1: word 3 is 'sleeps', but 'eats' in .*train\.en, line 4",
         ),
         ("target", "le gnou dort", "le gnou", r"scores\.2\.jsonl, line 1: 3 words, but .*train\.fr, line 4 has 2"),
-        ("second", "0.6", "[]", r"scores\.2\.jsonl, line 1: not a score; .*--format jsonl"),
-        ("second", '"alignment"', '"other"', r"scores\.2\.jsonl, line 1: not a score"),
-        ("second", "{", "-3.2 ", r"scores\.2\.jsonl, line 1: not a score"),
-        ("second", "0.6, ", "", r"scores\.2\.jsonl, line 1: not a score"),
+        ("second", "0.6, ", "", r"scores\.2\.jsonl, line 1: not a score .*; .*--format jsonl"),
+        ("first", '"id": 2', '"id": 3', r"scores\.1\.jsonl, line 3: the score of sentence 3, not 2; "),
     ],
 )
 def test_bad_scores_and_other_texts_are_refused(
@@ -153,7 +153,9 @@ def test_too_few_and_too_many_scores_are_refused(text: dict[str, Path], command:
 def test_a_model_without_attention_is_refused(text: dict[str, Path], command: Command) -> None:
     score = json.loads(text["second"].read_text())
     write(text["second"], json.dumps({**score, "alignment": None}) + "\n")
-    with pytest.raises(InputError, match="there is no alignment; score with a model that has attention"):
+    with pytest.raises(
+        InputError, match=r"scores\.2\.jsonl, line 1: no alignment; score with a model that has attention"
+    ):
         command(*learning(text))
 
 

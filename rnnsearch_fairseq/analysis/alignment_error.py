@@ -19,7 +19,6 @@ source word of at least this weight instead.
 
 import argparse
 import itertools
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -32,6 +31,7 @@ from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_tex
 from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.systems import check_names, named_file
 from rnnsearch_fairseq.analysis.token_scores import read_parallel
+from rnnsearch_fairseq.data.scores import read_scores
 from rnnsearch_fairseq.errors import InputError
 
 LINK = re.compile(r"(\d+)([-sS?pP])(\d+)")
@@ -117,7 +117,8 @@ def read_alignments(path: Path) -> Iterator[Translation]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {CURE}") from error
     if scores:
-        yield from _read_scores(path)
+        for pair in read_scores(path):
+            yield Translation(pair.number, pair.source[:-1], pair.target[:-1], alignment=pair.alignment)
         return
     for translation in translations_in_order(path):
         # fairseq brackets an unknown word of a reference twice.
@@ -128,23 +129,6 @@ def read_alignments(path: Path) -> Iterator[Translation]:
                 f"belong to; {CURE}, or fairseq-generate with --score-reference"
             )
         yield translation
-
-
-def _read_scores(path: Path) -> Iterator[Translation]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines):
-            try:
-                record = json.loads(line)
-                source, target = ([*map(str, record[side][:-1])] for side in ("source", "target"))
-                weights, label = record["alignment"], record["id"]
-                alignment = None if weights is None else np.array(weights, dtype=float)
-            except (ValueError, KeyError, TypeError):
-                raise InputError(f"{path}, line {number + 1}: not a score; {CURE}") from None
-            if alignment is None:
-                raise InputError(f"{path}, line {number + 1}: no alignment; score with a model that has attention")
-            if label != number:
-                raise InputError(f"{path}, line {number + 1}: the score of sentence {label}; give all, in order")
-            yield Translation(number, source, target, alignment=alignment)
 
 
 def links_of(weights: np.ndarray, threshold: float | None = None) -> Links:
@@ -213,10 +197,11 @@ def main() -> None:
     check_names(args.systems)
     gold = read_gold(args.gold, args.possible, args.one_based)
     errors = [(name, alignment_error(path, gold, args.gold, args.threshold)) for name, path in args.systems]
+    inputs = (args.gold, args.possible, *dict(args.systems).values())
     sure = sum(len(links.sure) for links in gold)
     maybe = sum(len(links.possible) for links in gold) - sure
     total = f"{len(gold):,} sentences, {sure:,} sure links, {maybe:,} that are only possible"
-    write_text(f"{markdown_block(error_table(errors))}\n\n{total}\n", args.output)
+    write_text(f"{markdown_block(error_table(errors))}\n\n{total}\n", args.output, inputs)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,8 @@ def main() -> None:
     systems = read_systems(args.systems, test, args.tokenize)
     bins = bleu_by_length(test, systems, args.width, args.tokenize)
     table = length_table(bins, list(systems))
-    write_text(_tabs(table) if args.format == "tsv" else markdown_block(table) + "\n", args.output)
+    inputs = (args.source, args.reference, *dict(args.systems).values())
+    write_text(_tabs(table) if args.format == "tsv" else markdown_block(table) + "\n", args.output, inputs)
     if args.picture is not None:
         plot_by_length(bins, list(systems), args.picture)
 

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Sequence
 
 from rnnsearch_fairseq.analysis.bleu import compare
-from rnnsearch_fairseq.analysis.document import Bullets, Section
+from rnnsearch_fairseq.analysis.document import Bullets, Section, verdict
 from rnnsearch_fairseq.analysis.runs import BANNED, TRANSLATIONS, Runs
 
 ABOVE = (("RNNsearch-30", "RNNencdec-30"), ("RNNsearch-50", "RNNencdec-50"), ("RNNsearch-30", "RNNencdec-50"))
@@ -46,7 +46,7 @@ def _above(runs: Runs, better: str, worse: str, file: str, long: bool = False) -
     if obstacle:
         return f"{claim}: {obstacle}"
     found = compare(*([lines[n] for n in sentences] for lines in (systems[better], systems[worse], runs.references)))
-    return f"{claim}: {_verdict(round(found.first, 2) > round(found.second, 2))} ({found})"
+    return f"{claim}: {verdict(round(found.first, 2) > round(found.second, 2))} ({found})"
 
 
 def _falls(runs: Runs, name: str, claim: str, holds: Callable[[float, float], bool]) -> str:
@@ -57,7 +57,7 @@ def _falls(runs: Runs, name: str, claim: str, holds: Callable[[float, float], bo
     short, long, error = runs.fall(name)
     agrees = holds(short - long, error)
     return (
-        f"{claim}: {_verdict(agrees)} (short {short:.2f}, long {long:.2f}: a fall of {short - long:.2f} ± {error:.2f})"
+        f"{claim}: {verdict(agrees)} (short {short:.2f}, long {long:.2f}: a fall of {short - long:.2f} ± {error:.2f})"
     )
 
 
@@ -68,7 +68,7 @@ def _falls_less(runs: Runs, less: str, more: str) -> str:
     if obstacle:
         return f"{claim}: {obstacle}"
     falls = [round(short - long, 2) for short, long, _ in map(runs.fall, (less, more))]
-    return f"{claim}: {_verdict(falls[0] < falls[1])} ({falls[0]:.2f}, {falls[1]:.2f})"
+    return f"{claim}: {verdict(falls[0] < falls[1])} ({falls[0]:.2f}, {falls[1]:.2f})"
 
 
 def _obstacle_to_fall(runs: Runs, *names: str) -> str:
@@ -83,7 +83,3 @@ def _obstacle(file: str, absent: Sequence[str], where: str, sentences: Sequence[
     if absent:
         return f"not tested (no {file} of {' and '.join(absent)})"
     return f"not tested ({where}: {len(sentences)})" if len(sentences) < FEWEST else ""
-
-
-def _verdict(agrees: bool) -> str:
-    return "agrees" if agrees else "does not agree"

@@ -8,7 +8,6 @@ words stands their tree, its phrases numbered as their columns are: in pre-order
 """
 
 import argparse
-import json
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from rnnsearch_fairseq.analysis.alignment_plot import draw_matrix, fonts_for, write_picture
+from rnnsearch_fairseq.data.scores import AlignedPair, read_scores
 from rnnsearch_fairseq.data.trees import Tree
 from rnnsearch_fairseq.errors import InputError
 
@@ -27,6 +27,7 @@ LONGEST_LABEL = 30
 LEVEL = 0.75  # height of a phrase above the phrases in it, in words
 MARGIN = 0.15
 LINE_COLOR = "tab:blue"
+CURE = "give what python -m rnnsearch_fairseq.score --trees FILE --format jsonl wrote"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,35 +48,26 @@ def read_attention(path: Path) -> Iterator[Attention]:
     """The sentences of a file of scores, format ``jsonl``.
 
     Raises:
-        InputError: the file cannot be read, or a line is not the score of a model that reads trees.
+        InputError: the file is bad, or a line is not the score of a model that reads trees.
     """
+    for pair in read_scores(path):
+        if pair.phrases is None:
+            raise InputError(f"{pair.where}: not a score of a model that reads trees; {CURE}")
+        weights = np.concatenate([pair.alignment, pair.phrase_attention], axis=1)
+        yield Attention(pair.number, pair.source, pair.target, _tree(pair), weights)
+
+
+def _tree(pair: AlignedPair) -> Tree | None:
+    if not pair.phrases:
+        return None
     try:
-        with path.open("rb") as lines:
-            for line_number, line in enumerate(lines, 1):
-                try:
-                    yield _parse(line)
-                except (ValueError, KeyError, TypeError, IndexError):
-                    raise InputError(
-                        f"{path}, line {line_number}: not a score of a model that reads trees; "
-                        "give what python -m rnnsearch_fairseq.score --trees FILE --format jsonl wrote"
-                    ) from None
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); give the output of python -m rnnsearch_fairseq.score"
-        ) from error
-
-
-def _parse(line: bytes) -> Attention:
-    record = json.loads(line)
-    source, target = record["source"], record["target"]
-    phrases = [(start, end) for start, end in record["phrases"]]
-    to_words, to_phrases = (np.array(record[name], dtype=float) for name in ("alignment", "phrase_attention"))
-    if (to_words.shape, to_phrases.shape) != ((len(target), len(source)), (len(target), len(phrases))):
-        raise ValueError("weights of another sentence")
-    tree = tree_of(phrases) if phrases else None
-    if tree is not None and tree.leaves >= len(source):
-        raise ValueError("more leaves than words")
-    return Attention(record["id"], source, target, tree, np.concatenate([to_words, to_phrases], axis=1))
+        tree = tree_of(pair.phrases)
+    except (ValueError, IndexError):
+        raise InputError(f"{pair.where}: the phrases are not those of a tree; {CURE}") from None
+    words = len(pair.source) - 1
+    if tree.leaves > words:
+        raise InputError(f"{pair.where}: the tree has {tree.leaves} leaves and the source {words} words; {CURE}")
+    return tree
 
 
 def tree_of(phrases: list[tuple[int, int]]) -> Tree:

@@ -3,11 +3,11 @@
 import base64
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.output import check_not_input, open_output
 
 STYLE = """
 body { font: 16px/1.5 sans-serif; color: #222; max-width: 60em; margin: 2em auto; padding: 0 1em; }
@@ -127,10 +127,20 @@ def _html_block(block: Block) -> str:
     return f"<p>{html.escape(block)}</p>"
 
 
-def write_text(text: str, path: Path | None) -> None:
-    """Write to a file, whole or not at all; None: print it."""
+def verdict(agrees: bool) -> str:
+    """Whether numbers agree with a claim, in words."""
+    return "agrees" if agrees else "does not agree"
+
+
+def write_text(text: str, path: Path | None, inputs: Iterable[Path | None]) -> None:
+    """Write to a file, whole or not at all; None: print it.
+
+    Raises:
+        InputError: the file cannot be written, or is one of the ``inputs``, of which None are not there.
+    """
     if path is None:
         print(text, end="")
         return
+    check_not_input(path, filter(None, inputs))
     with open_output(path) as out:
         out.write(text.encode())

@@ -274,7 +274,9 @@ def main() -> None:
     args = parse_arguments()
     sections = sections_of_systems(args) if args.systems else [Section("Tables 1 and 3", ["Missing: translations."])]
     training = table_2(dict(args.log), [] if args.log else ["logs"])
-    write_text(to_markdown([sections[0], training, *sections[1:]]), args.output)
+    named = (*args.systems, *args.no_unk, *args.log)
+    inputs = (args.source, args.reference, *(path for _, path in named))
+    write_text(to_markdown([sections[0], training, *sections[1:]]), args.output, inputs)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import RESAMPLES, compare
+from rnnsearch_fairseq.analysis.document import Bullets, Section, Table, to_markdown, verdict, write_text
 from rnnsearch_fairseq.analysis.token_scores import TokenScores, read_parallel, score_tokens
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
-from rnnsearch_fairseq.data.output import open_output
 from rnnsearch_fairseq.errors import InputError
 
 MODELS = {
@@ -134,7 +134,7 @@ def _order(objective: str) -> tuple[bool, int]:
 # Tables
 
 
-def table_3(runs: Runs) -> list[str]:
+def table_3(runs: Runs) -> Section:
     """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
     header = ["model", "objective", "perplexity", "RIBES", "BLEU", "seconds an epoch", "epochs"]
     rows, missing = _model_rows(runs, TABLE_3)
@@ -148,10 +148,10 @@ def table_3(runs: Runs) -> list[str]:
         for objective in runs.objectives[:-1]:
             claims += _claim(runs, f"{model}-softmax", f"{model}-{objective}")
             claims += _time_claim(runs, f"{model}-softmax", f"{model}-{objective}")
-    return _section("Table 3: models and objectives", header, rows, missing, claims)
+    return _section("Table 3: models and objectives", Table(header, rows), missing, claims)
 
 
-def table_4(runs: Runs) -> list[str]:
+def table_4(runs: Runs) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations to the reference's."""
     header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
     rows, missing, claims = [], [], []
@@ -167,31 +167,34 @@ def table_4(runs: Runs) -> list[str]:
             if better in found and worse in found:
                 given = (search_measures(found[search]) for search in (better, worse))
                 claims.append(agreement(f"{name}: {better} beats {worse}", *given))
-    return _section("Table 4: searches", header, rows, missing, claims)
+    return _section("Table 4: searches", Table(header, rows), missing, claims)
 
 
-def table_5(runs: Runs) -> list[str]:
+def table_5(runs: Runs) -> Section:
     """With and without sequential LSTMs: development set perplexity, RIBES, BLEU."""
     header = ["model", "objective", "perplexity", "RIBES", "BLEU"]
     rows, missing = _model_rows(runs, TABLE_5)
     claims = []
     for objective in runs.objectives:
         claims += _claim(runs, f"tree2seq-{objective}", f"phrases_only-{objective}")
-    return _section("Table 5: the sequential LSTMs", header, [cells for cells, _ in rows], missing, claims)
+    table = Table(header, [cells for cells, _ in rows])
+    return _section("Table 5: the sequential LSTMs", table, missing, claims)
 
 
-def significance(runs: Runs) -> list[str]:
+def significance(runs: Runs) -> Section:
     """sacrebleu's paired bootstrap of BLEU, of tree2seq-softmax and each of the other softmax runs."""
-    heading = f"## BLEU of {BEST} and of the other softmax runs"
+    section = Section(f"BLEU of {BEST} and of the other softmax runs")
     others = [name for name in (f"{model}-softmax" for model in MODELS) if name in runs.complete and name != BEST]
     if BEST not in runs.complete or not others:
-        return [heading, "", f"Not compared: it takes {BEST} and another softmax run, with all of their files."]
-    lines = []
+        section.blocks.append(f"Not compared: it takes {BEST} and another softmax run, with all of their files.")
+        return section
+    items = []
     for name in others:
         given = (runs.complete[run].translations for run in (BEST, name))
         found = compare(*given, runs.reference_lines)
-        lines.append(f"- {BEST} {found.first:.2f}, {name} {found.second:.2f}: p = {found.p:.4f}")
-    return [heading, "", f"Paired bootstrap, {RESAMPLES:,} resamples, seeded:", "", *lines]
+        items.append(f"{BEST} {found.first:.2f}, {name} {found.second:.2f}: p = {found.p:.4f}")
+    section.blocks += [f"Paired bootstrap, {RESAMPLES:,} resamples, seeded:", Bullets(items)]
+    return section
 
 
 def _model_rows(runs: Runs, models: Iterable[str]) -> tuple[list[tuple[list[str], Run]], list[str]]:
@@ -209,59 +212,53 @@ def _model_rows(runs: Runs, models: Iterable[str]) -> tuple[list[tuple[list[str]
     return rows, missing
 
 
-def _section(
-    title: str, header: list[str], rows: list[list[str]], missing: Sequence[str], claims: Sequence[str]
-) -> list[str]:
-    """A table in Markdown, what is missing of it, and the claims."""
-    lines = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *rows)]
-    if missing:
-        lines += ["", f"Missing: {', '.join(missing)}."]
-    return [f"## {title}", "", *lines, "", "Agreement:", "", *(claims or ["- nothing to compare"])]
+def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[str]) -> Section:
+    """A table, what is missing of it, and the claims."""
+    section = Section(title, [table])
+    section.missing(missing)
+    section.blocks += ["Agreement:", Bullets(claims or ["nothing to compare"])]
+    return section
 
 
 # Agreement
 
 
 def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float]) -> str:
-    """A line that says of each measure whether ``better`` is so, as the numbers are printed; if equal, it is not."""
+    """The claim, and of each measure whether ``better`` is so, as the numbers are printed; if equal, it is not."""
     verdicts = []
     for measure, value in better.items():
         ahead, behind = round(value, 2), round(worse[measure], 2)
         holds = ahead < behind if measure == "perplexity" else ahead > behind
-        verdicts.append(f"{measure} {_verdict(holds)} ({value:.2f}, {worse[measure]:.2f})")
-    return f"- {claim}: {', '.join(verdicts)}"
+        verdicts.append(f"{measure} {verdict(holds)} ({value:.2f}, {worse[measure]:.2f})")
+    return f"{claim}: {', '.join(verdicts)}"
 
 
 def _claim(runs: Runs, better: str, worse: str) -> list[str]:
-    """One line, or none if a run is missing."""
+    """One item of a list, or none if a run is missing."""
     if better not in runs.complete or worse not in runs.complete:
         return []
     return [agreement(f"{better} beats {worse}", runs.complete[better].measures, runs.complete[worse].measures)]
 
 
 def _time_claim(runs: Runs, slow: str, fast: str) -> list[str]:
-    """One line, or none if a run is missing."""
+    """One item of a list, or none if a run is missing."""
     if slow not in runs.complete or fast not in runs.complete:
         return []
     taken, less = runs.complete[slow].seconds, runs.complete[fast].seconds
-    line = f"- {slow} takes about three times as long as {fast}: "
+    claim = f"{slow} takes about three times as long as {fast}"
     if less == 0:
-        return [f"{line}not compared ({taken:g} s, {less:g} s)"]
+        return [f"{claim}: not compared ({taken:g} s, {less:g} s)"]
     low, high = ABOUT_THREE
     holds = low <= taken / less <= high
-    return [f"{line}{_verdict(holds)} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
-
-
-def _verdict(holds: bool) -> str:
-    return "agrees" if holds else "does not agree"
+    return [f"{claim}: {verdict(holds)} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
 
 
 def report(runs: Runs) -> str:
     """All tables, as Markdown."""
     sections = [table(runs) for table in (table_3, table_4, table_5, significance)]
     if runs.others:
-        sections.append([f"In no table: {', '.join(runs.others)}."])
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+        sections[-1].blocks.append(f"In no table: {', '.join(runs.others)}.")
+    return to_markdown(sections)
 
 
 def main() -> None:
@@ -277,13 +274,10 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
-    text = report(Runs(args.runs, args.reference))
-    if args.output is None:
-        print(text, end="")
-        return
-    with open_output(args.output) as out:
-        out.write(text.encode())
-    print(f"tables of {args.runs} -> {args.output}")
+    inputs = (args.reference, *args.runs.glob("*/*"))
+    write_text(report(Runs(args.runs, args.reference)), args.output, inputs)
+    if args.output is not None:
+        print(f"tables of {args.runs} -> {args.output}")
 
 
 if __name__ == "__main__":

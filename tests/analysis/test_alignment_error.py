@@ -137,6 +137,9 @@ def test_bad_input_is_refused(scores: Path, gold: Path, tmp_path: Path, run: Run
         run(gold, f"A={scores}", "--threshold", 0)
     with pytest.raises(InputError, match=r"parallel files differ"):
         run(gold, f"A={scores}", "--possible", write(tmp_path / "possible", "0-0"))
+    for path in (gold, scores):
+        with pytest.raises(InputError, match=rf"--output .*{path.name}: it would replace what it is made of"):
+            run(gold, f"A={scores}", "--output", path)
     with pytest.raises(InputError, match=r"nothing: cannot be read"):
         run(gold, f"A={tmp_path / 'nothing'}")
 
@@ -145,7 +148,7 @@ def test_bad_input_is_refused(scores: Path, gold: Path, tmp_path: Path, run: Run
     ("line", "said"),
     [
         (record(1, "d", "v", None), "no alignment"),
-        (record(2, "d", "v", SECOND), "the score of sentence 2"),
+        (record(2, "d", "v", SECOND), "the score of sentence 2, not 1"),
         ('{"id": 1}', "not a score"),
         (record(1, "d", "v", SECOND)[:-9], "not a score"),
     ],
@@ -158,5 +161,5 @@ def test_bad_scores_are_refused(gold: Path, tmp_path: Path, line: str, said: str
 
 def test_alignment_of_another_sentence_is_refused(gold: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "bad.jsonl", record(0, "a b", "w x y z", FIRST), record(1, "d", "v", SECOND))
-    with pytest.raises(InputError, match=r"bad\.jsonl: sentence 0: its alignment is \(5, 4\)"):
+    with pytest.raises(InputError, match=r'bad\.jsonl, line 1: not a score \("alignment" has the shape \(5, 4\)'):
         alignment_error(path, read_gold(gold), gold)

@@ -124,6 +124,9 @@ def test_bad_input_is_refused(tmp_path: Path, files: list[object], run: Run) -> 
         run(f"A={same}")
     with pytest.raises(InputError, match=r"belong together"):
         run(f"A={same}", *files[:2])
+    for name in ("same", "en"):
+        with pytest.raises(InputError, match=rf"--output .*{name}: it would replace what it is made of"):
+            run(f"A={same}", "--output", tmp_path / name, *files)
     with pytest.raises(InputError, match=r"--width is 0"):
         run(f"A={same}", "--width", 0, *files)
     with pytest.raises(InputError, match=r"out: sentence 0 has no reference"):

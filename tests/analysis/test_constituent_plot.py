@@ -114,21 +114,31 @@ def test_what_is_read_is_what_was_written(scores: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "said"),
     [
-        {"phrases": None},
-        {"phrases": [[0, 3], [0, 2]][::-1]},
-        {"phrases": [[0, 9], [1, 9]]},
-        {"phrases": [[0, 3]]},
-        {"phrase_attention": [[0.5], [0.5]]},
-        {"alignment": None},
-        {"source": ["a", "</s>"]},
+        ({"phrases": None}, "not a score"),
+        ({"phrases": [[0, 3], [0, 2]][::-1]}, "the phrases are not those of a tree; give .* --trees FILE"),
+        ({"phrases": [[0, 9], [1, 9]]}, "the phrases are not those of a tree"),
+        ({"phrases": [[0, 3], [1, 4]]}, "the phrases are not those of a tree"),
+        ({"phrases": [[0, 3]]}, "not a score"),
+        ({"phrase_attention": [[0.5], [0.5]]}, "not a score"),
+        ({"alignment": None}, "no alignment"),
+        ({"source": ["a", "</s>"]}, "not a score"),
     ],
 )
-def test_lines_that_are_no_such_scores_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_lines_that_are_no_such_scores_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     bad = {**record(1, 4, right_branching(3)), **change}
     path = write(tmp_path / "bad.jsonl", record(0, 4, right_branching(3)), bad)
-    with pytest.raises(InputError, match=r"bad\.jsonl, line 2: not a score of a model that reads trees; give"):
+    with pytest.raises(InputError, match=rf"bad\.jsonl, line 2: {said}"):
+        list(read_attention(path))
+
+
+def test_scores_of_a_model_that_reads_no_trees_are_refused(tmp_path: Path) -> None:
+    plain = {name: value for name, value in record(0, 4, None).items() if not name.startswith("phrase")}
+    path = write(tmp_path / "bad.jsonl", plain)
+    with pytest.raises(
+        InputError, match=r"bad\.jsonl, line 1: not a score of a model that reads trees; give .*--trees"
+    ):
         list(read_attention(path))
 
 
@@ -141,7 +151,7 @@ def test_files_of_something_else_are_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_tree_of_more_words_than_the_source_has_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "bad", record(0, 4, right_branching(5)))
-    with pytest.raises(InputError, match="bad, line 1: not a score"):
+    with pytest.raises(InputError, match="bad, line 1: the tree has 5 leaves and the source 4 words; give"):
         list(read_attention(path))
 
 
