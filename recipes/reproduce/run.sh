@@ -124,9 +124,9 @@ replace_unknown() { # MODEL: its translations with source words, or their transl
     python -m rnnsearch_fairseq.unknown_words learn "$run/rare.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
         --output "$run/dictionary"
     python -m rnnsearch_fairseq.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
-        > "$RUNS/others/$name, copied"
+        > "$RUNS/others/$name, rare words copied"
     python -m rnnsearch_fairseq.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
-        --dictionary "$run/dictionary" > "$RUNS/others/$name, looked up"
+        --dictionary "$run/dictionary" > "$RUNS/others/$name, rare words looked up"
 }
 
 for model in ${MODELS//,/ }; do
