@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The first paper's tables and figures on the built-in corpus of a bilingual grammar, whose sentences have 3 to 60 words
-# and gold alignments: about MINUTES on two cores.
+# and gold alignments: about half an hour on two cores.
 #
 #   recipes/reproduce/grammar.sh [OPTION VALUE]...      (options of run.sh; --out: runs/reproduce_grammar)
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
