@@ -2,7 +2,7 @@
 # The first paper's tables and figures on the built-in corpus of a bilingual grammar, whose sentences have 3 to 60 words
 # and gold alignments: about half an hour on two cores.
 #
-#   recipes/reproduce/grammar.sh [OPTION VALUE]...      (options of run.sh; --out: runs/reproduce_grammar)
+#   recipes/reproduce/grammar.sh [OPTION VALUE]... [-- OPTIONS OF fairseq-train]      (as in run.sh)
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 TEXT=$ROOT/runs/grammar
@@ -10,9 +10,12 @@ if [ ! -d "$TEXT" ]; then
     python -m rnnsearch_fairseq.data.grammar "$TEXT.part"
     mv "$TEXT.part" "$TEXT"
 fi
+own=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do own+=("$1"); shift; done
+[ $# = 0 ] || shift
 # Adadelta as in the paper would take tens of thousands of updates. The decoder is that of the original code, which learns
 # these alignments sooner and better than the one of the paper's appendix.
 exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$TEXT" --src en --trg fr --out "$ROOT/runs/reproduce_grammar" \
-    --arch bahdanau_gru_small --words 800 --budget 1000 --interval 500 --patience 5 "$@" -- \
+    --arch bahdanau_gru_small --words 800 --budget 1000 --interval 500 --patience 5 ${own[@]+"${own[@]}"} -- \
     --update-word current --optimizer adam --lr 0.003 --warmup-updates 100 \
-    --lr-scheduler polynomial_decay --total-num-update 1000 --end-learning-rate 0.0002
+    --lr-scheduler polynomial_decay --total-num-update 1000 --end-learning-rate 0.0002 "$@"

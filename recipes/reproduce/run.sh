@@ -23,7 +23,8 @@
 # --tokens     DIR: likewise, but the text is in tokens; test.align may hold gold alignments of the test set
 # --long       words that make a sentence long (default: 30)
 #
-# Training is the paper's (Section 4.2) but for what the options of fairseq-train change; they are for all models.
+# Training is the paper's (Section 4.2), on one GPU if there is any, but for what the options of fairseq-train change; they
+# are for all models.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PATIENCE=10 ARCH=bahdanau_gru WORDS=30000 BPE=0 RARE=100000
@@ -93,6 +94,7 @@ train() { # MODEL GOAL OPTIONS...: what is still to do up to the GOAL
     rm -f "$run/.trained" "$run"/{generate.out,nounk.out,score.jsonl,rare.jsonl}
     fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --arch "$ARCH" \
         --task pooled_translation --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
+        --distributed-world-size 1 \
         --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:3}" 2>&1 |
         tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train

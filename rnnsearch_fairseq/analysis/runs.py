@@ -99,7 +99,7 @@ class Runs:
         measure = metric()
         score = measure.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
         told = score.format(width=6, signature=measure.get_signature().format(), is_json=True)
-        return score.score, json.loads(told)["confidence_var"]
+        return score.score, json.loads(told).get("confidence_var", 0.0)  # it is left out where BLEU is always zero
 
     @cached_property
     def scores(self) -> dict[str, paper_tables.Scores]:

@@ -259,3 +259,9 @@ def test_bad_input_is_refused(runs: Path, run: Run) -> None:
         run()
     assert not (runs / "report.md").exists()
     assert not (runs / "report.html").exists()
+
+
+def test_a_model_that_gets_nothing_right_is_reported(runs: Path, run: Run) -> None:
+    write_model(runs / "RNNsearch-50", [" ".join(["wrong"] * length) for length in LENGTHS])
+    said = claims(run()["The paper's claims"])["RNNsearch-50 does not fall with length"]
+    assert said == "agrees (short 0.00, long 0.00: a fall of 0.00 ± 0.00)"

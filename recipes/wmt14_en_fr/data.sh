@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# The data of Bahdanau et al. (2015), Section 4.1: WMT 2014's English-French corpora in Moses tokens, cut to 348 million
+# French words by data selection, shuffled and binarised. news-test-2012 and 2013 are the development set, newstest2014
+# the test set.
+#
+#   recipes/wmt14_en_fr/data.sh [--data DIR] [--out DIR] [--words N]
+#
+# --data   folder that has some of the files already, or all, under the names that they have in their archives; the rest
+#          is downloaded: 6.7 GB in all
+# --out    where everything is written (default: runs/wmt14_en_fr); stopped at any moment, it goes on there
+# --words  French words to select (default: 348,000,000)
+#
+# What it needs of disk, memory and time is in README.md, beside this file. The program lmplz must be on PATH and kenlm be
+# installed: python -m rnnsearch_fairseq.data.selection --help says how. Every core is used; taskset limits them.
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+DATA= OUT=$ROOT/runs/wmt14_en_fr WORDS=348000000
+while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] || die "$1 needs a value"
+    case $1 in
+        --data) DATA=$2 ;;
+        --out) OUT=$2 ;;
+        --words) WORDS=$2 ;;
+        *) die "unknown option $1; see the head of $0" ;;
+    esac
+    shift 2
+done
+[[ $WORDS =~ ^[1-9][0-9]*$ ]] || die "--words is $WORDS; give a number of words, at least 1"
+[ -z "$DATA" ] || [ -d "$DATA" ] || die "$DATA: no such folder; --data is one that has some of the corpora"
+command -v lmplz > /dev/null || die "lmplz is not on PATH; python -m rnnsearch_fairseq.data.selection --help says how to get it"
+CORPORA=(europarl-v7.fr-en news-commentary-v9.fr-en commoncrawl.fr-en undoc.2000.fr-en giga-fren.release2.fixed)
+STATMT=https://www.statmt.org RAW=$OUT/raw TEXT=$OUT/text
+WORKERS=$(nproc) PAIR=(-s en -t fr)
+mkdir -p "$RAW" "$TEXT" "$OUT/runs/data"
+exec {lock}> "$OUT/.lock"
+flock --nonblock "$lock" || die "another data.sh is at work in $OUT; wait for it, or stop it"
+# What a command that was killed has left, which is as large as the text; and a selection of another size.
+find "$TEXT" -mindepth 1 -maxdepth 1 -name '.*' \( -type d -o -name '*.partial' \) -exec rm -r {} +
+if [ "$(cat "$TEXT/.words" 2>/dev/null || echo "$WORDS")" != "$WORDS" ]; then rm -f "$TEXT"/.{selection,order,binary}.done; fi
+echo "$WORDS" > "$TEXT/.words"
+
+step() { # NAME WHAT: the function NAME, unless it was finished before
+    [ -f "$TEXT/.$1.done" ] && return
+    say "$2"
+    "$1"
+    touch "$TEXT/.$1.done"
+}
+
+present() { # FILES...: whether all of an archive's files are in RAW, or can be linked there
+    local file
+    for file in "$@"; do
+        file=$(basename "${file%.gz}")
+        [ -f "$RAW/$file" ] || { [ -f "$DATA/$file" ] && ln -sfn "$(realpath "$DATA/$file")" "$RAW/$file"; } || return 1
+    done
+}
+
+fetch() { # ARCHIVE FILES...: those files of it to RAW; a download that was cut goes on where it was
+    local archive=$OUT/${1##*/} file raw unpack
+    if present "${@:2}"; then return; fi
+    if [ ! -f "$archive" ]; then
+        echo "$STATMT/$1"
+        curl --fail --location --retry 5 --continue-at - --progress-bar --output "$archive.part" "$STATMT/$1" ||
+            die "cannot download $STATMT/$1; start this again, or fetch it by other means to $archive"
+        mv "$archive.part" "$archive"
+    fi
+    for file in "${@:2}"; do
+        raw=$RAW/$(basename "${file%.gz}") unpack=cat
+        if [[ $file = *.gz ]]; then unpack=gunzip; fi
+        tar --extract --to-stdout --file "$archive" "$file" | $unpack > "$raw.part" ||
+            die "$archive has no whole $file; delete the archive and start this again"
+        mv "$raw.part" "$raw"
+    done
+    rm "$archive"
+}
+
+corpora() {
+    fetch wmt13/training-parallel-europarl-v7.tgz training/europarl-v7.fr-en.{en,fr}
+    fetch wmt14/training-parallel-nc-v9.tgz training/news-commentary-v9.fr-en.{en,fr}
+    fetch wmt13/training-parallel-commoncrawl.tgz commoncrawl.fr-en.{en,fr}
+    fetch wmt13/training-parallel-un.tgz un/undoc.2000.fr-en.{en,fr}
+    fetch wmt10/training-giga-fren.tar giga-fren.release2.fixed.{en,fr}.gz
+    fetch wmt14/dev.tgz dev/newstest201{2,3}.{en,fr}
+    present newstest2014.{en,fr} && return
+    fetch wmt14/test-full.tgz test-full/newstest2014-fren-{src.en,ref.fr}.sgm
+    python -m rnnsearch_fairseq.data.wmt segments "$RAW"/newstest2014-fren-{src.en,ref.fr}.sgm "$RAW/newstest2014" "${PAIR[@]}"
+}
+
+tokens() {
+    local name limit language
+    for name in newstest201{2,3,4} "${CORPORA[@]}"; do
+        [ -f "$TEXT/.$name.done" ] && continue
+        limit=
+        if [[ $name != newstest* ]]; then limit='--max-words 50'; fi
+        # shellcheck disable=SC2086  # a limit is two words
+        python -m rnnsearch_fairseq.data.wmt tokenize "$RAW/$name" "$TEXT/$name" "${PAIR[@]}" $limit
+        touch "$TEXT/.$name.done"
+    done
+    for language in en fr; do
+        cat "$TEXT"/newstest201{2,3}."$language" > "$TEXT/valid.$language"
+        cp "$TEXT/newstest2014.$language" "$TEXT/test.$language"
+        for name in "${CORPORA[@]}"; do cat "$TEXT/$name.$language"; done > "$TEXT/all.$language"
+    done
+}
+
+# By what is like the development set: so did Cho et al. (2014), whose procedure the paper follows.
+selection() {
+    for name in "${CORPORA[@]}"; do rm -f "$TEXT/$name".{en,fr}; done # they are in $TEXT/all
+    python -m rnnsearch_fairseq.data.selection "$TEXT/all" "$TEXT/valid" "$TEXT/selected" "${PAIR[@]}" --words "$WORDS"
+}
+
+order() {
+    python -m rnnsearch_fairseq.data.wmt shuffle "$TEXT/selected" "$TEXT/train" "${PAIR[@]}" --seed 1
+}
+
+binary() { # the four symbols of fairseq are counted with the words
+    rm -rf "$OUT/bin"
+    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --destdir "$OUT/bin" --workers "$WORKERS" \
+        --nwordssrc 30004 --nwordstgt 30004 --padding-factor 1 --trainpref "$TEXT/train" --validpref "$TEXT/valid" \
+        --testpref "$TEXT/test" > "$OUT/preprocess.log" 2>&1 || die_of_log "$OUT/preprocess.log" fairseq-preprocess
+    cp "$OUT"/bin/dict.*.txt "$TEXT"/test.{en,fr} "$OUT/runs/data"
+    touch "$OUT/bin/.done"
+}
+
+step corpora "1/5 the corpora and test sets"
+step tokens "2/5 Moses tokens; pairs with an empty side or one of more than 50 words are dropped"
+step selection "3/5 selecting $WORDS French words"
+step order "4/5 shuffling"
+step binary "5/5 binarising, with the 30,000 most frequent words of each language"
+say "ready: $OUT/bin"

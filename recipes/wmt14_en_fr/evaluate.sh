@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Translate newstest2014 by every model that train.sh has trained, or is training, with a beam of 12, with and without
+# unknown words; write all of the paper's tables and figures, and print Table 1 beside the paper's own.
+#
+#   recipes/wmt14_en_fr/evaluate.sh [--out DIR]      (default: runs/wmt14_en_fr)
+#
+# The checkpoint is the best on the development set. Tokenised translations by other systems (Moses, anything) in
+# OUT/runs/others/NAME join the tables. It runs on one GPU, which CUDA_VISIBLE_DEVICES chooses.
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+OUT=$ROOT/runs/wmt14_en_fr
+while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] && [ "$1" = --out ] || die "$1: unknown, or without a folder; see the head of $0"
+    OUT=$2
+    shift 2
+done
+[ -f "$OUT/bin/.done" ] || die "$OUT has no data; make it by $(dirname "$0")/data.sh --out $OUT"
+
+translate() { # RUN NAME OPTIONS...: newstest2014 to NAME.out, unless that is newer than the checkpoint
+    local checkpoint=$1/checkpoints/checkpoint_best.pt out=$1/$2
+    if [ "$out.out" -nt "$checkpoint" ]; then return; fi
+    say "translating newstest2014 by $(basename "$1"): $2"
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$checkpoint" \
+        --beam 12 --batch-size 32 "${@:3}" > "$out.part" 2> "$out.log" || die_of_log "$out.log" fairseq-generate
+    mv "$out.part" "$out.out"
+}
+
+bleu() { # OUTPUT: sacrebleu of its translations as text, against the reference as it came
+    grep '^H-' "$1" | sort -t- -k2n | cut -f3 | sacremoses --language fr --processes 1 --quiet detokenize |
+        sacrebleu "$OUT/raw/newstest2014.fr" --language-pair en-fr --width 2 --score-only
+}
+
+for checkpoint in "$OUT"/runs/*/checkpoints/checkpoint_best.pt; do
+    [ -f "$checkpoint" ] || die "$OUT/runs has no model; train one by $(dirname "$0")/train.sh"
+    run=${checkpoint%/checkpoints/*} alignment=
+    if [[ $run = */RNNsearch-* ]]; then alignment=--print-alignment=soft; fi
+    translate "$run" generate $alignment
+    translate "$run" nounk $alignment --unkpen inf
+done
+
+say "the paper's tables and figures"
+python -m rnnsearch_fairseq.analysis report "$OUT/runs" -s en -t fr --output "$OUT/report"
+say "Table 1, BLEU on tokens, ours and the paper's; and sacrebleu of ours as text, all sentences"
+declare -A PAPER=([RNNencdec-30]='13.93 24.19' [RNNsearch-30]='21.50 31.44' [RNNencdec-50]='17.82 26.71'
+    [RNNsearch-50]='26.75 34.16' [RNNsearch-50⋆]='28.45 36.15' [Moses]='33.30 35.63')
+row() { printf '%-14s %8s %8s %8s %8s %10s\n' "$@"; }
+row model all paper 'no UNK' paper sacrebleu
+sed -n '/^## Table 1/,/^## Table 2/s/^| \([^ ]*\) | \([0-9.]*\) | \([0-9.–]*\) |$/\1 \2 \3/p' "$OUT/report/report.md" |
+    while read -r name all known; do
+        read -r paper_all paper_known <<< "${PAPER[$name]-– –}"
+        generated=$OUT/runs/${name/⋆/-long}/generate.out text=–
+        if [ -f "$generated" ]; then text=$(bleu "$generated"); fi
+        row "$name" "$all" "$paper_all" "$known" "$paper_known" "$text"
+    done

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+#SBATCH --job-name=wmt14_en_fr
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=32G
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@120
+#SBATCH --open-mode=append
+#SBATCH --output=%x-%j.log
+# train.sh as a Slurm job, on one machine or on several, with what data.sh made on a disk that all of them see; submitted
+# at the top of the checkout. Two minutes before its time is over, the job queues itself again, to go on from the last
+# checkpoint.
+#
+#   sbatch [--nodes=N] [--gpus-per-node=N] [OPTIONS] recipes/wmt14_en_fr/slurm.sh MODEL [OPTIONS OF train.sh]
+set -euo pipefail
+
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+[ $# -ge 1 ] || die "give a model: sbatch recipes/wmt14_en_fr/slurm.sh RNNsearch-50"
+[ -n "${SLURM_JOB_ID-}" ] || die "this runs in a Slurm job: sbatch $0 $*"
+cd "$SLURM_SUBMIT_DIR"
+TRAIN=recipes/wmt14_en_fr/train.sh # this script is a copy somewhere else by now
+[ -f "$TRAIN" ] || die "$PWD has no $TRAIN; give sbatch at the top of the checkout"
+mapfile -t HOSTS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+MASTER=${HOSTS[0]}:$((20000 + SLURM_JOB_ID % 20000))
+
+srun --kill-on-bad-exit=1 "$TRAIN" "$1" "${SLURM_GPUS_ON_NODE:-1}" --nodes "${#HOSTS[@]}" --master "$MASTER" "${@:2}" &
+TRAINING=$!
+queue_again() {
+    echo "the time is nearly over; training goes on in another turn"
+    kill -TERM "$TRAINING" || true
+    scontrol requeue "$SLURM_JOB_ID"
+    wait "$TRAINING" || true
+    exit
+}
+trap queue_again USR1
+wait "$TRAINING"
