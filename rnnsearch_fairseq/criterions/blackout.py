@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
@@ -25,6 +24,7 @@ from rnnsearch_fairseq.modules.blackout import (
     draw_negatives,
     shared_blackout_loss,
 )
+from rnnsearch_fairseq.modules.softmax_loss import softmax_loss
 
 
 @dataclass
@@ -77,7 +77,7 @@ class BlackOut(FairseqCriterion):
         features, _ = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
-        layer = model.decoder.translator.to_vocabulary
+        layer = model.decoder.to_vocabulary
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
             given = (layer.weight, layer.bias, log_proposal)
@@ -87,7 +87,7 @@ class BlackOut(FairseqCriterion):
             else:
                 loss = blackout_loss(features, targets, draw_negatives(targets, self.samples, proposal), *given)
         else:
-            loss = F.cross_entropy(layer(features).float(), targets, reduction="sum")
+            loss = softmax_loss(features, layer.weight, layer.bias, targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         return (
             loss,

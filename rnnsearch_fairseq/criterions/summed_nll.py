@@ -12,6 +12,8 @@ from fairseq.models import BaseFairseqModel
 from fairseq.utils import get_perplexity
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.softmax_loss import softmax_loss
+
 # fairseq's trainer divides gradients by the batch's sample size, "or 1" where it is 0 (Trainer.train_step). Zero from
 # every worker and every accumulated step is therefore the one value that leaves the plain sum over all of them.
 DIVIDE_BY_NOTHING = 0
@@ -32,13 +34,13 @@ class SummedNLL(FairseqCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """The cost of a batch: a scalar, or ``(batch · tgt_len,)`` if not ``reduce``; the divisor; what to log."""
-        logits, _ = model(**sample["net_input"])
-        loss = F.cross_entropy(
-            logits.flatten(0, 1).to(torch.promote_types(logits.dtype, torch.float32)),
-            sample["target"].flatten(),
-            ignore_index=self.padding_idx,
-            reduction="sum" if reduce else "none",
-        )
+        layer = getattr(model.decoder, "to_vocabulary", None)
+        if reduce and layer is not None:
+            features, _ = model(**sample["net_input"], features_only=True)
+            is_word = sample["target"].ne(self.padding_idx)
+            loss = softmax_loss(features[is_word], layer.weight, layer.bias, sample["target"][is_word])
+        else:
+            loss = self.loss_of_scores(model(**sample["net_input"])[0], sample["target"], reduce)
         logging_output = {
             "loss": loss.detach(),
             "ntokens": sample["ntokens"],
@@ -46,6 +48,15 @@ class SummedNLL(FairseqCriterion):
             "sample_size": DIVIDE_BY_NOTHING,
         }
         return loss, DIVIDE_BY_NOTHING, logging_output
+
+    def loss_of_scores(self, scores: Tensor, target: Tensor, reduce: bool) -> Tensor:
+        """The cost of any model's ``scores`` ``(batch, tgt_len, K_y)``; see :meth:`forward`."""
+        return F.cross_entropy(
+            scores.flatten(0, 1).to(torch.promote_types(scores.dtype, torch.float32)),
+            target.flatten(),
+            ignore_index=self.padding_idx,
+            reduction="sum" if reduce else "none",
+        )
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:

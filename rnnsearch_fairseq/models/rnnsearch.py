@@ -5,12 +5,13 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
-from torch import Tensor
+from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.shared import (
@@ -21,6 +22,7 @@ from rnnsearch_fairseq.models.shared import (
     register_architectures,
 )
 from rnnsearch_fairseq.modules import Decoder, Encoder, initialize
+from rnnsearch_fairseq.modules.alignment import repeat_rows
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,13 @@ class RNNsearchConfig(FairseqDataclass):
     )
     dropout: float = field(default=0.0, metadata={"help": "dropout on the source and target embeddings"})
     readout_dropout: float = field(default=0.0, metadata={"help": "dropout on the maxout layer"})
+    scan: ChoiceEnum(["fused", "reference"]) = field(  # type: ignore[valid-type]
+        default="fused",
+        metadata={
+            "help": "loops over time: 'fused' has hand-written gradients, 'reference' is as the paper writes them; "
+            "they give the same, to rounding"
+        },
+    )
 
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -185,6 +194,7 @@ class RNNsearchEncoder(BatchFirstEncoder):
             dictionary.pad(),
             bidirectional=cfg.context == "attention",
             dropout=cfg.dropout,
+            fused=cfg.scan == "fused",
         )
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> dict[str, list[Tensor]]:
@@ -196,6 +206,26 @@ class RNNsearchEncoder(BatchFirstEncoder):
         padding_mask = src_tokens.eq(self.dictionary.pad())
         annotations, summary = self.annotator(src_tokens, padding_mask if padding_mask.any() else None)
         return {"annotations": [annotations], "summary": [summary], "padding_mask": [padding_mask]}
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Take the rows ``new_order`` ``(rows,)``, in that order.
+
+        While every sentence has as many rows as the others, side by side, its tensors are there once and not for each
+        row; ``rows`` has the sentence of each. Otherwise there are copies.
+        """
+        tensors = {name: tensor for name, (tensor,) in encoder_out.items() if name != "rows"}
+        own = torch.arange(len(tensors["summary"]), device=new_order.device)
+        rows = encoder_out.get("rows", [own])[0]
+        chosen = rows.index_select(0, new_order)
+        if torch.equal(chosen, rows):
+            return encoder_out
+        sentences, counts = torch.unique_consecutive(chosen, return_counts=True)
+        if len(counts) == 0 or counts.min() != counts.max():
+            sentences, counts = chosen, torch.ones_like(chosen)
+        if not torch.equal(sentences, own):
+            tensors = {name: tensor.index_select(0, sentences) for name, tensor in tensors.items()}
+        shared = torch.arange(len(sentences), device=new_order.device).repeat_interleave(counts)
+        return {name: [tensor] for name, tensor in tensors.items()} | {"rows": [shared]}
 
 
 class RNNsearchDecoder(BatchFirstDecoder):
@@ -218,6 +248,7 @@ class RNNsearchDecoder(BatchFirstDecoder):
             output_rank=cfg.output_rank,
             dropout=cfg.dropout,
             readout_dropout=cfg.readout_dropout,
+            fused=cfg.scan == "fused",
         )
 
     def forward(
@@ -225,6 +256,7 @@ class RNNsearchDecoder(BatchFirstDecoder):
         prev_output_tokens: Tensor,
         encoder_out: dict[str, list[Tensor]],
         incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
+        features_only: bool = False,
         **_: Any,
     ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """Score every next word.
@@ -232,28 +264,36 @@ class RNNsearchDecoder(BatchFirstDecoder):
         Args:
             prev_output_tokens: y_{i-1}, ``(batch, tgt_len)``, beginning with end-of-sentence for y_0. In search
                 (``incremental_state`` given) only the last of them is read.
+            features_only: give what :attr:`to_vocabulary` makes the scores of.
 
         Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and ``attn``: alpha ``(batch, tgt_len, src_len)``.
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; and ``attn``:
+            alpha ``(batch, tgt_len, src_len)``.
         """
         (annotations,), (summary,), (padding_mask,) = (
             encoder_out[name] for name in ("annotations", "summary", "padding_mask")
         )
-        if incremental_state is None:
-            saved = None
-        else:
+        saved, keys = None, encoder_out.get("keys", [None])[0]
+        if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
             saved = self.get_incremental_state(incremental_state, "search")
-        if saved:
-            state, context, keys = saved["state"], saved["context"], saved["keys"]
-        else:
-            state, context, keys = self.translator.initial_state(summary), None, None
         memory = self.translator.attention.remember(annotations, padding_mask, keys)
+        if saved:
+            state, context = saved["state"], saved["context"]
+        else:
+            state, context = repeat_rows(self.translator.initial_state(summary), len(prev_output_tokens)), None
         output = self.translator(prev_output_tokens, state, memory, context)
         if incremental_state is not None:
-            saved = {"state": output.state, "context": output.context, "keys": memory.keys}
-            self.set_incremental_state(incremental_state, "search", saved)
-        return output.logits, {"attn": [output.weights]}
+            self.set_incremental_state(incremental_state, "search", {"state": output.state, "context": output.context})
+            if memory.keys is not None:
+                encoder_out["keys"] = [memory.keys]  # computed once a sentence
+        scores = output.features if features_only else self.to_vocabulary(output.features)
+        return scores, {"attn": [output.weights]}
+
+    @property
+    def to_vocabulary(self) -> nn.Linear:
+        """W_o with the softmax's bias."""
+        return self.translator.readout.to_vocabulary
 
 
 def choose_training(args: argparse.Namespace) -> None:

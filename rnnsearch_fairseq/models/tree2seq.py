@@ -9,7 +9,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
-from torch import Tensor
+from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.shared import (
@@ -188,12 +188,13 @@ class Tree2SeqDecoder(BatchFirstDecoder):
             features, alpha, state = self.translator(prev_output_tokens[:, -1:], state, source)
             self.set_incremental_state(incremental_state, "search", state._asdict())
         words = int(encoder_out["src_len"][0][0])
-        output = features if features_only else self.output_layer(features)
+        output = features if features_only else self.to_vocabulary(features)
         return output, {"attn": [alpha[..., :words]], "constituents": [alpha]}
 
-    def output_layer(self, features: Tensor) -> Tensor:
-        """Unnormalised log-probabilities ``(..., K_y)`` of s~ ``(..., d)``."""
-        return self.translator.to_vocabulary(features)
+    @property
+    def to_vocabulary(self) -> nn.Linear:
+        """W_s with its bias."""
+        return self.translator.to_vocabulary
 
 
 register_architectures("tree2seq", ARCHITECTURES)

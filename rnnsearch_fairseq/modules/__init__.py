@@ -8,7 +8,6 @@ from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
 from rnnsearch_fairseq.modules.init import initialize
 from rnnsearch_fairseq.modules.maxout import Maxout
 from rnnsearch_fairseq.modules.readout import DeepOutput
-from rnnsearch_fairseq.modules.scan import decoder_scan, encoder_scan
 
 __all__ = [
     "AlignmentModel",
@@ -22,7 +21,5 @@ __all__ = [
     "GatedHiddenUnit",
     "Maxout",
     "Memory",
-    "decoder_scan",
-    "encoder_scan",
     "initialize",
 ]

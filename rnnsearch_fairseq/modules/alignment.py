@@ -12,6 +12,9 @@ class Memory(NamedTuple):
     ``annotations`` are the h_j, ``(batch, src_len, 2n)``, or for RNNencdec the one vector →h_Tx, ``(batch, n)``.
     ``keys`` are the U_a h_j, ``(batch, src_len, n')``; absent in RNNencdec.
     ``padding_mask`` is ``(batch, src_len)``, true at padding; None where no sentence is padded.
+
+    In a search, a sentence's hypotheses share its memory: where the states are ``(batch · beam, n)``, those of a
+    sentence stand together.
     """
 
     annotations: Tensor
@@ -40,14 +43,15 @@ class AlignmentModel(nn.Module):
         return Memory(annotations, self.from_annotation(annotations) if keys is None else keys, padding_mask)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """c_i ``(batch, 2n)`` and alpha_i ``(batch, src_len)`` for s_{i-1} ``(batch, n)``. Padding has weight zero."""
-        energies = self.energy(torch.tanh(self.from_state(state).unsqueeze(1) + memory.keys)).squeeze(-1)
+        """c_i ``(rows, 2n)`` and alpha_i ``(rows, src_len)`` for s_{i-1} ``(rows, n)``. Padding has weight zero."""
+        queries = self.from_state(state).unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
+        energies = self.energy(torch.tanh(queries.unsqueeze(2) + memory.keys.unsqueeze(1))).squeeze(-1)
         if memory.padding_mask is not None:
-            energies = energies.masked_fill(memory.padding_mask, float("-inf"))
+            energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))
         # In half precision a softmax over a long sentence loses its small weights: float32 at least.
         weights = torch.softmax(energies, dim=-1, dtype=torch.promote_types(energies.dtype, torch.float32))
-        context = torch.bmm(weights.to(memory.annotations.dtype).unsqueeze(1), memory.annotations).squeeze(1)
-        return context, weights
+        context = torch.bmm(weights.to(memory.annotations.dtype), memory.annotations)
+        return context.flatten(0, 1), weights.flatten(0, 1)
 
 
 class FixedContext(nn.Module):
@@ -58,5 +62,10 @@ class FixedContext(nn.Module):
         return Memory(annotations[:, -1], None, None)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, None]:
-        """c_i ``(batch, n)``, the same at every step, and no alignment."""
-        return memory.annotations, None
+        """c_i ``(rows, n)``, the same at every step, and no alignment."""
+        return repeat_rows(memory.annotations, len(state)), None
+
+
+def repeat_rows(tensor: Tensor, rows: int) -> Tensor:
+    """``(batch, ...)`` as ``(rows, ...)``, the same for all hypotheses of a sentence."""
+    return tensor if len(tensor) == rows else tensor.repeat_interleave(rows // len(tensor), dim=0)

@@ -6,22 +6,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules import fused_scan, scan
 from rnnsearch_fairseq.modules.alignment import AlignmentModel, FixedContext, Memory
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
 from rnnsearch_fairseq.modules.readout import DeepOutput
-from rnnsearch_fairseq.modules.scan import decoder_scan
 
 
 class DecoderOutput(NamedTuple):
     """What the decoder gives for a batch.
 
-    ``logits`` are W_o t_i, ``(batch, tgt_len, K_y)``; ``weights`` the alpha_ij, ``(batch, tgt_len, src_len)``, None
-    without an alignment model. To go on from there: ``state`` ``(batch, n)`` and, in the original code's order only,
-    ``context`` ``(batch, 2n)``.
+    ``features`` are what ``readout.to_vocabulary`` makes W_o t_i of, ``(batch, tgt_len, l)``; ``weights`` the alpha_ij,
+    ``(batch, tgt_len, src_len)``, None without an alignment model. To go on from there: ``state`` ``(batch, n)`` and,
+    in the original code's order only, ``context`` ``(batch, 2n)``.
     """
 
-    logits: Tensor
+    features: Tensor
     weights: Tensor | None
     state: Tensor
     context: Tensor | None
@@ -59,6 +59,7 @@ class Decoder(nn.Module):
         reads_current_state: the readout sees s_i (Eq. 4) instead of s_{i-1} (A.2.2). Not in the original code's order,
             where s_i knows y_i.
         output_rank: width of the layer that factorises W_o; 0 for none.
+        fused: chooses between the two modules of loops, which give the same.
     """
 
     def __init__(
@@ -76,8 +77,10 @@ class Decoder(nn.Module):
         output_rank: int = 0,
         dropout: float = 0.0,
         readout_dropout: float = 0.0,
+        fused: bool = True,
     ) -> None:
         super().__init__()
+        self.scan = fused_scan.decoder_scan if fused else scan.decoder_scan
         self.reads_current_state = reads_current_state
         self.updates_with_current_word = updates_with_current_word
         self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, padding_idx)
@@ -123,7 +126,7 @@ class Decoder(nn.Module):
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
     ) -> DecoderOutput:
-        """Scores of every next word, given the words before it.
+        """What every next word is scored by, given the words before it.
 
         One call with all of y_0 ... y_{T-1} (training), and T calls with one word each that pass ``state`` and
         ``context`` on (search), give the same.
@@ -133,10 +136,13 @@ class Decoder(nn.Module):
             state: :meth:`initial_state`, or where the last call ended, ``(batch, n)``.
             context: where the last call ended, ``(batch, 2n)``; None at the beginning.
         """
-        embedded = self.dropout(self.embedding(previous_words))
+        # In here time comes first, so that what belongs to one position stands together.
+        embedded = self.dropout(self.embedding(previous_words.T))
         if self.updates_with_current_word and context is None:
-            embedded = F.pad(embedded[:, 1:], (0, 0, 1, 0))  # in place of y_0, zeros
-        scan = decoder_scan(self, embedded, state, context, memory)
-        logits = self.readout(scan.read_states, embedded, scan.contexts)
-        to_consume = scan.contexts[:, -1] if self.updates_with_current_word else None
-        return DecoderOutput(logits, scan.weights, scan.state, to_consume)
+            embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # in place of y_0, zeros
+        found = self.scan(self, embedded, state, context, memory)
+        features = self.readout(found.read_states, embedded, found.contexts).transpose(0, 1)
+        weights = None if found.weights is None else found.weights.transpose(0, 1)
+        return DecoderOutput(
+            features, weights, found.state, found.contexts[-1] if self.updates_with_current_word else None
+        )

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules import fused_scan, scan
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
-from rnnsearch_fairseq.modules.scan import encoder_scan
 
 
 class EncoderOutput(NamedTuple):
@@ -21,7 +21,8 @@ class Encoder(nn.Module):
     """h_j = [→h_j; ←h_j] (Eq. 7): a forward and a backward gated unit over the same embeddings.
 
     The summary, from which the decoder starts, is ←h_1: the backward state that has read the whole sentence. With
-    ``bidirectional`` false (RNNencdec) there is only the forward unit, and the summary is →h_Tx.
+    ``bidirectional`` false (RNNencdec) there is only the forward unit, and the summary is →h_Tx. ``fused`` chooses
+    between the two modules of loops, which give the same.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Encoder(nn.Module):
         padding_idx: int,
         bidirectional: bool = True,
         dropout: float = 0.0,
+        fused: bool = True,
     ) -> None:
         super().__init__()
         self.annotation_size = 2 * hidden_size if bidirectional else hidden_size
@@ -39,12 +41,13 @@ class Encoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.forward_unit = GatedHiddenUnit(embedding_size, hidden_size)
         self.backward_unit = GatedHiddenUnit(embedding_size, hidden_size) if bidirectional else None
+        self.scan = fused_scan.encoder_scan if fused else scan.encoder_scan
 
     def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
         """Annotate ``words`` ``(batch, src_len)``; padding, left or right, changes nothing."""
         embedded = self.dropout(self.embedding(words))
-        forward_states = encoder_scan(self.forward_unit, embedded, padding_mask)
         if self.backward_unit is None:
-            return EncoderOutput(forward_states, forward_states[:, -1])
-        backward_states = encoder_scan(self.backward_unit, embedded, padding_mask, reverse=True)
+            (states,) = self.scan([self.forward_unit], embedded, padding_mask)
+            return EncoderOutput(states, states[:, -1])
+        forward_states, backward_states = self.scan([self.forward_unit, self.backward_unit], embedded, padding_mask)
         return EncoderOutput(torch.cat([forward_states, backward_states], dim=-1), backward_states[:, 0])

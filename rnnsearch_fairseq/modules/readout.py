@@ -42,7 +42,10 @@ class DeepOutput(nn.Module):
         self.to_vocabulary = nn.Linear(rank or maxout_size, vocabulary_size)
 
     def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """W_o t_i, unnormalised log-probabilities ``(..., K_y)``, of ``(..., n)``, ``(..., m)`` and ``(..., 2n)``."""
+        """t_i ``(..., l)`` of ``(..., n)``, ``(..., m)`` and ``(..., 2n)``; with a factor, that of t_i ``(..., rank)``.
+
+        ``to_vocabulary`` makes W_o t_i of it, unnormalised log-probabilities ``(..., K_y)``.
+        """
         units = self.from_state(state) + self.from_word(embedded) + self.from_context(context)
         hidden = self.dropout(self.maxout(units))
-        return self.to_vocabulary(hidden if self.factor is None else self.factor(hidden))
+        return hidden if self.factor is None else self.factor(hidden)

@@ -1,5 +1,9 @@
-"""The two loops over time. Faster kernels replace these functions; nothing else in the models steps through words."""
+"""The two loops over time, as the paper writes them. Nothing else in the models steps through words.
 
+:mod:`~rnnsearch_fairseq.modules.fused_scan` has the same functions, faster.
+"""
+
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -12,20 +16,22 @@ if TYPE_CHECKING:
     from rnnsearch_fairseq.modules.decoder import Decoder
 
 
-def encoder_scan(
-    unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None = None, reverse: bool = False
-) -> Tensor:
-    """All states of one direction of the encoder (A.2.1), starting from zero.
+def encoder_scan(units: Sequence[GatedHiddenUnit], inputs: Tensor, padding_mask: Tensor | None = None) -> list[Tensor]:
+    """All states of the encoder's directions (A.2.1), starting from zero.
 
     Args:
+        units: that which reads from the first word to the last and, if there is one, that which reads backward.
         inputs: embedded words, ``(batch, src_len, m)``.
         padding_mask: ``(batch, src_len)``, true at padding, where the state is carried unchanged: so →h at the last
             position is →h_Tx, and ←h at the first is ←h_1, on whichever side the padding lies.
-        reverse: read from the last word to the first.
 
     Returns:
-        States in the order of the words, ``(batch, src_len, n)``.
+        Of each direction the states in the order of the words, ``(batch, src_len, n)``.
     """
+    return [_direction_scan(unit, inputs, padding_mask, reverse=k == 1) for k, unit in enumerate(units)]
+
+
+def _direction_scan(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, reverse: bool) -> Tensor:
     projected = unit.project_input(inputs).unbind(dim=1)
     padded = None if padding_mask is None else padding_mask.unsqueeze(-1).unbind(dim=1)
     state = projected[0].new_zeros(inputs.size(0), unit.hidden_size)
@@ -38,9 +44,9 @@ def encoder_scan(
 
 
 class DecoderScan(NamedTuple):
-    """What the readout needs of all positions: ``read_states`` ``(batch, tgt_len, n)``, s_{i-1} or s_i, and the c_i.
+    """What the readout needs of all positions: ``read_states`` ``(tgt_len, batch, n)``, s_{i-1} or s_i, and the c_i.
 
-    ``contexts`` are ``(batch, tgt_len, 2n)``; ``weights`` the alpha_ij, ``(batch, tgt_len, src_len)``, None without an
+    ``contexts`` are ``(tgt_len, batch, 2n)``; ``weights`` the alpha_ij, ``(tgt_len, batch, src_len)``, None without an
     alignment model; ``state`` is the last, ``(batch, n)``.
     """
 
@@ -56,19 +62,19 @@ def decoder_scan(
     """All states of the decoder (A.2.2) with the previous words given.
 
     Args:
-        embedded: E y_{i-1} for i = 1 ... T_y, ``(batch, tgt_len, m)``.
+        embedded: E y_{i-1} for i = 1 ... T_y, ``(tgt_len, batch, m)``.
         state: the state before the first of these positions, ``(batch, n)``.
         context: the context before the first of these positions, ``(batch, 2n)``; None at the beginning.
         memory: the encoded source.
     """
     steps = []
-    for projected in decoder.unit.project_input(embedded).unbind(dim=1):
+    for projected in decoder.unit.project_input(embedded):
         steps.append(decoder.step(projected, state, context, memory))
         state, context = steps[-1].state, steps[-1].context
     read_states, _, contexts, weights = zip(*steps)
     return DecoderScan(
-        torch.stack(read_states, dim=1),
-        torch.stack(contexts, dim=1),
-        None if weights[0] is None else torch.stack(weights, dim=1),
+        torch.stack(read_states),
+        torch.stack(contexts),
+        None if weights[0] is None else torch.stack(weights),
         state,
     )

@@ -90,12 +90,18 @@ def test_one_step_at_a_time_equals_teacher_forcing(model: RNNsearchModel) -> Non
             assert step_extra["attn"] == extra["attn"] == [None]
 
 
-def test_beams_may_be_permuted_repeated_and_dropped_between_steps(model: RNNsearchModel) -> None:
+RAGGED = [[2, 0, 3, 1], [1, 1, 3, 0], [3, 3, 3, 2], [0, 2, 3], [2, 2, 0], [1], [0]]
+SIDE_BY_SIDE = [[0, 0, 1, 1, 2, 2, 3, 3], [1, 0, 2, 2, 5, 4, 7, 7], [4, 5, 6, 7], [1, 1, 0, 2, 2, 3], [3, 4, 4, 5], [2]]
+
+
+@pytest.mark.parametrize("orders", [RAGGED, SIDE_BY_SIDE], ids=["ragged", "side by side"])
+def test_beams_may_be_permuted_repeated_and_dropped_between_steps(
+    model: RNNsearchModel, orders: list[list[int]]
+) -> None:
     rng = np.random.default_rng(5)
     encoder_out = model.encoder(pad(SOURCES))
     rows = [(source, [EOS]) for source in range(len(SOURCES))]
     state: dict[str, Any] = {}
-    orders = [[2, 0, 3, 1], [1, 1, 3, 0], [3, 3, 3, 2], [0, 2, 3], [2, 2, 0], [1], [0]]
     for order in [*orders, None]:
         logits, extra = model.decoder(
             torch.tensor([prefix for _, prefix in rows]), encoder_out, incremental_state=state
@@ -111,6 +117,25 @@ def test_beams_may_be_permuted_repeated_and_dropped_between_steps(model: RNNsear
             model.decoder.reorder_incremental_state_scripting(state, new_order)
             encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
             rows = [(rows[k][0], [*rows[k][1], int(rng.integers(4, 21))]) for k in order]
+
+
+def test_beams_of_a_sentence_share_what_is_known_of_it() -> None:
+    model = make_model()
+    encoder_out = model.encoder(pad(SOURCES))
+    annotations = encoder_out["annotations"][0]
+    shared = model.encoder.reorder_encoder_out(encoder_out, torch.arange(4).repeat_interleave(3))
+    assert shared["annotations"][0] is annotations
+    model.decoder(torch.full((12, 1), EOS), shared, incremental_state={})
+    keys = shared["keys"][0]
+    assert len(keys) == 4
+    again = model.encoder.reorder_encoder_out(shared, torch.tensor([2, 0, 1, 3, 3, 3, 8, 7, 6, 9, 10, 9]))
+    assert again["annotations"][0] is annotations
+    assert again["keys"][0] is keys
+    fewer = model.encoder.reorder_encoder_out(again, torch.tensor([3, 4, 5, 9, 9, 11]))
+    torch.testing.assert_close(fewer["annotations"][0], annotations[[1, 3]], rtol=0, atol=0)
+    assert fewer["rows"][0].tolist() == [0, 0, 0, 1, 1, 1]
+    ragged = model.encoder.reorder_encoder_out(fewer, torch.tensor([0, 0, 3]))
+    torch.testing.assert_close(ragged["annotations"][0], annotations[[1, 1, 3]], rtol=0, atol=0)
 
 
 # -- batches --

@@ -1,5 +1,6 @@
 """Gradients in float64 against finite differences, through every module and both scans, padding included."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from rnnsearch_fairseq.modules import (
     Encoder,
     GatedHiddenUnit,
     Maxout,
-    encoder_scan,
+    fused_scan,
+    scan,
 )
 from tests.builders import pad, randomize
 
@@ -82,39 +84,41 @@ def test_maxout_sends_the_gradient_to_the_maximum() -> None:
     assert units.grad.tolist() == [[0, 1, 0, 1]]
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("scan", [scan.encoder_scan, fused_scan.encoder_scan], ids=["reference", "fused"])
+@pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("left", [False, True])
-def test_encoder_scan(reverse: bool, left: bool) -> None:
-    unit = GatedHiddenUnit(3, 4)
+def test_encoder_scan(scan: Callable[..., list[torch.Tensor]], directions: int, left: bool) -> None:
     mask = pad([[5, 5, 5], [5]], left).eq(1)
 
     class Scan(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.unit = unit
+            self.units = torch.nn.ModuleList(GatedHiddenUnit(3, 4) for _ in range(directions))
 
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            return encoder_scan(self.unit, inputs, mask, reverse)
+        def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return tuple(scan(self.units, inputs, mask))
 
-    scan = Scan()
-    assert_gradients(scan, lambda p, x: functional_call(scan, p, (x,)), torch.randn(2, 3, 3))
+    module = Scan()
+    assert_gradients(module, lambda p, x: functional_call(module, p, (x,)), torch.randn(2, 3, 3))
 
 
 @pytest.mark.parametrize("alignment_size", [3, 0], ids=["rnnsearch", "rnnencdec"])
 @pytest.mark.parametrize(
     "order", [{}, {"reads_current_state": True}, {"updates_with_current_word": True, "output_rank": 2}], ids=str
 )
-def test_whole_model(alignment_size: int, order: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fused", [False, True], ids=["reference", "fused"])
+def test_whole_model(alignment_size: int, order: dict[str, Any], fused: bool) -> None:
     class Whole(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.encoder = Encoder(6, 2, 3, 1, bidirectional=alignment_size > 0)
-            self.decoder = Decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, 1, **order)
+            self.encoder = Encoder(6, 2, 3, 1, bidirectional=alignment_size > 0, fused=fused)
+            self.decoder = Decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, 1, fused=fused, **order)
 
         def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
             annotations, summary = self.encoder(source, source.eq(1))
             memory = self.decoder.attention.remember(annotations, source.eq(1))
-            return self.decoder(target, self.decoder.initial_state(summary), memory).logits
+            features = self.decoder(target, self.decoder.initial_state(summary), memory).features
+            return self.decoder.readout.to_vocabulary(features)
 
     whole = Whole()
     source, target = pad([[2, 3, 4], [5, 2]]), pad([[2, 5], [3, 4]])

@@ -51,8 +51,8 @@ def test_decoder_follows_a_2_2(seed: int, encdec: bool, left: bool, pool: int, r
     words = pad(sources, left)
     annotations, summary = encoder(words, words.eq(1))
     memory = decoder.attention.remember(annotations, words.eq(1))
-    logits, alpha, _, _ = decoder(pad(targets), decoder.initial_state(summary), memory)
-    log_probs = torch.log_softmax(logits, dim=-1).detach()
+    features, alpha, _, _ = decoder(pad(targets), decoder.initial_state(summary), memory)
+    log_probs = torch.log_softmax(decoder.readout.to_vocabulary(features), dim=-1).detach()
     for row, (source, target) in enumerate(zip(sources, targets)):
         expected = reference.decode(params, source, target, readout_state=readout_state, pool=pool)
         np.testing.assert_allclose(log_probs[row, : len(target)], expected["log_probs"], **TOLERANCE)
@@ -85,8 +85,8 @@ def test_one_word_at_a_time_equals_all_at_once(seed: int, encdec: bool, readout_
     whole = decoder(previous, decoder.initial_state(summary), memory)
     state = decoder.initial_state(summary)
     for position in range(8):
-        logits, alpha, state, _ = decoder(previous[:, position : position + 1], state, memory)
-        torch.testing.assert_close(logits[:, 0], whole.logits[:, position], rtol=0, atol=1e-12)
+        features, alpha, state, _ = decoder(previous[:, position : position + 1], state, memory)
+        torch.testing.assert_close(features[:, 0], whole.features[:, position], rtol=0, atol=1e-12)
         if not encdec:
             torch.testing.assert_close(alpha[:, 0], whole.weights[:, position], rtol=0, atol=1e-12)
     torch.testing.assert_close(state, whole.state, rtol=0, atol=1e-12)

@@ -1,0 +1,60 @@
+"""The fused loops give what the reference gives, forward and back."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from rnnsearch_fairseq.modules import Decoder, Encoder
+from tests.builders import pad, randomize
+
+ORDERS = [{}, {"reads_current_state": True}, {"updates_with_current_word": True, "output_rank": 2}]
+SOURCES = {"full": [[2, 3, 4, 6], [5, 2, 2, 3]], "ragged": [[2, 3, 4, 6], [5, 2]]}
+
+
+class Whole(torch.nn.Module):
+    """RNNsearch or, with an ``alignment_size`` of 0, RNNencdec."""
+
+    def __init__(self, alignment_size: int, fused: bool, size: int = 3, **order: Any) -> None:
+        super().__init__()
+        self.encoder = Encoder(7, 2, size, 1, bidirectional=alignment_size > 0, fused=fused)
+        widths = (size, self.encoder.annotation_size, alignment_size)
+        self.decoder = Decoder(7, 2, *widths, 2, 2, 1, fused=fused, **order)
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+        mask = source.eq(1)
+        annotations, summary = self.encoder(source, mask if mask.any() else None)
+        memory = self.decoder.attention.remember(annotations, mask if mask.any() else None)
+        output = self.decoder(target, self.decoder.initial_state(summary), memory)
+        return [
+            tensor for tensor in (output.features, output.weights, output.state, output.context) if tensor is not None
+        ]
+
+
+def both(alignment_size: int, **options: Any) -> list[Whole]:
+    """The reference and the fused model, with the same parameters."""
+    models = [Whole(alignment_size, fused, **options) for fused in (False, True)]
+    for model in models:
+        randomize(model.double())
+    return models
+
+
+@pytest.mark.parametrize("alignment_size", [4, 0], ids=["rnnsearch", "rnnencdec"])
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("tgt_len", [1, 2, 5])
+def test_fused_is_reference(alignment_size: int, order: dict[str, Any], source: str, left: bool, tgt_len: int) -> None:
+    words = pad(SOURCES[source], left)
+    target = torch.randint(2, 7, (2, tgt_len))
+    models = both(alignment_size, **order)
+    outputs = [model(words, target) for model in models]
+    factors = [torch.randn_like(tensor) for tensor in outputs[0]]
+    for tensors in outputs:
+        sum((factor * tensor).sum() for factor, tensor in zip(factors, tensors)).backward()
+    for reference, fused in zip(*outputs, strict=True):
+        torch.testing.assert_close(fused, reference, rtol=0, atol=1e-10)
+    for (name, reference), fused in zip(models[0].named_parameters(), models[1].parameters()):
+        assert (reference.grad is None) == (fused.grad is None), name
+        if reference.grad is not None:
+            torch.testing.assert_close(fused.grad, reference.grad, rtol=0, atol=1e-10, msg=name)
