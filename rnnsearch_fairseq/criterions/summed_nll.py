@@ -34,7 +34,7 @@ class SummedNLL(FairseqCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """The cost of a batch: a scalar, or ``(batch · tgt_len,)`` if not ``reduce``; the divisor; what to log."""
-        layer = getattr(model.decoder, "to_vocabulary", None)
+        layer = getattr(getattr(model, "decoder", None), "to_vocabulary", None)  # other models have none
         if reduce and layer is not None:
             features, _ = model(**sample["net_input"], features_only=True)
             is_word = sample["target"].ne(self.padding_idx)
