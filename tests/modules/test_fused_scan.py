@@ -58,3 +58,22 @@ def test_fused_is_reference(alignment_size: int, order: dict[str, Any], source: 
         assert (reference.grad is None) == (fused.grad is None), name
         if reference.grad is not None:
             torch.testing.assert_close(fused.grad, reference.grad, rtol=0, atol=1e-10, msg=name)
+
+
+@pytest.mark.parametrize("alignment_size", [4, 0], ids=["rnnsearch", "rnnencdec"])
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_fused_follows_autocast(alignment_size: int, order: dict[str, Any]) -> None:
+    words, target = pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 5))
+    found, gradients = [], []
+    for model in both(alignment_size, **order):
+        model.float()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs = model(words, target)
+        outputs[0].float().sum().backward()
+        gradients.append([parameter.grad for parameter in model.parameters() if parameter.grad is not None])
+        found.append(outputs)
+    for reference, fused in zip(*found, strict=True):
+        torch.testing.assert_close(fused.float(), reference.float(), rtol=0.05, atol=0.05)
+    for reference, fused in zip(*gradients, strict=True):
+        assert fused.dtype == reference.dtype == torch.float32
+        torch.testing.assert_close(fused, reference, rtol=0.1, atol=0.1)
