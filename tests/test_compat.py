@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -368,15 +368,17 @@ def test_no_file_is_read_where_none_is_named() -> None:
         uncured(fairseq.utils.load_align_dict)("@@ ")
 
 
-def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> None:
-    plugin = tmp_path / "plugin"
+def train_and_resume(
+    data: Path, folder: Path, code: str, first: list[str], again: list[str], launcher: Sequence[str] = ()
+) -> str:
+    """What a training to ``folder/c`` prints that goes on from another; ``code`` is the plugin of both."""
+    plugin = folder / "plugin"
     plugin.mkdir()
-    (plugin / "__init__.py").write_text("from rnnsearch_fairseq import compat\ncompat.apply()\n")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += ["-m", "fairseq_cli.train", str(data), "--user-dir", str(plugin), *TINY, "--save-dir", f"{tmp_path}/c"]
-    for updates in (1, 2):
+    (plugin / "__init__.py").write_text(code)
+    command = [sys.executable, *launcher, "-m", "fairseq_cli.train", str(data), "--user-dir", str(plugin), *TINY]
+    for options in (first, again):
         done = subprocess.run(
-            [*command, "--max-update", str(updates)],
+            [*command, "--save-dir", f"{folder}/c", *options],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             check=False,
             capture_output=True,
@@ -384,7 +386,14 @@ def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> No
             timeout=120,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"Loaded checkpoint .* @ 1 updates", done.stdout)
+    return done.stdout
+
+
+def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> None:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    code = "from rnnsearch_fairseq import compat\ncompat.apply()\n"
+    printed = train_and_resume(data, tmp_path, code, ["--max-update", "1"], ["--max-update", "2"], torchrun)
+    assert re.search(r"Loaded checkpoint .* @ 1 updates", printed)
     state = load_checkpoint_to_cpu(f"{tmp_path}/c/checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 2
     assert state["cfg"]["distributed_training"]["distributed_world_size"] == 2
@@ -432,24 +441,12 @@ UNCURED = "import argparse, torch; torch.serialization.add_safe_globals([argpars
 def test_patience_survives_a_restart(
     data: Path, tmp_path: Path, code: str, first: list[str], again: list[str], last: int
 ) -> None:
-    plugin = tmp_path / "plugin"
-    plugin.mkdir()
-    (plugin / "__init__.py").write_text(code)
     # Nothing is learnt, so that no epoch is better than the first.
-    command = [sys.executable, "-m", "fairseq_cli.train", str(data), "--user-dir", str(plugin), *TINY, "--lr", "0"]
-    command += ["--save-dir", f"{tmp_path}/c", "--log-format", "simple", "--required-batch-size-multiple", "1"]
-    for options in ([*first, "--max-epoch", "2"], ["--patience", "3", "--max-epoch", "9", *again]):
-        done = subprocess.run(
-            [*command, *options],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert f"epoch {last:03d} | valid on" in done.stdout
-    assert f"epoch {last + 1:03d}" not in done.stdout
+    common = ["--lr", "0", "--log-format", "simple", "--required-batch-size-multiple", "1"]
+    resumed = [*common, "--patience", "3", "--max-epoch", "9", *again]
+    printed = train_and_resume(data, tmp_path, code, [*common, *first, "--max-epoch", "2"], resumed)
+    assert f"epoch {last:03d} | valid on" in printed
+    assert f"epoch {last + 1:03d}" not in printed
 
 
 # Missing or damaged data

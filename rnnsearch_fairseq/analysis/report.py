@@ -90,13 +90,20 @@ def figure_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
         f"By {name}; sentences {how}. Source words run across, the translation down; black is a weight of 0, "
         "white of 1."
     )
-    for number in numbers:
-        if number >= len(runs.test):
-            raise InputError(f"--figure-3 {number}: the test set has {len(runs.test)} sentences, from 0; give another")
-        section.blocks.append(_matrix(translations[number]))
+    _check_sentences("--figure-3", numbers, runs)
+    section.blocks += [_matrix(translations[number]) for number in numbers]
     if not numbers:
         section.missing([f"a sentence {kind}"])
     return section
+
+
+def _check_sentences(option: str, numbers: Sequence[int], runs: Runs) -> None:
+    """Raises:
+    InputError: one of the sentences that an option names is none of the test set.
+    """
+    for number in numbers:
+        if number >= len(runs.test):
+            raise InputError(f"{option} {number}: the test set has {len(runs.test)} sentences, from 0; give another")
 
 
 def _aligned(runs: Runs) -> tuple[str | None, list[Translation]]:
@@ -134,9 +141,7 @@ def table_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
     Raises:
         InputError: a chosen sentence is none of the test set.
     """
-    for number in chosen or ():
-        if number >= len(runs.test):
-            raise InputError(f"--table-3 {number}: the test set has {len(runs.test)} sentences, from 0; give another")
+    _check_sentences("--table-3", chosen or (), runs)
     if chosen is None:
         chosen = paper_tables.choose(runs.long, paper_tables.EXAMPLES, seed)
     section = paper_tables.table_3(runs.test, runs.systems, chosen, runs.least)

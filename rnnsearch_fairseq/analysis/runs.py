@@ -7,7 +7,7 @@ from math import hypot
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis import paper_tables
-from rnnsearch_fairseq.analysis.bleu import metric
+from rnnsearch_fairseq.analysis.bleu import RESAMPLES, metric
 from rnnsearch_fairseq.analysis.systems import TestSet, check_size, read_system, read_test_set
 from rnnsearch_fairseq.errors import InputError
 
@@ -21,7 +21,6 @@ NAMES = {
     "RNNsearch-50": "RNNsearch-50",
     "RNNsearch-50-long": "RNNsearch-50⋆",
 }
-RESAMPLES = 1000
 
 
 class Runs:
@@ -47,6 +46,7 @@ class Runs:
         self.dictionaries = [self.data / f"dict.{x}.txt" for x in (source_lang, target_lang)]
         self.systems = {name: self._read(path / TRANSLATIONS) for name, path in self.with_file(TRANSLATIONS).items()}
         self.banned = {name: self._read(path / BANNED) for name, path in self.with_file(BANNED).items()}
+        self._falls: dict[str, tuple[float, float, float]] = {}  # several claims ask for the same two bootstraps
         others = sorted((folder / OTHERS).glob("[!.]*")) if (folder / OTHERS).is_dir() else []
         for path in others:
             if path.stem in {*self.folders, *self.systems}:
@@ -90,8 +90,10 @@ class Runs:
 
     def fall(self, name: str) -> tuple[float, float, float]:
         """A system's BLEU in percent on short and on long sentences, and half the 95 % interval of the difference."""
-        (short, short_error), (long, long_error) = (self._interval(name, part) for part in (self.short, self.long))
-        return short, long, hypot(short_error, long_error)
+        if name not in self._falls:
+            (short, short_error), (long, long_error) = (self._interval(name, part) for part in (self.short, self.long))
+            self._falls[name] = short, long, hypot(short_error, long_error)
+        return self._falls[name]
 
     def _interval(self, name: str, sentences: Sequence[int]) -> tuple[float, float]:
         """BLEU in percent on some sentences, and half of its 95 % interval by sacrebleu's bootstrap."""
