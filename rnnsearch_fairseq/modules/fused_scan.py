@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules import scan
+from rnnsearch_fairseq.modules import steps as torch_steps
 from rnnsearch_fairseq.modules.alignment import Memory
 from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+from rnnsearch_fairseq.modules.products import product_with
 
 if TYPE_CHECKING:
     from rnnsearch_fairseq.modules.decoder import Decoder
@@ -30,13 +32,11 @@ def encoder_scan(units: Sequence[GatedHiddenUnit], inputs: Tensor, padding_mask:
 
 def _direction_scan(unit: GatedHiddenUnit, words: Tensor, kept: Tensor | None, reverse: bool) -> Tensor:
     projected = unit.project_input(words)
+    zero = projected.new_zeros(projected.size(1), unit.hidden_size)
     if kept is not None:
         kept = kept.to(projected.dtype)
-    if reverse:
-        projected, kept = projected.flip(0), None if kept is None else kept.flip(0)
-    zero = projected.new_zeros(projected.size(1), unit.hidden_size)
-    states = _UnitScan.apply(projected, *_like(projected, zero, *_recurrent(unit)), kept)[1:]
-    return (states.flip(0) if reverse else states).transpose(0, 1)
+    states = _UnitScan.apply(projected, *_like(projected, zero, *_recurrent(unit)), kept, reverse)
+    return (states[:-1] if reverse else states[1:]).transpose(0, 1)
 
 
 def _recurrent(unit: GatedHiddenUnit) -> tuple[Tensor, Tensor]:
@@ -56,7 +56,7 @@ def decoder_scan(
         projected = projected[1:]  # the first position has no update before it, the last none behind it
     if memory.keys is None:
         projected = projected + unit.from_context(memory.annotations)
-        states = _UnitScan.apply(projected, *_like(projected, state, *_recurrent(unit)), None)
+        states = _UnitScan.apply(projected, *_like(projected, state, *_recurrent(unit)), None, False)
         contexts, weights = memory.annotations.expand(steps, -1, -1), None
     else:
         tensors = (
@@ -89,9 +89,15 @@ class _UnitScan(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, projected: Tensor, state: Tensor, gate_weight: Tensor, reset_weight: Tensor, kept: Tensor | None
+        ctx: Any,
+        projected: Tensor,
+        state: Tensor,
+        gate_weight: Tensor,
+        reset_weight: Tensor,
+        kept: Tensor | None,
+        reverse: bool,
     ) -> Tensor:
-        """States s_0 and on, ``(steps + 1, batch, n)``.
+        """The states between the positions, ``(steps + 1, batch, n)``: s_0 is the first, or the last if ``reverse``.
 
         Args:
             projected: [W x + b; W_z x; W_r x], with C c where there is a context, ``(steps, batch, 3n)``.
@@ -99,62 +105,76 @@ class _UnitScan(torch.autograd.Function):
             gate_weight: [U_z; U_r], ``(2n, n)``.
             reset_weight: U, ``(n, n)``.
             kept: ``(steps, batch, 1)``, zero at padding, where the state is carried unchanged, one elsewhere.
+            reverse: from the last position to the first.
         """
         steps, size = len(projected), state.size(1)
         states = projected.new_empty(steps + 1, *state.shape)
-        states[0] = state
+        states[-1 if reverse else 0] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
         opened = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
-        for j in range(steps):
-            candidate, update, reset = opened[j].chunk(3, dim=1)
-            torch.addmm(projected[j, :, size:], states[j], gate_weight.T, out=opened[j, :, size:])
-            opened[j, :, size:].sigmoid_()
-            if kept is not None:
-                update *= kept[j]  # and with it the way back
-            torch.mul(reset, states[j], out=resets[j])
-            torch.addmm(projected[j, :, :size], resets[j], reset_weight.T, out=candidate)
-            torch.lerp(states[j], candidate.tanh_(), update, out=states[j + 1])
+        do = _steps_for(projected)
+        for_gates, for_candidate = (product_with(weight, len(state)) for weight in (gate_weight, reset_weight))
+        of_candidate, of_gates = _parts(projected, size)
+        candidate, gates = _parts(opened, size)
+        update, reset_state, kept = opened[..., size : 2 * size].unbind(), resets.unbind(), _positions(kept, steps)
+        for j, before, after in _order(states, reverse):
+            for_gates(before, of_gates[j], gates[j])
+            do.open_gates(gates[j], before, kept[j], reset_state[j])
+            for_candidate(reset_state[j], of_candidate[j], candidate[j])
+            do.renew(candidate[j], update[j], before, after)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, opened)
+        ctx.reverse = reverse
         return states
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor) -> Gradients:
         gate_weight, reset_weight, states, resets, opened = ctx.saved_tensors
-        size = states.size(2)
+        size, reverse = states.size(2), ctx.reverse
+        do = _steps_for(opened)
         grads = torch.empty_like(opened)
-        to_state = grad_states[-1]
-        for j in reversed(range(len(opened))):
-            to_state = _unit_backward(opened[j], states[j], to_state, reset_weight, grads[j]).add_(grad_states[j])
-            to_state.addmm_(grads[j, :, size:], gate_weight)
+        to_candidate, to_gates = _parts(grads, size)
+        to_reset, reset = grads[..., 2 * size :].unbind(), opened[..., 2 * size :].unbind()
+        # Of all positions: what the state before each has of gradient. Row by row it becomes the whole of it.
+        carried = grad_states.clone(memory_format=torch.contiguous_format)
+        of_reset, of_gates = (product_with(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
+        part, to_product = torch.empty_like(states[0]), torch.empty_like(states[0])
+        for (j, before, _), (_, to_before, to_after) in reversed(
+            list(zip(_order(states, reverse), _order(carried, reverse)))
+        ):
+            do.renew_backward(opened[j], before, to_after, grads[j], part)
+            do.reset_backward(reset[j], before, of_reset(to_candidate[j], None, to_product), to_reset[j], part)
+            of_gates(to_gates[j], to_before.add_(part), to_before)
+        before = states[1:] if reverse else states[:-1]
         flat = grads.flatten(0, 1)
-        to_gate_weight = flat[:, size:].T @ states[:-1].flatten(0, 1)
-        return grads, to_state, to_gate_weight, flat[:, :size].T @ resets.flatten(0, 1), None
+        return (
+            grads,
+            carried[-1 if reverse else 0],
+            flat[:, size:].T @ before.flatten(0, 1),
+            flat[:, :size].T @ resets.flatten(0, 1),
+            None,
+            None,
+        )
 
 
-def _unit_backward(
-    opened: Tensor, before: Tensor, grad_state: Tensor, reset_weight: Tensor, grad_sums: Tensor
-) -> Tensor:
-    """The gradient of a gated unit's step: of s~, z and r, before their tanh and σ, into ``grad_sums`` ``(..., 3n)``.
+def _steps_for(tensor: Tensor) -> Any:
+    return torch_steps
 
-    Returns:
-        That of s_{i-1}, ``(..., n)``, but for its part through the gates' sums, ``grad_sums[..., n:]``.
 
-    Args:
-        opened: s~_i, z_i, r_i, ``(..., 3n)``.
-        before: s_{i-1}, ``(..., n)``.
-        grad_state: the gradient of s_i.
-    """
-    candidate, update, reset = opened.chunk(3, dim=-1)
-    to_candidate, to_update, to_reset = grad_sums.chunk(3, dim=-1)
-    through_update = grad_state * update
-    torch.ops.aten.tanh_backward.grad_input(through_update, candidate, grad_input=to_candidate)
-    torch.sub(candidate, before, out=to_update).mul_(grad_state)
-    to_product = to_candidate @ reset_weight  # of r ∘ s_{i-1}
-    torch.mul(to_product, before, out=to_reset)
-    gates, size = grad_sums[..., before.size(-1) :], before.size(-1)
-    torch.ops.aten.sigmoid_backward.grad_input(gates, opened[..., size:], grad_input=gates)
-    return grad_state.sub(through_update).addcmul_(to_product, reset)
+def _parts(opened: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Position by position, the part of s~ and that of z and r: slices taken in a loop cost more than all at once."""
+    return opened[..., :size].unbind(), opened[..., size:].unbind()
+
+
+def _positions(tensor: Tensor | None, steps: int) -> Sequence[Tensor | None]:
+    return [None] * steps if tensor is None else tensor.unbind()
+
+
+def _order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
+    """The positions in the order in which they are read, each with the state before and after it."""
+    between = states.unbind()
+    pairs = [(j, between[j], between[j + 1]) for j in range(len(between) - 1)]
+    return [(j, after, before) for j, before, after in reversed(pairs)] if reverse else pairs
 
 
 class _AttendingScan(torch.autograd.Function):
@@ -202,23 +222,28 @@ class _AttendingScan(torch.autograd.Function):
         # In half precision a softmax over a long sentence loses its small weights: float32 at least.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        aligned = torch.empty_like(keys)
+        do, aligned = _steps_for(projected), torch.empty_like(keys)
+        of_state, of_reset, of_context = (
+            product_with(weight, batch) for weight in (recurrent, reset_weight, context_weight)
+        )
+        products = states.new_empty(batch, recurrent.size(0))
+        for_gates, for_query = products.split([2 * size, keys.size(-1)], dim=1)
+        candidate, gates = _parts(opened, size)
+        update, query, context, state = (
+            opened[..., size : 2 * size].unbind(),
+            *map(torch.unbind, (queries, contexts, states)),
+        )
         for i in range(steps):
-            products = states[i] @ recurrent.T
-            queries[i] = products[:, 2 * size :]
-            energies = _align(keys, queries[i], aligned) @ energy
-            if padding_mask is not None:
-                energies = energies.masked_fill_(padding_mask, float("-inf"))
-            weights[i] = torch.softmax(energies, dim=-1, dtype=precise)
-            torch.bmm(weights[i].to(keys.dtype).unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
+            of_state(state[i], None, products)
+            query[i].copy_(for_query)
+            do.attend(query[i], keys, annotations, energy, padding_mask, aligned, weights[i], context[i])
             if i == updates:
                 break
-            candidate, update, reset = opened[i].chunk(3, dim=-1)
-            torch.addmm(projected[i], contexts[i], context_weight.T, out=opened[i])
-            opened[i, :, size:].add_(products[:, : 2 * size]).sigmoid_()
-            torch.mul(reset, states[i], out=resets[i])
-            candidate.addmm_(resets[i], reset_weight.T).tanh_()
-            torch.lerp(states[i], candidate, update, out=states[i + 1])
+            of_context(context[i], projected[i], opened[i])
+            gates[i].add_(for_gates)
+            do.open_gates(gates[i], state[i], None, resets[i])
+            of_reset(resets[i], candidate[i], candidate[i])
+            do.renew(candidate[i], update[i], state[i], state[i + 1])
         ctx.save_for_backward(
             recurrent, reset_weight, context_weight, energy, annotations, keys,
             states, resets, opened, queries, contexts, weights,
@@ -237,34 +262,40 @@ class _AttendingScan(torch.autograd.Function):
         ) = ctx.saved_tensors  # fmt: skip
         steps, updates, size = len(contexts), len(opened), states.size(-1)
         # Of the sums inside s~, z and r, and of the queries.
-        grads = opened.new_zeros(steps, states.size(1), 3 * size + keys.size(-1))
+        grads = opened.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
+        grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         to_contexts = torch.zeros_like(contexts) if grad_contexts is None else grad_contexts.clone()
-        grad_states = torch.zeros_like(states) if grad_states is None else grad_states
+        # Of all positions: what the state has of gradient. Row by row it becomes the whole of it.
+        carried = torch.zeros_like(states) if grad_states is None else grad_states.clone()
         grad_keys, grad_energy = torch.zeros_like(keys), torch.zeros_like(energy)
-        aligned = torch.empty_like(keys)
-        to_state = grad_states[updates]
+        do, aligned = _steps_for(opened), torch.empty_like(keys)
+        part, to_product = torch.empty_like(states[0]), torch.empty_like(states[0])
+        of_state, of_reset, of_context = (
+            product_with(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
+        )
+        sums, to_products, to_query = (
+            grads[..., part].unbind() for part in (slice(3 * size), slice(size, None), slice(3 * size, None))
+        )
+        to_candidate, to_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
+        reset, to_weights = opened[..., 2 * size :].unbind(), _positions(grad_weights, steps)
+        state, query, to_context, to_state = map(torch.unbind, (states, queries, to_contexts, carried))
         for i in reversed(range(steps)):
             if i < updates:
-                sums = grads[i, :, : 3 * size]
-                to_state = _unit_backward(opened[i], states[i], to_state, reset_weight, sums).add_(grad_states[i])
-                to_contexts[i].addmm_(sums, context_weight)
-            to_weights = torch.bmm(to_contexts[i].unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype)
-            if grad_weights is not None:
-                to_weights += grad_weights[i]
-            to_energies = weights[i] * (to_weights - (weights[i] * to_weights).sum(dim=1, keepdim=True))
-            to_energies = to_energies.to(keys.dtype)
-            _align(keys, queries[i], aligned)
-            grad_energy += to_energies.flatten() @ aligned.flatten(0, 1)
-            slope = torch.addcmul(aligned.new_ones(()), aligned, aligned, value=-1, out=aligned)
-            torch.mul(torch.bmm(to_energies.unsqueeze(1), slope).squeeze(1), energy, out=grads[i, :, 3 * size :])
-            grad_keys.addcmul_(to_energies.unsqueeze(2), slope)
-            to_state = to_state + grads[i, :, size:] @ recurrent
+                do.renew_backward(opened[i], state[i], to_state[i + 1], sums[i], part)
+                do.reset_backward(reset[i], state[i], of_reset(to_candidate[i], None, to_product), to_reset[i], part)
+                to_state[i].add_(part)
+                of_context(sums[i], to_context[i], to_context[i])
+            do.attend_backward(
+                query[i], keys, annotations, energy, aligned, weights[i], to_weights[i], to_context[i],
+                to_query[i], grad_keys, grad_energy,
+            )  # fmt: skip
+            of_state(to_products[i], to_state[i], to_state[i])
         flat = grads.flatten(0, 1)
         moved = flat[: updates * states.size(1), : 3 * size]
         return (
             None,
             grads[:updates, :, : 3 * size],
-            to_state,
+            carried[0],
             flat[:, size:].T @ states[:steps].flatten(0, 1),
             moved[:, :size].T @ resets.flatten(0, 1),
             moved.T @ contexts[:updates].flatten(0, 1),
@@ -273,8 +304,3 @@ class _AttendingScan(torch.autograd.Function):
             grad_keys.mul_(energy),
             None,
         )
-
-
-def _align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
-    """tanh(W_a s_{i-1} + U_a h_j), ``(batch, src_len, n')``."""
-    return torch.add(keys, query.unsqueeze(1), out=out).tanh_()

@@ -52,5 +52,5 @@ class _SoftmaxLoss(torch.autograd.Function):
     def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, targets, grads = ctx.saved_tensors
         grads[torch.arange(len(targets), device=targets.device), targets] -= 1
-        grads *= grad_loss.to(grads.dtype)
-        return grads @ weight, grads.T @ features, grads.sum(dim=0), None, None
+        scale = grad_loss.to(grads.dtype)  # of the products, which are smaller
+        return (grads @ weight).mul_(scale), grads.T @ (features * scale), grads.sum(dim=0).mul_(scale), None, None
