@@ -22,7 +22,8 @@ from rnnsearch_fairseq.models.shared import (
     register_architectures,
 )
 from rnnsearch_fairseq.modules import Decoder, Encoder, initialize
-from rnnsearch_fairseq.modules.alignment import repeat_rows
+from rnnsearch_fairseq.modules.alignment import Memory, repeat_rows
+from rnnsearch_fairseq.modules.search_step import SearchStep
 
 logger = logging.getLogger(__name__)
 
@@ -234,6 +235,7 @@ class RNNsearchDecoder(BatchFirstDecoder):
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, annotation_size: int) -> None:
         super().__init__(dictionary)
         self.aligns = cfg.context == "attention"
+        self.search_step: SearchStep | None = None
         self.translator = Decoder(
             len(dictionary),
             cfg.embedding_size,
@@ -289,6 +291,33 @@ class RNNsearchDecoder(BatchFirstDecoder):
                 encoder_out["keys"] = [memory.keys]  # computed once a sentence
         scores = output.features if features_only else self.to_vocabulary(output.features)
         return scores, {"attn": [output.weights]}
+
+    def prepare_search(self, encoder_out: dict[str, list[Tensor]]) -> tuple[SearchStep, Memory, Tensor]:
+        """A step of the search, what it sees of the source, and s_0 ``(batch, n)``.
+
+        The step is made once and kept while the model is not trained, loaded or moved.
+        """
+        (annotations,), (summary,), (padding_mask,) = (
+            encoder_out[name] for name in ("annotations", "summary", "padding_mask")
+        )
+        if self.search_step is None:
+            self.search_step = SearchStep(self.translator)
+        memory = self.translator.attention.remember(annotations, padding_mask if padding_mask.any() else None)
+        return self.search_step, self.search_step.remember(memory), self.translator.initial_state(summary)
+
+    def train(self, mode: bool = True) -> "RNNsearchDecoder":
+        """As of every module; what search keeps of the parameters is dropped, as when they are loaded or moved."""
+        if mode:
+            self.search_step = None
+        return super().train(mode)
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        self.search_step = None
+        super()._load_from_state_dict(*args)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> "RNNsearchDecoder":
+        self.search_step = None
+        return super()._apply(*args, **kwargs)
 
     @property
     def to_vocabulary(self) -> nn.Linear:

@@ -44,7 +44,11 @@ class AlignmentModel(nn.Module):
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """c_i ``(rows, 2n)`` and alpha_i ``(rows, src_len)`` for s_{i-1} ``(rows, n)``. Padding has weight zero."""
-        queries = self.from_state(state).unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
+        return self.attend(self.from_state(state), memory)
+
+    def attend(self, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """As :meth:`forward`, for W_a s_{i-1} ``(rows, n')``."""
+        queries = queries.unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
         energies = self.energy(torch.tanh(queries.unsqueeze(2) + memory.keys.unsqueeze(1))).squeeze(-1)
         if memory.padding_mask is not None:
             energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))

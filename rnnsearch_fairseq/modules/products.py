@@ -7,6 +7,7 @@ from torch import Tensor
 
 Product = Callable[[Tensor, Tensor | None, Tensor], Tensor]
 
+FEW = 8  # rows
 WIDE = 2**19  # elements of a matrix that does not stay in a core's cache from one position to the next
 
 
@@ -26,8 +27,8 @@ def product_with(weight: Tensor, rows: int) -> Product:
             return out.copy_(product) if summand is None else torch.add(product, summand, out=out)
 
         return multiply
-    # A transposed matrix, as a layer has it, costs a CPU a tenth to a half more, the most with few rows.
-    columns = weight.T.contiguous()
+    # A transposed matrix, as a layer has it, costs a CPU a tenth to a half more; but a copy for few rows costs more.
+    columns = weight.T.contiguous() if rows >= FEW else weight.T
     return lambda x, summand, out: (
         torch.mm(x, columns, out=out) if summand is None else torch.addmm(summand, x, columns, out=out)
     )

@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 
 from rnnsearch_fairseq import compat
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+from rnnsearch_fairseq.search.beam import FastBeamSearch
 from rnnsearch_fairseq.search.groundhog import HALF_THE_SOURCE, GroundhogSearch
 from rnnsearch_fairseq.search.minimum_length import MinimumLength
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch
@@ -91,10 +95,10 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
         if getattr(args, "score_reference", False):
             return build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
         refuse_excluded(args, search or "fairseq")
+        replaces = getattr(args, "replace_unk", None) is not None
+        extra = dict(extra_gen_cls_kwargs or {})
+        extra["print_alignment"] = getattr(args, "print_alignment", None) or ("hard" if replaces else None)
         if search in ("groundhog", "tree2seq"):
-            extra = dict(extra_gen_cls_kwargs or {})
-            replaces = getattr(args, "replace_unk", None) is not None
-            extra["print_alignment"] = getattr(args, "print_alignment", None) or ("hard" if replaces else None)
             if search == "groundhog":
                 extra["min_len_a"] = HALF_THE_SOURCE if share is None else share
                 return build_generator(self, models, args, GroundhogSearch, extra, **kwargs)
@@ -102,6 +106,8 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
             extra["length_smoothing"] = getattr(args, "length_smoothing", 0.0)
             return build_generator(self, models, args, Tree2SeqSearch, extra, **kwargs)
         generator = build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
+        if seq_gen_cls is None and does_the_same(generator):
+            generator = build_generator(self, models, args, FastBeamSearch, extra, **kwargs)
         if share:
             generator.search = MinimumLength(
                 generator.tgt_dict, generator.search, share, generator.max_len_a, generator.max_len_b
@@ -110,6 +116,21 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
         return generator
 
     return build
+
+
+def does_the_same(generator: Any) -> bool:
+    """Whether :class:`FastBeamSearch` gives what fairseq's ``generator`` gives."""
+    return (
+        type(generator) in (SequenceGenerator, SequenceGeneratorWithAlignment)
+        and type(generator.search) is BeamSearch
+        and generator.model.models_size == 1
+        and isinstance(generator.model.single_model, RNNsearchModel)
+        and 2 * generator.beam_size < generator.vocab_size - generator.tgt_dict.nspecial
+        and not generator.match_source_len
+        and generator.repeat_ngram_blocker is None
+        and generator.lm_model is None
+        and generator.token_indices_to_suppress is None
+    )
 
 
 def refuse_excluded(args: Any, search: str) -> None:

@@ -14,6 +14,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.search.beam import FastBeamSearch
 from rnnsearch_fairseq.search.groundhog import GroundhogSearch
 from rnnsearch_fairseq.search.minimum_length import MinimumLength
 from rnnsearch_fairseq.tasks.pooled_translation import PooledTranslationConfig, PooledTranslationTask
@@ -56,12 +57,34 @@ def test_the_original_search_forbids_the_end_for_half_the_source(task: Translati
 
 
 @pytest.mark.parametrize("words", [[], ["--search", "fairseq"]])
-def test_fairseqs_search_stays_the_default_and_unchanged(task: TranslationTask, words: list[str]) -> None:
+def test_fairseqs_search_stays_the_default(task: TranslationTask, words: list[str]) -> None:
     generator = build(task, parse(*words))
-    assert type(generator) is SequenceGenerator
+    assert type(generator) is FastBeamSearch
     assert not generator.should_set_src_lengths
-    aligned = build(task, parse(*words, "--print-alignment", "soft"))
-    assert type(aligned) is SequenceGeneratorWithAlignment
+    assert generator.print_alignment is None
+    assert build(task, parse(*words, "--print-alignment", "soft")).print_alignment == "soft"
+    assert build(task, parse(*words, "--replace-unk")).print_alignment == "hard"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--sampling"],
+        ["--no-repeat-ngram-size", "2"],
+        ["--match-source-len"],
+        ["--beam", "9"],
+        ["--diversity-rate", "1"],
+    ],
+    ids=str,
+)
+def test_what_ours_does_not_do_is_left_to_fairseqs(task: TranslationTask, words: list[str]) -> None:
+    """Nine is more than half of the words, so that two words a place cannot be had."""
+    assert type(build(task, parse(*words))) is SequenceGenerator
+    assert type(build(task, parse(*words, "--print-alignment", "soft"))) is SequenceGeneratorWithAlignment
+
+
+def test_several_models_are_left_to_fairseqs(task: TranslationTask) -> None:
+    assert type(task.build_generator([make_model(), make_model()], parse())) is SequenceGenerator
 
 
 def test_a_minimum_length_wraps_whatever_search_was_chosen(task: TranslationTask) -> None:
@@ -76,11 +99,11 @@ def test_options_of_python_and_of_eval_bleu_args(task: TranslationTask) -> None:
     """`from_pretrained(...).translate(..., search=...)` sets them on a configuration, perhaps older than they are."""
     older = OmegaConf.structured(GenerationConfig)
     older = OmegaConf.create({key: older[key] for key in older if key not in ("search", "min_len_a")})
-    assert type(build(task, older)) is SequenceGenerator
+    assert type(build(task, older)) is FastBeamSearch
     older.search = "groundhog"
     assert type(build(task, older)) is GroundhogSearch
     assert type(build(task, Namespace(search="groundhog", beam=3))) is GroundhogSearch
-    assert type(build(task, Namespace(beam=3))) is SequenceGenerator
+    assert type(build(task, Namespace(beam=3))) is FastBeamSearch
 
 
 def test_scoring_references_needs_no_search(task: TranslationTask) -> None:
