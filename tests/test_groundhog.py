@@ -99,7 +99,7 @@ def make_original(encdec: bool = False) -> Original:
 
 def load(out: Path) -> tuple[Any, RNNsearchModel]:
     """The converted model as fairseq loads it: its hub interface, and the network."""
-    hub = RNNsearchModel.from_pretrained(str(out), "checkpoint.pt")
+    hub = RNNsearchModel.from_pretrained(str(out), "checkpoint.pt", tokenizer=None)
     return hub, hub.models[0]
 
 

@@ -17,6 +17,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.shared import (
     BatchFirstDecoder,
     BatchFirstEncoder,
+    FromPretrained,
     check_sizes,
     fill_in,
     register_architectures,
@@ -106,7 +107,7 @@ def complete(cfg: Any) -> DictConfig:
 
 
 @register_model("rnnsearch", dataclass=RNNsearchConfig)
-class RNNsearchModel(FairseqEncoderDecoderModel):
+class RNNsearchModel(FromPretrained, FairseqEncoderDecoderModel):
     """The model of Section 3: an encoder that annotates the source, and a decoder that searches through it."""
 
     @classmethod

@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder, register_model_architecture
@@ -12,6 +13,9 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
+
+if TYPE_CHECKING:
+    from rnnsearch_fairseq.hub import TranslationHub
 
 MAX_POSITIONS = 100_000  # recurrent networks have no table of positions: any length fits
 
@@ -62,6 +66,34 @@ def register_architectures(
                 then(args)
 
         register_model_architecture(model, name)(architecture)
+
+
+class FromPretrained:
+    """A model's ``from_pretrained``, which gives a :class:`~rnnsearch_fairseq.hub.TranslationHub`."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | Path,
+        checkpoint_file: str | None = None,
+        data_name_or_path: str | Path | None = None,
+        **options: Any,
+    ) -> "TranslationHub":
+        """Load trained models from a local folder; see :func:`rnnsearch_fairseq.hub.load` for all of it.
+
+        Args:
+            model_name_or_path: folder of the checkpoint.
+            checkpoint_file: default: the best one there.
+            data_name_or_path: folder of the dictionaries; default: found near the checkpoint.
+            options: of the languages, of text and of translation.
+
+        Raises:
+            InputError: a file is missing or damaged, or an option is unknown.
+        """
+        # Not at the top: the package must not import the modules that are commands, such as score.
+        from rnnsearch_fairseq.hub import load
+
+        return load(model_name_or_path, checkpoint_file, data_name_or_path, **options)
 
 
 class BatchFirstEncoder(FairseqEncoder):

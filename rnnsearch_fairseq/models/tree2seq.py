@@ -15,6 +15,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.shared import (
     BatchFirstDecoder,
     BatchFirstEncoder,
+    FromPretrained,
     check_sizes,
     fill_in,
     register_architectures,
@@ -71,7 +72,7 @@ def complete(cfg: Any) -> DictConfig:
 
 
 @register_model("tree2seq", dataclass=Tree2SeqConfig)
-class Tree2SeqModel(FairseqEncoderDecoderModel):
+class Tree2SeqModel(FromPretrained, FairseqEncoderDecoderModel):
     """The model of Section 3, its sequential baseline, and its ablation."""
 
     @classmethod

@@ -96,6 +96,9 @@ class FastBeamSearch(RowSearch):
             carried = carried.select(parents)
             if not stays.all():
                 live, memory = live[stays], select_sentences(memory, stays)
+            if self.on_step is not None:
+                named = (sample["id"][live] if "id" in sample else live).tolist()
+                self.on_step(dict(zip(named, best_so_far(history, len(live)))))
         return self.finished(history, Ending(*(torch.cat(parts) for parts in zip(*endings))), len(source))
 
     def continuations(
@@ -198,6 +201,16 @@ def unfinished(ended: Tensor, stays: Tensor, beam: int, *candidates: Tensor) -> 
 def select_sentences(memory: Memory, stays: Tensor) -> Memory:
     """``stays`` ``(sentences,)`` is a mask."""
     return Memory(*(None if tensor is None else tensor[stays] for tensor in memory))
+
+
+def best_so_far(history: list[Extension], sentences: int) -> Tensor:
+    """The words of the likeliest unfinished hypothesis of each sentence, ``(sentences, steps)``."""
+    count = len(history[-1].words)
+    rows, words = torch.arange(0, count, count // sentences, device=history[-1].words.device), []
+    for step in reversed(history):
+        words.append(step.words[rows])
+        rows = step.parents[rows]
+    return torch.stack(words[::-1], dim=1)
 
 
 def trace_back(history: list[Extension], endings: Ending, eos: int) -> tuple[Tensor, Tensor, Tensor | None]:

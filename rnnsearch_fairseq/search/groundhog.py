@@ -41,7 +41,11 @@ class GroundhogSearch(RowSearch):
         """All finished hypotheses of each sentence of the batch, best first."""
         src_tokens = sample["net_input"]["src_tokens"]
         encoded = self.model.forward_encoder(sample["net_input"])
-        names = sample["id"].tolist() if "id" in sample else range(len(src_tokens))
+        names = (
+            sample["id"].to(src_tokens.device)
+            if "id" in sample
+            else torch.arange(len(src_tokens), device=src_tokens.device)
+        )
         found: list[list[Hypothesis]] = [[] for _ in src_tokens]
         beam, unk_penalty = self.beam_size, self.unk_penalty
         while True:
@@ -51,10 +55,10 @@ class GroundhogSearch(RowSearch):
             for chosen in torch.tensor(pending, device=src_tokens.device).split(at_once):
                 encoder_outs = self.model.reorder_encoder_out(encoded, chosen)
                 lengths = src_tokens[chosen].ne(self.pad).sum(dim=1)
-                searched = self._search(encoder_outs, lengths, beam, unk_penalty, start)
+                searched = self._search(encoder_outs, lengths, beam, unk_penalty, start, names[chosen])
                 for sentence, hypotheses in zip(chosen.tolist(), searched):
                     found[sentence] = hypotheses
-            unfinished = [names[sentence] for sentence in pending if not found[sentence]]
+            unfinished = [int(names[sentence]) for sentence in pending if not found[sentence]]
             if not unfinished:
                 break
             if unk_penalty == math.inf:
@@ -69,7 +73,7 @@ class GroundhogSearch(RowSearch):
         return [sorted(hypotheses, key=lambda h: -h["score"].item()) for hypotheses in found]
 
     def _search(
-        self, encoder_outs: list[Any], lengths: Tensor, beam: int, unk_penalty: float, start: int
+        self, encoder_outs: list[Any], lengths: Tensor, beam: int, unk_penalty: float, start: int, names: Tensor
     ) -> list[list[Hypothesis]]:
         """One search of all sentences: finished hypotheses of each, in the order in which they ended.
 
@@ -94,6 +98,7 @@ class GroundhogSearch(RowSearch):
                     found[owner].append(hypothesis)
                 room.index_add_(0, owners, torch.full_like(owners, -1))
             rows.keep(~ended & (step + 1 < limit[rows.sentence]))
+            self.report(rows, names)
         return found
 
     def _finish(self, rows: Rows, ended: Tensor) -> list[Hypothesis]:

@@ -10,6 +10,7 @@ from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.search.progress import OnStep
 
 Hypothesis = dict[str, Any]
 
@@ -122,6 +123,7 @@ class RowSearch(SequenceGenerator):
     def __init__(self, *args: Any, print_alignment: str | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.print_alignment = print_alignment
+        self.on_step: OnStep | None = None
 
     def search_batch(self, sample: dict[str, Any], start: int) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence of the batch, best first; none where the search fails.
@@ -150,6 +152,13 @@ class RowSearch(SequenceGenerator):
             found[number] = found[number] or [self.failure(source)]
             self.align(found[number], source)
         return found
+
+    def report(self, rows: Rows, names: Tensor) -> None:
+        """Show ``on_step`` the best unfinished hypotheses; ``names`` ``(sentences,)`` are those of the sample."""
+        if self.on_step is not None:
+            likeliest_last = rows.scores.sum(dim=1).argsort()
+            named = names[rows.sentence[likeliest_last]].tolist()
+            self.on_step(dict(zip(named, rows.tokens[likeliest_last, 1:])))
 
     def restrict(self, log_probs: Tensor, unk_penalty: float) -> Tensor:
         """Log-probabilities ``(live, K_y)``, in float32 at least, without what may never be chosen."""

@@ -41,6 +41,7 @@ class Tree2SeqSearch(RowSearch):
         limit = ((lengths * self.max_len_a).long() + self.max_len_b).tolist()
         rows = Rows.begin(self.model, self.model.forward_encoder(sample["net_input"]), lengths, start)
         finished: list[list[Hypothesis]] = [[] for _ in lengths]  # best first
+        names = sample["id"].to(lengths.device) if "id" in sample else torch.arange(len(lengths), device=lengths.device)
         while len(rows.tokens) > 0:
             step = rows.tokens.size(1) - 1
             log_probs = self.restrict(rows.predict(self.temperature), self.unk_penalty)
@@ -65,6 +66,7 @@ class Tree2SeqSearch(RowSearch):
             for number, beam in enumerate(beams):
                 finished[number] = beam.finished(self.eos, stops[number], made)
             rows.keep(~shown)
+            self.report(rows, names)
         return finished
 
     @staticmethod

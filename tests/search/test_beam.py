@@ -141,3 +141,17 @@ def test_scores_that_are_not_numbers_are_refused() -> None:
 def test_a_least_length_above_the_greatest_is_refused() -> None:
     with pytest.raises(InputError, match="--min-len is 5, but no translation may be longer than 4"):
         translate(FastBeamSearch, draw_model(), min_len=5, max_len_b=4)
+
+
+def test_it_reports_the_best_of_each_step() -> None:
+    """What it shows last of a sentence begins a translation that it finds, where that is the likeliest throughout."""
+    model, shown = draw_model(), []
+    search = FastBeamSearch([model], make_dictionary(WORDS), beam_size=1, max_len_b=20)
+    search.on_step = lambda best: shown.append({name: words.tolist() for name, words in best.items()})
+    sample = make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True)
+    found = search.generate([model], sample)
+    for name, hypotheses in zip(sample["id"].tolist() if "id" in sample else range(len(SOURCES)), found):
+        words = hypotheses[0]["tokens"].tolist()[:-1]
+        steps = [best[name] for best in shown if name in best]
+        assert steps == [words[: number + 1] for number in range(len(words))][: len(steps)]
+        assert len(steps) >= len(words) - 1

@@ -1,0 +1,68 @@
+"""Translations while they are being found: the best unfinished hypothesis of each sentence after each step."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.search import Search
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+# Is given the target words so far, (words,), by the sentence's "id" in the sample. What it raises ends the search.
+OnStep = Callable[[dict[int, Tensor]], None]
+
+
+def watch(generator: SequenceGenerator, on_step: OnStep | None) -> None:
+    """Let ``generator`` report to ``on_step``, or to nobody any more; what it finds stays the same.
+
+    Args:
+        generator: any of fairseq's beam searches and samplers, or one of this package.
+    """
+    if hasattr(generator, "on_step"):
+        generator.on_step = on_step
+        return
+    inner = generator.search.inner if isinstance(generator.search, Watched) else generator.search
+    generator.search = inner if on_step is None else Watched(generator.tgt_dict, inner, on_step)
+
+
+class Watched(Search):
+    """Any of fairseq's searches, each step of which is reported before it is taken."""
+
+    def __init__(self, tgt_dict: Any, search: Search, on_step: OnStep) -> None:
+        super().__init__(tgt_dict)
+        self.inner, self.on_step = search, on_step
+        self.needs_src_lengths = getattr(search, "needs_src_lengths", False)
+        self.supports_constraints = search.supports_constraints
+        self.stop_on_max_len = search.stop_on_max_len
+
+    def step(
+        self,
+        step: int,
+        lprobs: Tensor,
+        scores: Tensor,
+        prev_output_tokens: Tensor,
+        original_batch_idxs: Tensor,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """As in fairseq; ``scores`` is ``(batch, beam, step)``, and ``original_batch_idxs`` ``(batch,)`` the ids."""
+        if step > 0:
+            tokens = prev_output_tokens.view(*scores.shape[:2], -1)
+            # Places of a beam that are finished hypotheses', if there are not enough others, are not to be shown.
+            ended = tokens[:, :, -1].eq(self.eos)
+            best = scores[:, :, -1].masked_fill(ended, -float("inf")).argmax(dim=1).tolist()
+            shown = zip(original_batch_idxs.tolist(), (sentence[place, 1:] for sentence, place in zip(tokens, best)))
+            self.on_step(dict(shown))
+        return self.inner.step(step, lprobs, scores, prev_output_tokens, original_batch_idxs, *args, **kwargs)
+
+    def set_src_lengths(self, src_lengths: Tensor) -> None:
+        self.src_lengths = src_lengths
+        self.inner.set_src_lengths(src_lengths)
+
+    def init_constraints(self, batch_constraints: Tensor | None, beam_size: int) -> None:
+        self.inner.init_constraints(batch_constraints, beam_size)
+
+    def prune_sentences(self, batch_idxs: Tensor) -> None:
+        self.inner.prune_sentences(batch_idxs)
+
+    def update_constraints(self, active_hypos: Tensor) -> None:
+        self.inner.update_constraints(active_hypos)

@@ -1,0 +1,87 @@
+"""One thread that works on what many wait for, several at a time."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Busy(Exception):
+    """Too much is waiting already."""
+
+
+class Batcher(Generic[Item, Result]):
+    """A queue of bounded length, and a thread that takes from it what is waiting.
+
+    If the work on several items fails, it is tried on each alone, so that one cannot spoil another; no exception ends
+    the thread.
+
+    Args:
+        work: gives the results of some items, in their order.
+        most_at_once: items.
+        most_waiting: items in the queue.
+    """
+
+    def __init__(
+        self, work: Callable[[Sequence[Item]], Sequence[Result]], most_at_once: int, most_waiting: int
+    ) -> None:
+        self._work, self._most_at_once, self._most_waiting = work, most_at_once, most_waiting
+        self._waiting: deque[tuple[Item, Future[Result]]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="translation", daemon=True)
+        self._thread.start()
+
+    def submit(self, items: Sequence[Item]) -> list["Future[Result]"]:
+        """Queue all of ``items``; a future of each, which may be cancelled while it waits.
+
+        Raises:
+            Busy: there is no room for all of them; none is queued.
+        """
+        futures: list[Future[Result]] = [Future() for _ in items]
+        with self._changed:
+            if self._closed or len(self._waiting) + len(items) > self._most_waiting:
+                raise Busy
+            self._waiting.extend(zip(items, futures))
+            self._changed.notify()
+        return futures
+
+    def close(self) -> None:
+        """End the thread after what it is working on; what waits is cancelled."""
+        with self._changed:
+            self._closed = True
+            for _, future in self._waiting:
+                future.cancel()
+            self._waiting.clear()
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if self._closed:
+                    return
+                taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._most_at_once))]
+            batch = [(item, future) for item, future in taken if future.set_running_or_notify_cancel()]
+            for (_, future), result in zip(batch, self._results([item for item, _ in batch])):
+                if isinstance(result, BaseException):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+    def _results(self, items: list[Item]) -> list[Result | BaseException]:
+        try:
+            return list(self._work(items)) if items else []
+        except BaseException as error:  # whatever it is, others wait
+            if len(items) > 1:
+                return [result for item in items for result in self._results([item])]
+            logger.exception("a sentence could not be translated")
+            return [error]

@@ -1,0 +1,146 @@
+"""The JSON API in OpenAPI's words."""
+
+from typing import Any
+
+from rnnsearch_fairseq import __version__
+from rnnsearch_fairseq.serve.translator import Limits
+
+
+def _object(required: list[str], description: str = "", **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
+    return schema | ({"description": description} if description else {})
+
+
+def _list(items: dict[str, Any], description: str = "", **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, "description": description, **more}
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _weights(of: str) -> dict[str, Any]:
+    row = _list({"type": "number", "minimum": 0, "maximum": 1})
+    return _list(row, f"A row for each target word, of a weight for each {of}", type=["array", "null"])
+
+
+LOGPROB = {"type": ["number", "null"], "description": "Natural logarithm; null is minus infinity"}
+SCHEMAS: dict[str, Any] = {
+    "Error": _object(["error"], "Why there is no answer, in one sentence", error={"type": "string"}),
+    "Word": _object(
+        ["text", "unknown"],
+        "A word as the model splits text; the last one of each side is end-of-sentence, </s>",
+        text={"type": "string"},
+        unknown={"type": "boolean", "description": "The model does not know the word, or wrote the unknown word"},
+        logprob=LOGPROB | {"description": "ln p of a target word, given those before it"},
+    ),
+    "Translation": _object(
+        ["text", "score", "logprob", "words"],
+        text={"type": "string", "description": "<unk> stands for a word that the model does not know"},
+        score=LOGPROB | {"description": "What the search ranks by; null: the search failed"},
+        logprob=LOGPROB | {"description": "ln p of the translation, given the sentence, not divided by its length"},
+        words=_list(_ref("Word")),
+        alignment=_weights("source word") | {"description": "Null of a model without attention"},
+        phrase_alignment=_weights("phrase"),
+    ),
+    "Translated": _object(
+        ["source", "translations"],
+        source=_list(_ref("Word")),
+        phrases=_list(
+            _list({"type": "integer"}, minItems=2, maxItems=2),
+            "Of a model that reads trees: first word of a phrase, from 0, and the word after its last",
+        ),
+        translations=_list(_ref("Translation"), "Best first"),
+    ),
+    "Answer": _object(["sentences"], sentences=_list({"oneOf": [_ref("Translated"), _ref("Error")]})),
+    "Glimpse": _object(
+        ["sentence", "text"],
+        "The best unfinished translation while the search goes on",
+        sentence={"type": "integer", "description": "Its place in the request, from 0"},
+        text={"type": "string"},
+    ),
+    "Model": _object(
+        ["source_lang", "target_lang", "beam", "reads_trees", "limits"],
+        source_lang={"type": "string"},
+        target_lang={"type": "string"},
+        beam={"type": "integer", "description": "Greatest nbest"},
+        reads_trees={"type": "boolean"},
+        limits=_object(
+            ["characters", "words", "sentences", "bytes", "seconds"],
+            characters={"type": "integer", "description": "Of a sentence"},
+            words={"type": "integer", "description": "Of a sentence, as the model splits it"},
+            sentences={"type": "integer", "description": "Of a request"},
+            bytes={"type": "integer", "description": "Of a request"},
+            seconds={"type": "number", "description": "That a request may take"},
+        ),
+    ),
+}
+
+
+def _request(beam: int, limits: Limits) -> dict[str, Any]:
+    return _object(
+        ["sentences"],
+        sentences=_list({"type": "string"}, "To translate", minItems=1, maxItems=limits.sentences),
+        trees=_list(
+            {"type": ["string", "null"]},
+            "Of a model that reads trees, the parse of each sentence: Penn brackets, transitions (S S R), or null",
+        ),
+        nbest={"type": "integer", "minimum": 1, "maximum": beam, "default": 1, "description": "Translations of each"},
+        alignment={"type": "boolean", "default": True, "description": "Whether alignments are wanted"},
+    )
+
+
+def _json(schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+    return {"content": {kind: {"schema": schema}}}
+
+
+def openapi(beam: int, limits: Limits) -> dict[str, Any]:
+    """The document, OpenAPI 3.1."""
+    refusals = {
+        "400": "Not a request as described",
+        "408": "The request came too slowly",
+        "413": "The request is too large",
+        "415": "The request is not application/json",
+        "503": "Busy: try again after the seconds in Retry-After",
+        "504": "The translation took too long",
+    }
+    errors = {status: {"description": text, **_json(_ref("Error"))} for status, text in refusals.items()}
+    body = {"requestBody": {"required": True, **_json(_ref("Request"))}}
+    lines = {"oneOf": [_ref("Glimpse"), _ref("Answer"), _ref("Error")]}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "rnnsearch_fairseq.serve",
+            "version": __version__,
+            "description": "Each sentence of a request is answered, or refused by its number, from 1.",
+        },
+        "paths": {
+            "/api/model": {
+                "get": {
+                    "summary": "What is served",
+                    "responses": {"200": {"description": "The model", **_json(_ref("Model"))}},
+                }
+            },
+            "/api/translate": {
+                "post": {
+                    "summary": "Translate",
+                    **body,
+                    "responses": {"200": {"description": "An answer for each", **_json(_ref("Answer"))}, **errors},
+                }
+            },
+            "/api/translate/stream": {
+                "post": {
+                    "summary": "Translate, and show what is found so far",
+                    **body,
+                    "responses": {
+                        "200": {
+                            "description": "JSON lines: glimpses, and at last the answer, or why there is none",
+                            **_json(lines, "application/x-ndjson"),
+                        },
+                        **{status: error for status, error in errors.items() if status != "504"},
+                    },
+                }
+            },
+        },
+        "components": {"schemas": {"Request": _request(beam, limits), **SCHEMAS}},
+    }

@@ -1,0 +1,300 @@
+"""The web application: the page's files and the JSON API. It needs starlette."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rnnsearch_fairseq.hub import TranslationHub
+from rnnsearch_fairseq.serve.batching import Batcher, Busy
+from rnnsearch_fairseq.serve.schema import openapi
+from rnnsearch_fairseq.serve.translator import Abandoned, Job, Limits, Translator
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+SECONDS_TO_READ = 10.0
+TIMES_READ_ON = 4
+RETRY_AFTER = "1"
+FILES = {
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
+        *(f"{what} 'none'" for what in ("base-uri", "form-action", "frame-ancestors")),
+    ]
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+FIELDS = {"sentences", "trees", "nbest", "alignment"}
+
+
+def make_app(hub: TranslationHub, limits: Limits | None = None, any_host: bool = False) -> Starlette:
+    """The application, with a thread that translates; it ends with the application.
+
+    Args:
+        hub: the model, which nobody else may use meanwhile.
+        any_host: answer whatever name it is called by; else only those of this machine, so that no other site's page
+            can reach it by a name of its own (DNS rebinding).
+    """
+    api = _Api(hub, limits or Limits())
+    routes = [
+        *(Route(path, _file(*file)) for path, file in FILES.items()),
+        Route("/openapi.json", api.describe),
+        Route("/api/model", api.model),
+        Route("/api/translate", api.translate, methods=["POST"]),
+        Route("/api/translate/stream", api.stream, methods=["POST"]),
+    ]
+    hosts = ["*"] if any_host else list(LOOPBACK)
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, hosts, www_redirect=False)],
+        exception_handlers={HTTPException: _refuse, Exception: _fail},
+        lifespan=api.lifespan,
+    )
+
+
+class _SecurityHeaders:
+    """Adds HEADERS to every response."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *self._headers]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    content = resources.files(__package__).joinpath("page", name).read_bytes()
+
+    async def give(request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return give
+
+
+async def _refuse(request: Request, error: HTTPException) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "the server made a mistake; its log says which"}, 500, HEADERS)
+
+
+class _Api:
+    def __init__(self, hub: TranslationHub, limits: Limits) -> None:
+        self._limits = limits
+        self._beam = hub.cfg.generation.beam
+        self._translator = Translator(hub, limits)
+        self._described = openapi(self._beam, limits)
+        of_request = {name: getattr(limits, name) for name in ("characters", "words", "sentences", "bytes", "seconds")}
+        languages = {name: getattr(hub.task.cfg, name) for name in ("source_lang", "target_lang")}
+        self._model = {**languages, "beam": self._beam, "reads_trees": hub.reads_trees, "limits": of_request}
+        self._held = 0  # bytes of requests that are being read
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """The translating thread."""
+        self._batcher: Batcher[Job, bytes] = Batcher(self._translator, self._limits.at_once, self._limits.waiting)
+        try:
+            yield
+        finally:
+            self._batcher.close()
+
+    async def describe(self, request: Request) -> Response:
+        """The OpenAPI document."""
+        return JSONResponse(self._described)
+
+    async def model(self, request: Request) -> Response:
+        """What is served."""
+        return JSONResponse(self._model)
+
+    async def translate(self, request: Request) -> Response:
+        """Answer when all sentences are translated."""
+        jobs = await self._read(request)
+        answers = b"".join([line async for line in self._answer(jobs, self._submit(jobs))])
+        if answers.startswith(b'{"error"'):
+            return Response(answers, 504, media_type="application/json")
+        return Response(answers, media_type="application/json")
+
+    async def stream(self, request: Request) -> Response:
+        """Answer in JSON lines: what is found so far, then as `translate`."""
+        jobs = await self._read(request)
+        glimpses = _Glimpses(jobs)
+        lines = self._answer(jobs, self._submit(jobs), glimpses)
+        return StreamingResponse(lines, media_type="application/x-ndjson")
+
+    async def _read(self, request: Request) -> list[Job]:
+        """The sentences of a request.
+
+        Raises:
+            HTTPException: there is no place for it, or it is none that `openapi` describes.
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise HTTPException(415, "the request's Content-Type is not application/json; send JSON")
+        body = bytearray()
+        try:
+            await asyncio.wait_for(self._read_into(body, request), SECONDS_TO_READ)
+            return _jobs(json.loads(body), self._beam, self._limits)
+        except asyncio.TimeoutError:
+            raise HTTPException(408, "the request came too slowly; send it again", {"Connection": "close"}) from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the connection was closed") from None
+        except (ValueError, RecursionError):
+            raise HTTPException(400, "the request is not JSON in UTF-8; send an object") from None
+        finally:
+            self._held -= len(body)
+
+    async def _read_into(self, body: bytearray, request: Request) -> None:
+        size = 0
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > TIMES_READ_ON * self._limits.bytes:
+                break
+            if size <= self._limits.bytes:  # what is too long is read on, since who sends hears nothing before its end
+                if self._held + len(chunk) > self._limits.all_bytes:
+                    raise _busy()
+                body += chunk
+                self._held += len(chunk)
+        if size > self._limits.bytes:
+            message = f"the request has more than {self._limits.bytes:,} bytes; send fewer sentences"
+            raise HTTPException(413, message, {"Connection": "close"})
+
+    def _submit(self, jobs: Sequence[Job]) -> list["Future[bytes]"]:
+        try:
+            return self._batcher.submit(jobs)
+        except Busy:
+            raise _busy() from None
+
+    async def _answer(
+        self, jobs: Sequence[Job], futures: Sequence["Future[bytes]"], glimpses: "_Glimpses | None" = None
+    ) -> AsyncIterator[bytes]:
+        """Lines of JSON; at last the answer, or an error. Whatever happens, nobody translates in vain."""
+        try:
+            everything = asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
+            if glimpses is None:
+                yield _line(await asyncio.wait_for(everything, self._limits.seconds))
+                return
+            ends = asyncio.get_running_loop().time() + self._limits.seconds
+            async for glimpse in glimpses.until(everything, ends):
+                yield glimpse
+            yield _line(await asyncio.wait_for(everything, 0.001))
+        except asyncio.TimeoutError:
+            message = f"the translation took longer than {self._limits.seconds:g} seconds; send less, or try again"
+            yield json.dumps({"error": message}).encode() + b"\n"
+        finally:
+            for job, future in zip(jobs, futures):
+                job.abandoned = True
+                future.cancel()
+
+
+class _Glimpses:
+    """The latest texts that the translating thread has shown of some jobs, and no older ones."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._latest: dict[int, str] = {}
+        self._news = asyncio.Event()
+        for job in jobs:
+            job.glimpse = self._receiver(job.number - 1)
+
+    def _receiver(self, place: int) -> Callable[[str], None]:
+        def show(text: str) -> None:
+            self._latest[place] = text
+            self._news.set()
+
+        def receive(text: str) -> None:
+            with contextlib.suppress(RuntimeError):  # the server has stopped
+                self._loop.call_soon_threadsafe(show, text)
+
+        return receive
+
+    async def until(self, done: "asyncio.Future[Any]", ends: float) -> AsyncIterator[bytes]:
+        """Lines of glimpses until ``done``, or until the loop's time is ``ends``."""
+        done.add_done_callback(lambda _: self._news.set())
+        while not done.done() and (left := ends - self._loop.time()) > 0:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), left)
+            self._news.clear()
+            latest, self._latest = self._latest, {}
+            for place, text in latest.items():
+                yield json.dumps({"sentence": place, "text": text}).encode() + b"\n"
+
+
+def _busy() -> HTTPException:
+    return HTTPException(503, "the server is busy; please try again in a moment", {"Retry-After": RETRY_AFTER})
+
+
+def _line(results: Sequence[bytes | BaseException]) -> bytes:
+    """The answer, of answers to jobs and of what kept some from being answered."""
+    answers = [
+        json.dumps({"error": _reason(result, number)}).encode() if isinstance(result, BaseException) else result
+        for number, result in enumerate(results, 1)
+    ]
+    return b'{"sentences": [' + b", ".join(answers) + b"]}\n"
+
+
+def _reason(error: BaseException, number: int) -> str:
+    if isinstance(error, (Abandoned, asyncio.CancelledError)):
+        return f"sentence {number} was given up; send it again"
+    return f"sentence {number} cannot be translated: the server failed at it ({type(error).__name__})"
+
+
+def _jobs(request: Any, beam: int, limits: Limits) -> list[Job]:
+    """The sentences of a request.
+
+    Raises:
+        HTTPException: it is not one that `openapi` describes.
+    """
+    if not isinstance(request, dict):
+        raise HTTPException(400, 'the request is no object; send {"sentences": ["..."]}')
+    sentences, nbest, align = (request.get(*field) for field in (("sentences",), ("nbest", 1), ("alignment", True)))
+    trees = request.get("trees")
+    if unknown := sorted(request.keys() - FIELDS):
+        raise HTTPException(400, f"the request has the unknown field {_quoted(unknown[0])}; leave it out")
+    if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
+        raise HTTPException(400, '"sentences" is no list of strings; send {"sentences": ["..."]}')
+    if not 1 <= len(sentences) <= limits.sentences:
+        raise HTTPException(400, f"there are {len(sentences)} sentences; send 1 to {limits.sentences} at a time")
+    if trees is None:
+        trees = [None] * len(sentences)
+    if not isinstance(trees, list) or not all(tree is None or isinstance(tree, str) for tree in trees):
+        raise HTTPException(400, '"trees" is no list of strings and nulls; send one for each sentence')
+    if len(trees) != len(sentences):
+        raise HTTPException(400, f"there are {len(sentences)} sentences and {len(trees)} trees; send one for each")
+    if type(nbest) is not int or not 1 <= nbest <= beam:
+        raise HTTPException(400, f'"nbest" is no number from 1 to {beam}, the width of the beam; send one')
+    if not isinstance(align, bool):
+        raise HTTPException(400, '"alignment" is neither true nor false; send one of them')
+    return [Job.of(number, *pair, nbest, align, limits) for number, pair in enumerate(zip(sentences, trees), 1)]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text if len(text) <= 40 else text[:40] + "…")

@@ -1,0 +1,179 @@
+"""What the server's thread does: translate a batch of sentences of many requests, and put the answers into JSON."""
+
+import html
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.hub import LETTERS_OF_PARSE, Alignment, Source, Translation, TranslationHub
+
+SECONDS_BETWEEN_GLIMPSES = 0.05
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the server takes on.
+
+    Of a sentence: ``characters`` (a parse may have 20 times as many) and ``words``. Of a request: ``sentences``,
+    ``bytes`` and ``seconds``. Of all together: sentences translated ``at_once`` and ``waiting``, and ``all_bytes`` of
+    requests that are being read.
+    """
+
+    characters: int = 2_000
+    words: int = 100
+    sentences: int = 32
+    bytes: int = 8 << 20
+    seconds: float = 30.0
+    at_once: int = 32
+    waiting: int = 256
+    all_bytes: int = 64 << 20
+
+
+class Abandoned(Exception):
+    """Nobody waits for the translation any more."""
+
+
+@dataclass
+class Job:
+    """A sentence of a request.
+
+    ``number`` is its place in the request, from 1, and ``refusal`` says why it is not to be read. ``glimpse``, if there
+    is one, is given the text that is found so far, in the translating thread. ``abandoned`` may be set at any time.
+    """
+
+    number: int
+    sentence: str
+    tree: str | None = None
+    nbest: int = 1
+    align: bool = True
+    refusal: str | None = None
+    glimpse: Callable[[str], None] | None = None
+    abandoned: bool = field(default=False, init=False)
+
+    @classmethod
+    def of(cls, number: int, sentence: str, tree: str | None, nbest: int, align: bool, limits: Limits) -> "Job":
+        """A job that holds no more text than it may have."""
+        texts = {f"sentence {number}": (sentence, limits.characters)}
+        texts[f"the parse of sentence {number}"] = (tree or "", limits.characters * LETTERS_OF_PARSE)
+        for what, (text, most) in texts.items():
+            if len(text) > most:
+                refusal = f"{what} has {len(text):,} characters, and at most {most:,} are read; split it"
+                return cls(number, "", refusal=refusal)
+        return cls(number, sentence, tree, nbest, align)
+
+
+class Translator:
+    """Translates batches of jobs; for one thread.
+
+    Args:
+        hub: the model.
+        limits: those of a sentence are kept.
+    """
+
+    def __init__(self, hub: TranslationHub, limits: Limits) -> None:
+        self.hub, self.limits = hub, limits
+        self._generator = hub.build_generator()
+
+    def __call__(self, jobs: Sequence[Job]) -> list[bytes]:
+        """The answer to each job, a JSON object: a translation, or why there is none.
+
+        Raises:
+            Abandoned: all of them are.
+        """
+        answers: dict[int, dict[str, Any]] = {}
+        sources: dict[int, Source] = {}
+        for place, job in enumerate(jobs):
+            try:
+                sources[place] = self._read(job)
+            except InputError as error:
+                answers[place] = {"error": str(error)}
+        if sources:
+            for place, answer in zip(sources, self._translate([jobs[p] for p in sources], list(sources.values()))):
+                answers[place] = answer
+        return [json.dumps(answers[place], allow_nan=False).encode() for place in range(len(jobs))]
+
+    def _read(self, job: Job) -> Source:
+        where = f"sentence {job.number}"
+        if job.refusal is not None:
+            raise InputError(job.refusal)
+        source = self.hub.read_source(job.sentence, job.tree, where)
+        if not source.words:
+            raise InputError(f"{where} has no words; leave it out")
+        if len(source.words) > self.limits.words:
+            raise InputError(
+                f"{where} has {len(source.words):,} words, and at most {self.limits.words:,} are read; split it"
+            )
+        return source
+
+    def _translate(self, jobs: Sequence[Job], sources: Sequence[Source]) -> list[dict[str, Any]]:
+        nbest = max(job.nbest for job in jobs)
+        found = self.hub.search(sources, self._generator, nbest, self._watcher(jobs))
+        found = [translations[: job.nbest] for job, translations in zip(jobs, found)]
+        pairs = [(source, one.words) for source, translations in zip(sources, found) for one in translations]
+        alignments = iter(self.hub.align_words(pairs))
+        return [
+            _answer(source, [(one, next(alignments)) for one in translations], job.align)
+            for job, source, translations in zip(jobs, sources, found)
+        ]
+
+    def _watcher(self, jobs: Sequence[Job]) -> Callable[[dict[int, Tensor]], None]:
+        shown = time.monotonic()
+
+        def watch(best: dict[int, Tensor]) -> None:
+            nonlocal shown
+            if all(job.abandoned for job in jobs):
+                raise Abandoned
+            if time.monotonic() - shown < SECONDS_BETWEEN_GLIMPSES:
+                return
+            shown = time.monotonic()
+            for place, tokens in best.items():
+                if jobs[place].glimpse is not None and not jobs[place].abandoned:
+                    jobs[place].glimpse(self.hub.decode(tokens.cpu()))
+
+        return watch
+
+
+def _answer(source: Source, found: Sequence[tuple[Translation, Alignment]], align: bool) -> dict[str, Any]:
+    first = found[0][1]
+    answer: dict[str, Any] = {"source": _words(first.source, first.source_unknown)}
+    if first.phrases is not None:
+        answer["phrases"] = first.phrases
+    answer["translations"] = [_translation(translation, alignment, align) for translation, alignment in found]
+    return answer
+
+
+def _translation(translation: Translation, alignment: Alignment, align: bool) -> dict[str, Any]:
+    words = _words(alignment.target, alignment.target_unknown)
+    for word, logprob in zip(words, alignment.logprobs.tolist()):
+        word["logprob"] = _rounded(logprob)
+    answer = {
+        "text": translation.text,
+        "score": _rounded(translation.score),
+        "logprob": _rounded(alignment.logprobs.sum().item()),
+        "words": words,
+    }
+    if align:
+        answer["alignment"] = _matrix(alignment.weights)
+        if alignment.phrases is not None:
+            answer["phrase_alignment"] = _matrix(alignment.phrase_weights)
+    return answer
+
+
+def _words(words: Sequence[str], unknown: Sequence[bool]) -> list[dict[str, Any]]:
+    # Moses tokens have entities; people do not.
+    return [{"text": html.unescape(word), "unknown": is_unknown} for word, is_unknown in zip(words, unknown)]
+
+
+def _matrix(weights: Tensor | None) -> list[list[float]] | None:
+    return None if weights is None else [[round(weight, DIGITS) for weight in row] for row in weights.double().tolist()]
+
+
+def _rounded(number: float) -> float | None:
+    return round(number, DIGITS) if math.isfinite(number) else None
