@@ -5,6 +5,8 @@ where autograd makes one at every position. Of the alignment model's tanh, ``(ba
 position, nothing is kept: the way back computes it again. Inside, everything is time first.
 """
 
+import functools
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,8 @@ from rnnsearch_fairseq.modules.products import product_with
 
 if TYPE_CHECKING:
     from rnnsearch_fairseq.modules.decoder import Decoder
+
+logger = logging.getLogger(__name__)
 
 Gradients = tuple[Tensor | None, ...]
 
@@ -80,8 +84,8 @@ def decoder_scan(
 
 
 def _like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
-    """In the precision of ``model``: under autocast, what linear layers give is of another than the weights."""
-    return [tensor.to(model.dtype) for tensor in tensors]
+    """Contiguous, in the precision of ``model``: under autocast, what layers give is of another than the weights."""
+    return [tensor.to(model.dtype).contiguous() for tensor in tensors]
 
 
 class _UnitScan(torch.autograd.Function):
@@ -119,7 +123,7 @@ class _UnitScan(torch.autograd.Function):
         update, reset_state, kept = opened[..., size : 2 * size].unbind(), resets.unbind(), _positions(kept, steps)
         for j, before, after in _order(states, reverse):
             for_gates(before, of_gates[j], gates[j])
-            do.open_gates(gates[j], before, kept[j], reset_state[j])
+            do.open_gates(gates[j], None, before, kept[j], reset_state[j])
             for_candidate(reset_state[j], of_candidate[j], candidate[j])
             do.renew(candidate[j], update[j], before, after)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, opened)
@@ -138,13 +142,13 @@ class _UnitScan(torch.autograd.Function):
         # Of all positions: what the state before each has of gradient. Row by row it becomes the whole of it.
         carried = grad_states.clone(memory_format=torch.contiguous_format)
         of_reset, of_gates = (product_with(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
-        part, to_product = torch.empty_like(states[0]), torch.empty_like(states[0])
+        to_product = torch.empty_like(states[0])
         for (j, before, _), (_, to_before, to_after) in reversed(
             list(zip(_order(states, reverse), _order(carried, reverse)))
         ):
-            do.renew_backward(opened[j], before, to_after, grads[j], part)
-            do.reset_backward(reset[j], before, of_reset(to_candidate[j], None, to_product), to_reset[j], part)
-            of_gates(to_gates[j], to_before.add_(part), to_before)
+            do.renew_backward(opened[j], before, to_after, grads[j], to_before)
+            do.reset_backward(reset[j], before, of_reset(to_candidate[j], None, to_product), to_reset[j], to_before)
+            of_gates(to_gates[j], to_before, to_before)
         before = states[1:] if reverse else states[:-1]
         flat = grads.flatten(0, 1)
         return (
@@ -158,7 +162,21 @@ class _UnitScan(torch.autograd.Function):
 
 
 def _steps_for(tensor: Tensor) -> Any:
-    return torch_steps
+    """The functions between the products, for the processor that has the tensor."""
+    return _kernels(tensor.device) if tensor.is_cuda else torch_steps
+
+
+@functools.cache
+def _kernels(device: torch.device) -> Any:
+    """Triton's, if they run: it does not come with PyTorch to every system, and needs a C compiler and a recent GPU."""
+    try:
+        from rnnsearch_fairseq.modules import gpu_steps
+
+        gpu_steps.renew(*torch.zeros(4, 1, 1, device=device))
+    except Exception as error:  # of many kinds, and none is worth a training
+        logger.warning("Triton's kernels do not run on %s, those of PyTorch take longer: %s", device, error)
+        return torch_steps
+    return gpu_steps
 
 
 def _parts(opened: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -175,6 +193,11 @@ def _order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
     between = states.unbind()
     pairs = [(j, between[j], between[j + 1]) for j in range(len(between) - 1)]
     return [(j, after, before) for j, before, after in reversed(pairs)] if reverse else pairs
+
+
+def _gradient(tensor: Tensor, given: Tensor | None) -> Tensor:
+    """A gradient of ``tensor`` to be added to, from that which is given, or None."""
+    return torch.zeros_like(tensor) if given is None else given.clone(memory_format=torch.contiguous_format)
 
 
 class _AttendingScan(torch.autograd.Function):
@@ -222,7 +245,8 @@ class _AttendingScan(torch.autograd.Function):
         # In half precision a softmax over a long sentence loses its small weights: float32 at least.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        do, aligned = _steps_for(projected), torch.empty_like(keys)
+        do = _steps_for(projected)
+        aligned = do.room(keys)
         of_state, of_reset, of_context = (
             product_with(weight, batch) for weight in (recurrent, reset_weight, context_weight)
         )
@@ -235,13 +259,13 @@ class _AttendingScan(torch.autograd.Function):
         )
         for i in range(steps):
             of_state(state[i], None, products)
-            query[i].copy_(for_query)
-            do.attend(query[i], keys, annotations, energy, padding_mask, aligned, weights[i], context[i])
+            do.attend(
+                for_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i]
+            )  # fmt: skip
             if i == updates:
                 break
             of_context(context[i], projected[i], opened[i])
-            gates[i].add_(for_gates)
-            do.open_gates(gates[i], state[i], None, resets[i])
+            do.open_gates(gates[i], for_gates, state[i], None, resets[i])
             of_reset(resets[i], candidate[i], candidate[i])
             do.renew(candidate[i], update[i], state[i], state[i + 1])
         ctx.save_for_backward(
@@ -264,12 +288,12 @@ class _AttendingScan(torch.autograd.Function):
         # Of the sums inside s~, z and r, and of the queries.
         grads = opened.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
-        to_contexts = torch.zeros_like(contexts) if grad_contexts is None else grad_contexts.clone()
-        # Of all positions: what the state has of gradient. Row by row it becomes the whole of it.
-        carried = torch.zeros_like(states) if grad_states is None else grad_states.clone()
-        grad_keys, grad_energy = torch.zeros_like(keys), torch.zeros_like(energy)
-        do, aligned = _steps_for(opened), torch.empty_like(keys)
-        part, to_product = torch.empty_like(states[0]), torch.empty_like(states[0])
+        # Of all positions: what context and state have of gradient. Row by row it becomes the whole of it.
+        to_contexts, carried = _gradient(contexts, grad_contexts), _gradient(states, grad_states)
+        grad_keys, grad_energies = torch.zeros_like(keys), torch.zeros_like(queries[0])
+        do = _steps_for(opened)
+        aligned = do.room(keys)
+        to_product = torch.empty_like(states[0])
         of_state, of_reset, of_context = (
             product_with(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
         )
@@ -278,16 +302,19 @@ class _AttendingScan(torch.autograd.Function):
         )
         to_candidate, to_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
         reset, to_weights = opened[..., 2 * size :].unbind(), _positions(grad_weights, steps)
-        state, query, to_context, to_state = map(torch.unbind, (states, queries, to_contexts, carried))
+        state, query, context, to_context, to_state = map(
+            torch.unbind, (states, queries, contexts, to_contexts, carried)
+        )
         for i in reversed(range(steps)):
             if i < updates:
-                do.renew_backward(opened[i], state[i], to_state[i + 1], sums[i], part)
-                do.reset_backward(reset[i], state[i], of_reset(to_candidate[i], None, to_product), to_reset[i], part)
-                to_state[i].add_(part)
+                do.renew_backward(opened[i], state[i], to_state[i + 1], sums[i], to_state[i])
+                do.reset_backward(
+                    reset[i], state[i], of_reset(to_candidate[i], None, to_product), to_reset[i], to_state[i]
+                )
                 of_context(sums[i], to_context[i], to_context[i])
             do.attend_backward(
-                query[i], keys, annotations, energy, aligned, weights[i], to_weights[i], to_context[i],
-                to_query[i], grad_keys, grad_energy,
+                query[i], keys, annotations, energy, aligned, weights[i], context[i], to_weights[i], to_context[i],
+                to_query[i], grad_keys, grad_energies,
             )  # fmt: skip
             of_state(to_products[i], to_state[i], to_state[i])
         flat = grads.flatten(0, 1)
@@ -299,7 +326,7 @@ class _AttendingScan(torch.autograd.Function):
             flat[:, size:].T @ states[:steps].flatten(0, 1),
             moved[:, :size].T @ resets.flatten(0, 1),
             moved.T @ contexts[:updates].flatten(0, 1),
-            grad_energy,
+            grad_energies.sum(dim=0),
             torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), to_contexts.transpose(0, 1)),
             grad_keys.mul_(energy),
             None,

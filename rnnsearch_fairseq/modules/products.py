@@ -28,7 +28,7 @@ def product_with(weight: Tensor, rows: int) -> Product:
 
         return multiply
     # A transposed matrix, as a layer has it, costs a CPU a tenth to a half more; but a copy for few rows costs more.
-    columns = weight.T.contiguous() if rows >= FEW else weight.T
+    columns = weight.T.contiguous() if rows >= FEW and not weight.is_cuda else weight.T
     return lambda x, summand, out: (
         torch.mm(x, columns, out=out) if summand is None else torch.addmm(summand, x, columns, out=out)
     )

@@ -1,8 +1,14 @@
 """What the benchmarks' command line means, and what it refuses."""
 
+import re
+import shlex
+from pathlib import Path
+from string import Template
+
 import pytest
 
 from rnnsearch_fairseq.benchmark.arguments import parse_arguments, parse_setups
+from rnnsearch_fairseq.benchmark.setups import configure
 from rnnsearch_fairseq.errors import InputError
 
 
@@ -63,3 +69,14 @@ def test_axes_are_those_given_or_those_that_the_data_allows() -> None:
     assert [*parse_arguments(["memory", "--vocabulary", "9", "a: "]).along] == ["source", "target", "lengths", "batch"]
     with pytest.raises(InputError, match="the data's dictionaries have one size"):
         parse_arguments(["memory", "a: ", "--along", "vocabulary=5,10"])
+
+
+def test_the_readme_s_commands_are_understood() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    variables = dict(re.findall(r"^(\w+)='(.*)'$", text, re.MULTILINE))
+    commands = re.findall(r"^(?:\w+=\w+ )*python -m rnnsearch_fairseq\.benchmark (.*)", text, re.MULTILINE)
+    assert commands
+    for command in commands:
+        args = parse_arguments(shlex.split(Template(command).substitute(variables)))
+        for name, options in args.setups.items():
+            configure(name, options, getattr(args, "vocabulary", None))

@@ -31,12 +31,12 @@ class Whole(torch.nn.Module):
         ]
 
 
-def both(alignment_size: int, **options: Any) -> list[Whole]:
+def both(alignment_size: int, device: str, **options: Any) -> list[Whole]:
     """The reference and the fused model, with the same parameters."""
     models = [Whole(alignment_size, fused, **options) for fused in (False, True)]
     for model in models:
         randomize(model.double())
-    return models
+    return [model.to(device) for model in models]
 
 
 @pytest.mark.parametrize("alignment_size", [4, 0], ids=["rnnsearch", "rnnencdec"])
@@ -45,9 +45,15 @@ def both(alignment_size: int, **options: Any) -> list[Whole]:
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("tgt_len", [1, 2, 5])
 def test_fused_is_reference(alignment_size: int, order: dict[str, Any], source: str, left: bool, tgt_len: int) -> None:
-    words = pad(SOURCES[source], left)
-    target = torch.randint(2, 7, (2, tgt_len))
-    models = both(alignment_size, **order)
+    assert_fused_is_reference(alignment_size, order, source, left, tgt_len)
+
+
+def assert_fused_is_reference(
+    alignment_size: int, order: dict[str, Any], source: str, left: bool, tgt_len: int, device: str = "cpu"
+) -> None:
+    words = pad(SOURCES[source], left).to(device)
+    target = torch.randint(2, 7, (2, tgt_len), device=device)
+    models = both(alignment_size, device, **order)
     outputs = [model(words, target) for model in models]
     factors = [torch.randn_like(tensor) for tensor in outputs[0]]
     for tensors in outputs:
@@ -63,11 +69,15 @@ def test_fused_is_reference(alignment_size: int, order: dict[str, Any], source: 
 @pytest.mark.parametrize("alignment_size", [4, 0], ids=["rnnsearch", "rnnencdec"])
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 def test_fused_follows_autocast(alignment_size: int, order: dict[str, Any]) -> None:
-    words, target = pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 5))
+    assert_fused_follows_autocast(alignment_size, order)
+
+
+def assert_fused_follows_autocast(alignment_size: int, order: dict[str, Any], device: str = "cpu") -> None:
+    words, target = pad(SOURCES["ragged"]).to(device), torch.randint(2, 7, (2, 5), device=device)
     found, gradients = [], []
-    for model in both(alignment_size, **order):
+    for model in both(alignment_size, device, **order):
         model.float()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(device, dtype=torch.bfloat16):
             outputs = model(words, target)
         outputs[0].float().sum().backward()
         gradients.append([parameter.grad for parameter in model.parameters() if parameter.grad is not None])
