@@ -41,11 +41,7 @@ class GroundhogSearch(RowSearch):
         """All finished hypotheses of each sentence of the batch, best first."""
         src_tokens = sample["net_input"]["src_tokens"]
         encoded = self.model.forward_encoder(sample["net_input"])
-        names = (
-            sample["id"].to(src_tokens.device)
-            if "id" in sample
-            else torch.arange(len(src_tokens), device=src_tokens.device)
-        )
+        names = sample.get("id", torch.arange(len(src_tokens))).to(src_tokens.device)
         found: list[list[Hypothesis]] = [[] for _ in src_tokens]
         beam, unk_penalty = self.beam_size, self.unk_penalty
         while True:

@@ -106,7 +106,7 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
             extra["length_smoothing"] = getattr(args, "length_smoothing", 0.0)
             return build_generator(self, models, args, Tree2SeqSearch, extra, **kwargs)
         generator = build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
-        if seq_gen_cls is None and does_the_same(generator):
+        if seq_gen_cls is None and not share and does_the_same(generator):
             generator = build_generator(self, models, args, FastBeamSearch, extra, **kwargs)
         if share:
             generator.search = MinimumLength(

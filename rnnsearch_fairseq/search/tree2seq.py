@@ -41,7 +41,7 @@ class Tree2SeqSearch(RowSearch):
         limit = ((lengths * self.max_len_a).long() + self.max_len_b).tolist()
         rows = Rows.begin(self.model, self.model.forward_encoder(sample["net_input"]), lengths, start)
         finished: list[list[Hypothesis]] = [[] for _ in lengths]  # best first
-        names = sample["id"].to(lengths.device) if "id" in sample else torch.arange(len(lengths), device=lengths.device)
+        names = sample.get("id", torch.arange(len(lengths))).to(lengths.device)
         while len(rows.tokens) > 0:
             step = rows.tokens.size(1) - 1
             log_probs = self.restrict(rows.predict(self.temperature), self.unk_penalty)

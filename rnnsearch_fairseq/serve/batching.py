@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 logger = logging.getLogger(__name__)
 
+BUSY = "the server is busy; please try again in a moment"
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

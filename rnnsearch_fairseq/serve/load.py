@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from rnnsearch_fairseq.data.text_files import check_text_file
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.serve.batching import BUSY
 
 SECONDS_TO_ANSWER = 60
 SECONDS_TO_TRY_AGAIN = 1.0
@@ -85,7 +86,7 @@ def ask(url: str, sentence: str) -> str:
         if response.status != 200:
             return f"{response.status}: {answer['error']}"
         problem = answer.get("error") or answer["sentences"][0].get("error")
-        return "" if problem is None else problem
+        return "busy" if problem == BUSY else problem or ""
     except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
         return f"{type(error).__name__}: {error}"
     finally:

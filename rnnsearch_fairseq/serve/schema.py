@@ -101,8 +101,7 @@ def openapi(beam: int, limits: Limits) -> dict[str, Any]:
         "408": "The request came too slowly",
         "413": "The request is too large",
         "415": "The request is not application/json",
-        "503": "Busy: try again after the seconds in Retry-After",
-        "504": "The translation took too long",
+        "503": "Busy, or it took too long: try again after the seconds in Retry-After",
     }
     errors = {status: {"description": text, **_json(_ref("Error"))} for status, text in refusals.items()}
     body = {"requestBody": {"required": True, **_json(_ref("Request"))}}
@@ -137,7 +136,7 @@ def openapi(beam: int, limits: Limits) -> dict[str, Any]:
                             "description": "JSON lines: glimpses, and at last the answer, or why there is none",
                             **_json(lines, "application/x-ndjson"),
                         },
-                        **{status: error for status, error in errors.items() if status != "504"},
+                        **errors,
                     },
                 }
             },

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rnnsearch_fairseq.hub import TranslationHub
-from rnnsearch_fairseq.serve.batching import Batcher, Busy
+from rnnsearch_fairseq.serve.batching import BUSY, Batcher, Busy
 from rnnsearch_fairseq.serve.schema import openapi
 from rnnsearch_fairseq.serve.translator import Abandoned, Job, Limits, Translator
 
@@ -47,6 +47,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+BUSY_LINE = json.dumps({"error": BUSY}).encode() + b"\n"
 FIELDS = {"sentences", "trees", "nbest", "alignment"}
 
 
@@ -140,8 +141,8 @@ class _Api:
         """Answer when all sentences are translated."""
         jobs = await self._read(request)
         answers = b"".join([line async for line in self._answer(jobs, self._submit(jobs))])
-        if answers.startswith(b'{"error"'):
-            return Response(answers, 504, media_type="application/json")
+        if answers == BUSY_LINE:
+            raise _busy()
         return Response(answers, media_type="application/json")
 
     async def stream(self, request: Request) -> Response:
@@ -207,8 +208,7 @@ class _Api:
                 yield glimpse
             yield _line(await asyncio.wait_for(everything, 0.001))
         except asyncio.TimeoutError:
-            message = f"the translation took longer than {self._limits.seconds:g} seconds; send less, or try again"
-            yield json.dumps({"error": message}).encode() + b"\n"
+            yield BUSY_LINE  # no sentence is so long that it takes so long: others were before it
         finally:
             for job, future in zip(jobs, futures):
                 job.abandoned = True
@@ -249,7 +249,7 @@ class _Glimpses:
 
 
 def _busy() -> HTTPException:
-    return HTTPException(503, "the server is busy; please try again in a moment", {"Retry-After": RETRY_AFTER})
+    return HTTPException(503, BUSY, {"Retry-After": RETRY_AFTER})
 
 
 def _line(results: Sequence[bytes | BaseException]) -> bytes:

@@ -79,4 +79,5 @@ def test_the_readme_s_commands_are_understood() -> None:
     for command in commands:
         args = parse_arguments(shlex.split(Template(command).substitute(variables)))
         for name, options in args.setups.items():
-            configure(name, options, getattr(args, "vocabulary", None))
+            if args.command != "generate":
+                configure(name, options, args.vocabulary)

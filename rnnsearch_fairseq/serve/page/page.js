@@ -66,10 +66,11 @@ function plain(text) {
 // The heat map: a table whose squares the arrow keys go through.
 
 function heatMap(caption, columns, rows, weights) {
-  const head = make("tr", {}, make("td"), ...columns.map((label) => make("th", { scope: "col" }, ...label())));
+  const name = (scope, label) => make("th", { scope }, make("bdi", {}, ...label()));
+  const head = make("tr", {}, make("td"), ...columns.map((label) => name("col", label)));
   const body = rows.map((label, row) => {
     const squares = weights[row].map((weight) => square(weight));
-    return make("tr", {}, make("th", { scope: "row" }, ...label()), ...squares);
+    return make("tr", {}, name("row", label), ...squares);
   });
   const table = make("table", {}, make("caption", { className: "for-ears", textContent: caption }));
   table.append(make("thead", {}, head), make("tbody", {}, ...body));
