@@ -7,6 +7,8 @@ from fairseq.search import Search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from rnnsearch_fairseq.search.around import AroundSearch
+
 # Is given the target words so far, (words,), by the sentence's "id" in the sample. What it raises ends the search.
 OnStep = Callable[[dict[int, Tensor]], None]
 
@@ -24,15 +26,12 @@ def watch(generator: SequenceGenerator, on_step: OnStep | None) -> None:
     generator.search = inner if on_step is None else Watched(generator.tgt_dict, inner, on_step)
 
 
-class Watched(Search):
+class Watched(AroundSearch):
     """Any of fairseq's searches, each step of which is reported before it is taken."""
 
     def __init__(self, tgt_dict: Any, search: Search, on_step: OnStep) -> None:
-        super().__init__(tgt_dict)
-        self.inner, self.on_step = search, on_step
-        self.needs_src_lengths = getattr(search, "needs_src_lengths", False)
-        self.supports_constraints = search.supports_constraints
-        self.stop_on_max_len = search.stop_on_max_len
+        super().__init__(tgt_dict, search)
+        self.on_step = on_step
 
     def step(
         self,
@@ -53,16 +52,3 @@ class Watched(Search):
             shown = zip(original_batch_idxs.tolist(), (sentence[place, 1:] for sentence, place in zip(tokens, best)))
             self.on_step(dict(shown))
         return self.inner.step(step, lprobs, scores, prev_output_tokens, original_batch_idxs, *args, **kwargs)
-
-    def set_src_lengths(self, src_lengths: Tensor) -> None:
-        self.src_lengths = src_lengths
-        self.inner.set_src_lengths(src_lengths)
-
-    def init_constraints(self, batch_constraints: Tensor | None, beam_size: int) -> None:
-        self.inner.init_constraints(batch_constraints, beam_size)
-
-    def prune_sentences(self, batch_idxs: Tensor) -> None:
-        self.inner.prune_sentences(batch_idxs)
-
-    def update_constraints(self, active_hypos: Tensor) -> None:
-        self.inner.update_constraints(active_hypos)
