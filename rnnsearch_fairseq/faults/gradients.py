@@ -64,11 +64,11 @@ def guard_command() -> None:
 
 
 def _find_nonfinite_gradients() -> None:
-    """Raise `NonFiniteGradient` where fairseq ends the training (trainer.py:957), or lowers its loss scale.
+    """Raise `NonFiniteGradient` where fairseq ends the training (trainer.py:970), or lowers its loss scale.
 
     The norm is that of the gradient summed over all processes, so they decide alike. A loss scale that is too large
     (--fp16) ends up here, too, and has been lowered by then; fairseq's own way on from there wants CUDA
-    (trainer.py:1015). Only the scaler of --amp wants the update to be made, for it then makes none.
+    (trainer.py:1023). Only the scaler of --amp wants the update to be made, for it then makes none.
     """
 
     def make(clip_grad_norm: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -96,7 +96,7 @@ def _skip_updates() -> None:
     """Leave parameters, optimizer and number of updates as they are, and say so."""
 
     def make(train_step: Callable[..., Any]) -> Callable[..., Any]:
-        # An exception must not pass fairseq's aggregator, which would never end (logging/metrics.py:81).
+        # An exception must not pass fairseq's aggregator, which would never end (logging/metrics.py:94).
         train_step = getattr(train_step, "__wrapped__", train_step)
 
         def skip_or_step(self: Trainer, samples: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
@@ -147,7 +147,7 @@ def _count(trainer: Trainer, skipped: Skipped, samples: Sequence[Any]) -> None:
 
 def _forget_factor(trainer: Trainer) -> None:
     """Trap: with --bf16, what gradients are to be multiplied with, by now NaN, is reset in making an update only
-    (optim/fp16_optimizer.py:252). Cure: reset it. Gradients themselves are, before each.
+    (optim/fp16_optimizer.py:185). Cure: reset it. Gradients themselves are, before each.
     """
     if getattr(trainer.optimizer, "scaler", None) is None and hasattr(trainer.optimizer, "_multiply_factor"):
         trainer.optimizer._multiply_factor = 1.0
@@ -190,7 +190,7 @@ def _remember_skipped_updates() -> None:
 
 def _clip_without_a_scaler() -> None:
     """Trap: on a CPU --amp has no scaler, and asks it for its next scale all the same where a gradient is not finite
-    (optim/amp_optimizer.py:58), an AttributeError. Cure: clip as without --amp.
+    (optim/amp_optimizer.py:57), an AttributeError. Cure: clip as without --amp.
     """
 
     def make(clip_grad_norm: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -208,7 +208,7 @@ def _clip_without_a_scaler() -> None:
 
 
 def _detect_in_any_output() -> None:
-    """Trap: the hooks with which fairseq looks for the module where a NaN arises (nan_detector.py:62) want a tensor in
+    """Trap: the hooks with which fairseq looks for the module where a NaN arises (nan_detector.py:55) want a tensor in
     its output, and raise StopIteration where that is a dictionary of lists, as every encoder's is. Cure: torch's newer
     hooks, which pass such a module over.
     """

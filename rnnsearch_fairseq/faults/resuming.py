@@ -37,7 +37,7 @@ def guard() -> None:
 
 
 def guard_command() -> None:
-    """Trap: fairseq looks at --max-update and --patience after an update only (fairseq_cli/train.py:367), so that a
+    """Trap: fairseq looks at --max-update and --patience after an update only (fairseq_cli/train.py:389), so that a
     training that has ended, started again, does one more, and saves it. Cure: look before the first, too.
     """
 
@@ -103,7 +103,7 @@ def _check_named(option: str, path: str, save_dir: str) -> None:
 
 def _load_complete_checkpoints() -> None:
     """Trap: a checkpoint_last.pt that is damaged ends in a traceback of torch's, and one that is missing, or a
-    --restore-file, in a training from zero over the checkpoints there are (checkpoint_utils.py:206, trainer.py:668).
+    --restore-file, in a training from zero over the checkpoints there are (checkpoint_utils.py:268, trainer.py:689).
     Cure: `choose_checkpoint`. Shards of a checkpoint, of which each process has its own, are left to fairseq.
     """
 
@@ -144,7 +144,7 @@ def _agree(trainer: Trainer, choose: Callable[[], str | None]) -> str | None:
 
 def _batch_as_from_the_start() -> None:
     """Trap: fairseq cuts the data into batches once for all epochs, but draws the order of sentences of one length by
-    the epoch that it starts with (tasks/fairseq_task.py:281), so that a training that goes on in another epoch than the
+    the epoch that it starts with (tasks/fairseq_task.py:290), so that a training that goes on in another epoch than the
     first has other batches. Cure: draw it by the first.
     """
 
@@ -180,7 +180,7 @@ def _batch_as_from_the_start() -> None:
 
 
 def _keep_interval_meters() -> None:
-    """Trap: on going on at the start of an epoch fairseq begins all meters anew (trainer.py:634), so that the next line
+    """Trap: on going on at the start of an epoch fairseq begins all meters anew (trainer.py:649), so that the next line
     of the log is the mean of fewer updates than it would be. Cure: only those of the epoch begin anew.
     """
 
@@ -201,7 +201,7 @@ def _keep_interval_meters() -> None:
 
 
 def _remember_plateau() -> None:
-    """Trap: reduce_lr_on_plateau keeps only half of its state (reduce_lr_on_plateau.py:90), and takes the step that an
+    """Trap: reduce_lr_on_plateau keeps only half of its state (reduce_lr_on_plateau.py:107), and takes the step that an
     epoch ends with after the checkpoint is saved, so that a training that goes on from there never takes it. Cure: keep
     the other half, and take the step.
     """

@@ -70,7 +70,7 @@ def name_last_good(folder: str) -> str:
 
 
 def _save_whole() -> None:
-    """Trap: when `torch.save` fails, fairseq tries again behind what is already in the file (checkpoint_utils.py:520)
+    """Trap: when `torch.save` fails, fairseq tries again behind what is already in the file (checkpoint_utils.py:599)
     and, where that succeeds, gives the result the checkpoint's name. Cure: `write_whole`.
     """
 
@@ -88,7 +88,7 @@ def _save_whole() -> None:
 
 def _copy_whole() -> None:
     """Trap: fairseq writes one checkpoint and copies it over checkpoint_best.pt and checkpoint_last.pt
-    (checkpoint_utils.py:133); a training that is killed meanwhile leaves half of them. Cure: `write_whole`. The order
+    (checkpoint_utils.py:139); a training that is killed meanwhile leaves half of them. Cure: `write_whole`. The order
     stays: checkpoint_last.pt comes last, so that a training that goes on from it has saved all the others, too.
     """
 
