@@ -3,9 +3,10 @@
 fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``python -m rnnsearch_fairseq`` prints the path to give.
 """
 
-from rnnsearch_fairseq import compat
+from rnnsearch_fairseq import compat, faults
 
 compat.apply()
+faults.guard()
 
 from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: E402, F401
 from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: E402, F401

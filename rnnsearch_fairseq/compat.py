@@ -8,7 +8,6 @@ import collections
 import contextlib
 import copy
 import dataclasses
-import functools
 import logging
 import os
 import sys
@@ -21,7 +20,6 @@ import fairseq.data.data_utils
 import fairseq.dataclass.configs
 import fairseq.dataclass.initialize
 import fairseq.distributed.utils
-import fairseq.file_io
 import fairseq.optim
 import fairseq.options
 import fairseq.sequence_scorer
@@ -37,6 +35,8 @@ import torch
 
 from rnnsearch_fairseq.data.text_files import check_preprocessing
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.wrapping import wrap as _wrap
+from rnnsearch_fairseq.wrapping import wrap_in_command as _wrap_in_command
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,6 @@ def apply() -> None:
     replace_unknown_words()
     align_references_softly()
     keep_double_precision()
-    copy_checkpoints_whole()
     remember_patience()
     check_before_preprocessing()
     print_input_errors()
@@ -386,27 +385,6 @@ def keep_double_precision() -> None:
         _wrap(fairseq.utils, name, make)
 
 
-def copy_checkpoints_whole() -> None:
-    """Keep checkpoint_last.pt and checkpoint_best.pt whole, whenever training is stopped.
-
-    Trap: fairseq writes one checkpoint to a temporary file and renames it, but then copies it over the others
-    (checkpoint_utils.py:166); a training that is killed meanwhile leaves half a checkpoint_last.pt, and does not start
-    again. Cure: copies are made under another name and renamed, too.
-    """
-
-    def make(copy: Callable[..., Any]) -> Callable[..., Any]:
-        def copy_and_rename(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-            if not (overwrite and fairseq.file_io.PathManager.supports_rename(dst_path)):
-                return copy(src_path, dst_path, overwrite=overwrite)
-            copied = copy(src_path, f"{dst_path}.tmp", overwrite=True)
-            os.replace(f"{dst_path}.tmp", dst_path)
-            return copied
-
-        return copy_and_rename
-
-    _wrap(fairseq.file_io.PathManager, "copy", make)
-
-
 def remember_patience() -> None:
     """Let --patience count on where training was stopped.
 
@@ -417,7 +395,7 @@ def remember_patience() -> None:
 
     def make_save(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         def save(self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
-            counted = {name: value for name, value in vars(_early_stopping()).items() if name in PATIENCE}
+            counted = {name: value for name, value in vars(early_stopping()).items() if name in PATIENCE}
             return save_checkpoint(self, filename, {**extra_state, "patience": counted} if counted else extra_state)
 
         return save
@@ -427,7 +405,7 @@ def remember_patience() -> None:
             extra_state = load_checkpoint(self, *args, reset_meters=reset_meters, **kwargs)
             if extra_state is not None and not reset_meters and "best" in extra_state:
                 start = {"best": extra_state["best"], "num_runs": 0}
-                vars(_early_stopping()).update(extra_state.get("patience", start))
+                vars(early_stopping()).update(extra_state.get("patience", start))
             return extra_state
 
         return load
@@ -484,29 +462,6 @@ def _stop_parsing(message: str) -> None:
     raise _ParsingStopped(message)
 
 
-def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace the attribute by what `make` returns for it: once, and only if it is there."""
-    original = getattr(owner, name, None)
-    cures = getattr(original, "_cures", ())
-    if original is None or make.__qualname__ in cures:
-        return
-    wrapper = functools.wraps(original)(make(original))
-    wrapper._cures = (*cures, make.__qualname__)  # type: ignore[attr-defined]
-    setattr(owner, name, wrapper)
-
-
-def _wrap_in_command(module: str, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """`_wrap` in the module of a fairseq command, under its own name or, by ``python -m``, as the main module.
-
-    Importing such a module would configure logging; where it is not loaded, the command is not under way.
-    """
-    if module in sys.modules:
-        _wrap(sys.modules[module], name, make)
-    started = sys.modules["__main__"]
-    if getattr(getattr(started, "__spec__", None), "name", None) == module:
-        _wrap(started, name, make)
-
-
 def _replace_unk(hypo_str: str, src_str: str, alignment: Any, align_dict: dict[str, str], unk: str) -> str:
     """`fairseq.utils.replace_unk` for the alignments that fairseq makes: hard (pairs) or soft (rows of weights)."""
     words = hypo_str.split()
@@ -545,7 +500,7 @@ def _remember_typed_words(make_batches: Callable[..., Any]) -> Callable[..., Any
     return remember
 
 
-def _early_stopping() -> Callable[..., bool]:
+def early_stopping() -> Callable[..., bool]:
     """fairseq-train's function, which keeps its count in its attributes; a stranger where no training is under way."""
     for module in (sys.modules["__main__"], sys.modules.get("fairseq_cli.train")):
         if hasattr(module, "should_stop_early"):

@@ -26,7 +26,6 @@ import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed.utils import _TensorPlaceholder
-from fairseq.file_io import PathManager
 from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq import compat
@@ -400,30 +399,6 @@ def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> No
 
 
 # Stopping and resuming
-
-
-def test_a_copy_that_is_stopped_leaves_the_checkpoint_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed_halfway(source: str, target: str, overwrite: bool = False) -> None:
-        Path(target).write_bytes(Path(source).read_bytes()[:2])
-        raise KeyboardInterrupt
-
-    source, target = tmp_path / "checkpoint_1_5.pt", tmp_path / "checkpoint_last.pt"
-    source.write_bytes(b"after")
-    for cure, left in ((lambda: None, b"af"), (compat.copy_checkpoints_whole, b"before")):
-        target.write_bytes(b"before")
-        monkeypatch.setattr(PathManager, "copy", killed_halfway)
-        cure()
-        with pytest.raises(KeyboardInterrupt):
-            PathManager.copy(str(source), str(target), overwrite=True)
-        assert target.read_bytes() == left
-
-
-def test_checkpoints_are_copied(tmp_path: Path) -> None:
-    (tmp_path / "one").write_bytes(b"new")
-    (tmp_path / "two").write_bytes(b"old")
-    assert PathManager.copy(str(tmp_path / "one"), str(tmp_path / "two"), overwrite=True)
-    assert (tmp_path / "two").read_bytes() == b"new"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
 UNCURED = "import argparse, torch; torch.serialization.add_safe_globals([argparse.Namespace])"

@@ -1,0 +1,136 @@
+"""Whether a checkpoint is complete, told from the bytes of its file alone: nothing in it is loaded.
+
+A checkpoint is a zip archive, as `torch.save` writes it. The archive's comment, which readers of zip files pass over,
+is its seal: the number of updates, and the SHA-256 of all bytes before those 64 digits, comment and archive alike. So
+it is whole with the file, and finds any bit that has changed (``head -c -64 FILE | sha256sum`` finds it, too). A
+checkpoint that nobody sealed, from plain fairseq or from before, is told by the CRC-32 of each of its records.
+"""
+
+import hashlib
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+DIGITS = 64  # of a SHA-256
+MARK = b"rnnsearch_fairseq: %012d updates, SHA-256 of the bytes before: "
+SEAL = re.compile(rb"rnnsearch_fairseq: (\d{12}) updates, SHA-256 of the bytes before: ([0-9a-f]{64})")
+SEAL_SIZE = len(MARK % 0) + DIGITS
+END = b"PK\5\6"  # begins an archive's last record, of 22 bytes and the comment
+END_SIZE = 22
+# What `torch.save` wrote before its files were archives: nothing in it tells whether it is whole.
+BEFORE_ZIP = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+CHUNK = 1 << 20
+
+
+class SealedFile:
+    """The file object for `torch.save` to write a checkpoint to; `seal` ends it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._sha256 = hashlib.sha256()
+        self._held = b""
+
+    def write(self, data: Any) -> int:
+        """Write bytes, or what has their buffer."""
+        view = memoryview(data).cast("B")
+        self._file.write(view)
+        # The last two bytes of an archive are the length of its comment, which `seal` changes.
+        self._sha256.update(self._held)
+        self._sha256.update(view[:-2])
+        self._held = bytes(view[-2:])
+        return len(view)
+
+    def flush(self) -> None:
+        """As of any file."""
+        self._file.flush()
+
+    def seal(self, updates: int) -> None:
+        """Add the seal to the archive that was written.
+
+        Raises:
+            ValueError: the archive has a comment already.
+        """
+        if self._held != b"\0\0":
+            raise ValueError("what was written is no archive without a comment")
+        rest = SEAL_SIZE.to_bytes(2, "little") + MARK % updates
+        self._sha256.update(rest)
+        self._file.seek(-2, os.SEEK_CUR)
+        self._file.write(rest + self._sha256.hexdigest().encode())
+
+
+def find_damage(path: str | Path) -> str | None:
+    """What keeps a checkpoint from being complete, as the end of a sentence about it; None if nothing does."""
+    try:
+        with open(path, "rb") as file:
+            tail = _read_tail(file)
+            if tail.startswith(END):
+                return _check_seal(file, tail[-SEAL_SIZE:])
+            file.seek(0)
+            if file.read(len(BEFORE_ZIP)) == BEFORE_ZIP:
+                return None
+            # An archive that ends in anything else, like half a seal, is none that torch has written.
+            ends = tail[-END_SIZE:].startswith(END) and tail.endswith(b"\0\0")
+            return _check_records(file) if ends else "is cut off, or was never a checkpoint"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
+def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list[Path]]:
+    """The complete checkpoint in ``folder`` with the most updates, and the damaged ones that seemed to have more.
+
+    Checkpoints are what fairseq-train calls so, with its --checkpoint-suffix. Those without a seal are older than those
+    with one, and ordered by the time they were written. Only the newest ones are read whole.
+    """
+    name = re.compile(rf"checkpoint(_last|_best|\d+|_\d+_\d+|\.best_.+){re.escape(suffix)}\.pt")
+    found = [path for path in Path(folder).iterdir() if name.fullmatch(path.name)] if Path(folder).is_dir() else []
+    damaged = []
+    for path in sorted(found, key=_age, reverse=True):
+        if find_damage(path) is None:
+            return path, damaged
+        damaged.append(path)
+    return None, damaged
+
+
+def count_updates(path: str | Path) -> int | None:
+    """The number of updates in a checkpoint's seal; None if it has none."""
+    try:
+        with open(path, "rb") as file:
+            seal = SEAL.fullmatch(_read_tail(file)[-SEAL_SIZE:])
+    except OSError:
+        return None
+    return int(seal[1]) if seal else None
+
+
+def _age(path: Path) -> tuple[int, float, str]:
+    updates = count_updates(path)
+    return -1 if updates is None else updates, path.stat().st_mtime, path.name
+
+
+def _read_tail(file: BinaryIO) -> bytes:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - END_SIZE - SEAL_SIZE))
+    return file.read()
+
+
+def _check_seal(file: BinaryIO, seal: bytes) -> str | None:
+    sha256 = hashlib.sha256()
+    left = file.seek(0, os.SEEK_END) - DIGITS
+    file.seek(0)
+    while left > 0 and (chunk := file.read(min(CHUNK, left))):
+        sha256.update(chunk)
+        left -= len(chunk)
+    whole = SEAL.fullmatch(seal) and seal.endswith(sha256.hexdigest().encode())
+    return None if whole else "is damaged: its SHA-256 is not the one it was written with"
+
+
+def _check_records(file: BinaryIO) -> str | None:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()
+    except Exception as error:  # whatever a changed bit makes the reader of archives say
+        return f"is damaged: {type(error).__name__}: {error}"
+    return None if damaged is None else f"is damaged: the CRC-32 of {damaged} in it is wrong"
