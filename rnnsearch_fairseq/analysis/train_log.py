@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 
-# As --log-format simple and tqdm print an epoch: an epoch, perhaps a subset, and then only statistics, with bars between.
-# In --log-file, a line has nothing before "epoch".
+# As --log-format simple and tqdm print an epoch: its number, perhaps a subset, and then only statistics, with bars
+# between. In --log-file, a line has nothing before "epoch".
 EPOCH = re.compile(r"epoch ([0-9]{1,9})")
 SUBSET = re.compile(r"valid on '([^']+)' subset")
 STATISTIC = re.compile(r"\w+ \S+")
@@ -105,11 +105,9 @@ def _statistics(line: str) -> tuple[int, str | None, dict[str, float]] | None:
     # Names begin with that of the data: "train_wall" is "wall", the time since the command started, and the epoch's
     # own "train_wall" is "train_train_wall". Of a part of an epoch, names have no such beginning.
     prefix = next((name.removesuffix("num_updates") for name in record if name.endswith("_num_updates")), None)
-    if prefix is None:
+    if prefix is None or type(record.get("epoch")) is not int:
         return None
     texts = {name.removeprefix(prefix): text for name, text in record.items() if name.startswith(prefix)}
-    if type(record["epoch"]) is not int:
-        return None
     return record["epoch"], None if prefix == "train_" else prefix.removesuffix("_"), _numbers(texts)
 
 
@@ -134,7 +132,7 @@ def _numbers(texts: dict[str, str]) -> dict[str, float]:
     for name, text in texts.items():
         try:
             numbers[name] = float(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
     return numbers
 
