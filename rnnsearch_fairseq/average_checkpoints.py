@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from fairseq.checkpoint_utils import torch_persistent_save
 
+from rnnsearch_fairseq.data.checkpoint_files import load_checkpoint
 from rnnsearch_fairseq.errors import InputError
 
 
@@ -18,7 +19,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     """Write to ``out`` the last checkpoint of ``paths`` with the mean of all their parameters.
 
     Raises:
-        InputError: if there is no checkpoint, or their parameters differ in name or shape.
+        InputError: if there is no checkpoint, one is damaged, or their parameters differ in name or shape.
     """
     if not paths:
         raise InputError("there is no checkpoint to average; name at least one")
@@ -26,7 +27,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     for path in paths:
         if not path.is_file():
             raise InputError(f"{path}: no such checkpoint; give the files that fairseq-train wrote to its --save-dir")
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = load_checkpoint(path)
         model = state["model"]
         if total and {name: p.shape for name, p in model.items()} != {name: p.shape for name, p in total.items()}:
             raise InputError(f"{path}: its parameters are not those of {paths[0]}; average checkpoints of one model")

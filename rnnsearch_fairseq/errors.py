@@ -1,8 +1,30 @@
 """The error by which this package refuses bad input."""
 
+LONGEST = 700  # characters of a message; what is in the middle of a longer one came from a file
+LONGEST_PART = 200
+
 
 class InputError(ValueError):
     """Bad input; the message is one sentence that names the file, line or option and the cure.
 
-    At the end of a command it is printed without a traceback (`rnnsearch_fairseq.compat`).
+    What it quotes may come from anyone: a message is short, and holds nothing that would move a cursor. At the end of a
+    command it is printed without a traceback (`rnnsearch_fairseq.compat`).
     """
+
+    def __init__(self, message: str) -> None:
+        message = _cut(message, LONGEST)
+        super().__init__(_cut("".join(map(_visible, message)), LONGEST))
+
+
+def in_short(said: object) -> str:
+    """What an error or a file says, as part of a message: on one line, and cut."""
+    return _cut(" ".join(str(said).split()), LONGEST_PART)
+
+
+def _cut(text: str, longest: int) -> str:
+    half = longest // 2 - 2
+    return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()

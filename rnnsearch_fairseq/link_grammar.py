@@ -191,7 +191,7 @@ def put_words(tree: str, given: Sequence[str], words: Sequence[str]) -> str | Fa
     pieces = []
     position = 0
     for token in _TREE_TOKEN.findall(tree):
-        if token == ")":
+        if token == ")" and pieces:
             pieces[-1] += ")"
         elif token.startswith("("):
             pieces.append(token)

@@ -8,6 +8,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.models import BaseFairseqModel
+from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
 from rnnsearch_fairseq.errors import InputError
@@ -36,57 +37,59 @@ def load_models(
     if not Path(data).is_dir():
         raise InputError(f"--data {data}: no such folder; give the one that fairseq-preprocess wrote dict.*.txt to")
     languages = {"source_lang": source_lang, "target_lang": target_lang}
-    overrides = {"data": data} | {name: language for name, language in languages.items() if language is not None}
+    # Without --eval-bleu, which would make a generator here.
+    overrides = {"data": data, "eval_bleu": False} | {
+        name: language for name, language in languages.items() if language is not None
+    }
     models: list[BaseFairseqModel] = []
     task = None
     for path in paths:
         state = _read_checkpoint(path, overrides)
-        _check_languages(state, data)
+        _check_task_name(state, path)
+        _check_languages(state, data, path)
         if task is not None and not isinstance(task, TreeTranslationTask) and _encodes_trees(state):
             raise InputError(f"{path}: reads trees, and the first checkpoint of --path knows none; name this one first")
-        try:
-            loaded, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
-        except RuntimeError as error:
-            raise InputError(
-                f"{path}: does not load with the dictionaries in {data} ({_first_words(error)}); "
-                "give the data that it was trained on"
-            ) from error
+        loaded, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
         models += loaded
-    _check_task(task)
+    _check_task(task, paths[0])
     if torch.cuda.is_available() and not cpu:
         models = [model.cuda() for model in models]
     return models, task
 
 
-def _read_checkpoint(path: str, overrides: dict[str, str]) -> dict[str, Any]:
+def _read_checkpoint(path: str, overrides: dict[str, Any]) -> dict[str, Any]:
     if not Path(path).is_file():
         raise InputError(f"--path {path}: no such checkpoint; give one that fairseq-train wrote to its --save-dir")
-    try:
-        return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-    except Exception as error:  # whatever the unpickler met in it
-        raise InputError(
-            f"{path}: cannot be read as a fairseq checkpoint ({type(error).__name__}: {_first_words(error)}); "
-            "give one that fairseq-train wrote"
-        ) from error
+    return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
 
 
-def _check_languages(state: dict[str, Any], data: str) -> None:
-    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``."""
-    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang")]
-    if None in named and None in data_utils.infer_language_pair(data):
-        raise InputError("the checkpoint does not name its languages; give --source-lang and --target-lang")
+def _check_task_name(state: dict[str, Any], path: str) -> None:
+    """Refuse other tasks than translation before they are set up: they would read, or fetch, what they like."""
+    settings = state["cfg"].task
+    # As `fairseq.tasks.setup_task` takes it: old configurations have it under another name.
+    name = getattr(settings, "task", None)
+    name = name if isinstance(name, str) else getattr(settings, "_name", None)
+    if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
+        raise _other_task(name, path)
+
+
+def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
+    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``.
+
+    They are parts of file names in ``data``, and lead nowhere else.
+    """
+    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang", "tree_lang")]
+    if any("/" in str(name) for name in named):
+        raise InputError(f"{path}: its languages cannot be parts of file names; give one that fairseq-train wrote")
+    if None in named[:2] and None in data_utils.infer_language_pair(data):
+        raise InputError(f"{path}: it does not name its languages; give --source-lang and --target-lang")
 
 
 def _encodes_trees(state: dict[str, Any]) -> bool:
     return getattr(state["cfg"].model, "constituents", "words") != "words"
 
 
-def _first_words(error: Exception) -> str:
-    """The first sentence of what torch says, or the first two lines."""
-    return " ".join(line.strip() for line in str(error).splitlines()[:2]).split(". ")[0].rstrip(".")
-
-
-def _check_task(task: Any) -> None:
+def _check_task(task: Any, path: str) -> None:
     """Refuse tasks that add language tags to the text, or draw the target otherwise than from left to right."""
     known = TreeTranslationTask if isinstance(task, TreeTranslationTask) else TranslationTask
     plain = isinstance(task, TranslationTask) and all(
@@ -94,7 +97,11 @@ def _check_task(task: Any) -> None:
         for method in ("build_dataset_for_inference", "inference_step")
     )
     if not plain:
-        raise InputError(
-            f"--path: the checkpoint's task is {type(task).__name__}, whose input is more than the words of a text; "
-            "give a checkpoint of --task translation, pooled_translation or tree_translation"
-        )
+        raise _other_task(type(task).__name__, path)
+
+
+def _other_task(name: Any, path: str) -> InputError:
+    return InputError(
+        f"{path}: the checkpoint's task is {name}, whose input is more than the words of a text; "
+        "give a checkpoint of --task translation, pooled_translation or tree_translation"
+    )

@@ -34,7 +34,7 @@ from rnnsearch_fairseq.analysis.token_scores import read_parallel
 from rnnsearch_fairseq.data.scores import read_scores
 from rnnsearch_fairseq.errors import InputError
 
-LINK = re.compile(r"(\d+)([-sS?pP])(\d+)")
+LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"
 CURE = "give what python -m rnnsearch_fairseq.score --format jsonl wrote of the reference translations"
 Links = set[tuple[int, int]]  # source word, target word, from 0

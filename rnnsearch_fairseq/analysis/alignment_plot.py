@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import html
 import logging
 import sys
 import warnings
@@ -13,6 +12,7 @@ import matplotlib
 import numpy as np
 
 from rnnsearch_fairseq.analysis.generate_output import read_translations, word_alignment
+from rnnsearch_fairseq.data.text_files import unescaped
 from rnnsearch_fairseq.errors import InputError
 
 matplotlib.use("Agg")  # pictures go to files: no screen is needed
@@ -48,8 +48,8 @@ def draw_matrix(across: list[str], down: list[str], weights: np.ndarray) -> tupl
     figure = plt.figure(figsize=(INCHES_PER_WORD * len(across), INCHES_PER_WORD * len(down)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(weights, cmap="gray", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(across)), [html.unescape(label) for label in across], rotation=90, parse_math=False)
-    axes.set_yticks(range(len(down)), [html.unescape(label) for label in down], parse_math=False)
+    axes.set_xticks(range(len(across)), [unescaped(label) for label in across], rotation=90, parse_math=False)
+    axes.set_yticks(range(len(down)), [unescaped(label) for label in down], parse_math=False)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     return figure, axes
 

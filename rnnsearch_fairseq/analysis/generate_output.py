@@ -1,5 +1,6 @@
 """Read what ``fairseq-generate`` prints."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from rnnsearch_fairseq.errors import InputError
 
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 WORD_MARK = "▁"  # sentencepiece's, at the start of a piece that starts a word
+NUMBER = re.compile("[0-9]{1,9}")
 END_OF_SENTENCE = "</s>"
 CUT = "as fairseq-generate prints it, perhaps cut short; translate anew"
 
@@ -49,7 +51,7 @@ def read_translations(path: Path) -> dict[int, Translation]:
         if kind not in {"S", "T", "H", "D", "A"}:
             continue
         label, *columns = rest.split("\t")
-        if not label.isdigit() or (kind, int(label)) in seen:  # of an n-best list, the first is the best
+        if not NUMBER.fullmatch(label) or (kind, int(label)) in seen:  # of an n-best list, the first is the best
             continue
         number = int(label)
         seen.add((kind, number))

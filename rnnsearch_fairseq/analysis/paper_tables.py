@@ -24,7 +24,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import unescape
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -42,15 +41,16 @@ from rnnsearch_fairseq.analysis.systems import (
     read_test_set,
 )
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
-from rnnsearch_fairseq.data.text_files import check_text_file
+from rnnsearch_fairseq.data.text_files import check_text_file, unescaped
 from rnnsearch_fairseq.errors import InputError
 
 LONG = 30
 EXAMPLES = 3
 SEED = 1
 NONE = "–"
-GPU = re.compile(r"rank +(\d+): capabilities = .* name = (.*?) *$", re.MULTILINE)
-WORKERS = re.compile(r"training on (\d+) devices")
+# With limits: a line of a log may be as long as it likes.
+GPU = re.compile(r"rank {1,9}([0-9]{1,9}): capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
+WORKERS = re.compile(r"training on ([0-9]{1,9}) devices")
 Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
@@ -70,10 +70,7 @@ def known_sentences(test: TestSet, source_dictionary: Path, target_dictionary: P
 
 def _read_dictionary(path: Path) -> set[str]:
     check_text_file(path)
-    try:
-        dictionary = Dictionary.load(str(path))
-    except (ValueError, RuntimeError) as error:
-        raise InputError(f"{path}: not a dictionary ({error}); give dict.LANGUAGE.txt of fairseq-preprocess") from error
+    dictionary = Dictionary.load(str(path))
     return set(dictionary.symbols[dictionary.nspecial :])
 
 
@@ -167,7 +164,7 @@ def device(log: Path) -> str:
         return NONE
     # GPUs are listed just before, in the lines since the command's last start.
     before = text[starts[-2].end() if len(starts) > 1 else 0 : starts[-1].start()]
-    names = list(dict.fromkeys(name for _, name in GPU.findall(before))) or ["CPU"]
+    names = list(dict.fromkeys(name.rstrip() for _, name in GPU.findall(before))) or ["CPU"]
     count = int(starts[-1][1])
     return f"{count} × {' / '.join(names)}" if count > 1 else names[0]
 
@@ -188,7 +185,7 @@ def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], leas
         texts = [("source", join_pieces(test.source[number])), ("reference", references[number])]
         texts += [(name, lines[number]) for name, lines in systems.items()]
         words = test.lengths[number]
-        rows = [[name, unescape(text)] for name, text in texts]
+        rows = [[name, unescaped(text)] for name, text in texts]
         section.blocks.append(Table([f"sentence {number}", f"{words} words"], rows))
     if not sentences:
         longest = max(test.lengths)

@@ -4,13 +4,16 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf, isfinite, isnan
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 
-# As --log-format simple and tqdm print an epoch. In --log-file, a line has nothing before "epoch".
-STATISTICS = re.compile(r"(?:^|\| )epoch (\d+) \| (?:valid on '([^']+)' subset \| )?(\w+ \S+(?: \| \w+ \S+)*)$")
+# As --log-format simple and tqdm print an epoch: its number, perhaps a subset, and then only statistics, with bars
+# between. In --log-file, a line has nothing before "epoch".
+EPOCH = re.compile(r"epoch ([0-9]{1,9})")
+SUBSET = re.compile(r"valid on '([^']+)' subset")
+STATISTIC = re.compile(r"\w+ \S+")
 
 
 @dataclass(frozen=True)
@@ -93,22 +96,34 @@ def _lines(path: Path) -> list[str]:
 
 def _statistics(line: str) -> tuple[int, str | None, dict[str, float]] | None:
     """What a line says of a whole epoch, if it does: its number, the development set (None: training), the numbers."""
-    found = STATISTICS.search(line)
-    if found:
-        return int(found[1]), found[2], _numbers(dict(piece.split(" ") for piece in found[3].split(" | ")))
     if '{"epoch": ' not in line:
-        return None
+        return _printed_statistics(line.split(" | "))
     try:
         record = json.loads(line[line.index("{") :])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # a training that was stopped left the line unfinished
     # Names begin with that of the data: "train_wall" is "wall", the time since the command started, and the epoch's
     # own "train_wall" is "train_train_wall". Of a part of an epoch, names have no such beginning.
     prefix = next((name.removesuffix("num_updates") for name in record if name.endswith("_num_updates")), None)
-    if prefix is None:
+    if prefix is None or type(record.get("epoch")) is not int:
         return None
     texts = {name.removeprefix(prefix): text for name, text in record.items() if name.startswith(prefix)}
     return record["epoch"], None if prefix == "train_" else prefix.removesuffix("_"), _numbers(texts)
+
+
+def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, dict[str, float]] | None:
+    """What the pieces between a line's bars say."""
+    first = len(pieces)
+    while first and STATISTIC.fullmatch(pieces[first - 1]):
+        first -= 1
+    subset = SUBSET.fullmatch(pieces[first - 1]) if first > 1 else None
+    # An epoch looks like a statistic: it is the first of them, or stands before the subset.
+    epochs = [first - 2] if subset else range(first, len(pieces) - 1)
+    epoch = next((place for place in epochs if EPOCH.fullmatch(pieces[place])), None)
+    if epoch is None:
+        return None
+    texts = dict(piece.split(" ") for piece in pieces[first if subset else epoch + 1 :])
+    return int(pieces[epoch].split(" ")[1]), subset and subset[1], _numbers(texts)
 
 
 def _numbers(texts: dict[str, str]) -> dict[str, float]:
@@ -117,13 +132,15 @@ def _numbers(texts: dict[str, str]) -> dict[str, float]:
     for name, text in texts.items():
         try:
             numbers[name] = float(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
     return numbers
 
 
 def _epoch(number: int, train: dict[str, float], validated: Sequence[dict[str, float]]) -> Epoch:
     """Raises KeyError with the name of what fairseq logs of every epoch and ``train`` has not."""
+    if not isfinite(train["num_updates"]):
+        raise KeyError("num_updates")
     dev = min(validated, key=_loss, default={})
     return Epoch(
         number=number,

@@ -1,6 +1,7 @@
 """Read what the original GroundHog code saved: the settings of a model, its vocabularies and its parameters."""
 
 import reprlib
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 
 from rnnsearch_fairseq.data.plain_pickle import read_plain_dict
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, in_short
 
+MOST_NUMBER = 10**9  # in a state
+MOST_UNPACKED = 20  # times the size of an .npz; trained parameters hardly become smaller
 UNUSED = 0  # the original's id that no word has; its row of the softmax takes part in every probability all the same
 
 TANH = "lambda x: TT.tanh(x)"
@@ -142,18 +145,19 @@ class State:
         value = self.get(key)
         if value not in supported:
             raise InputError(
-                f"{self.path}: {key} is {reprlib.repr(value)}, and only {' or '.join(map(repr, supported))} can be "
+                f"{self.path}: {key} is {_shown(value)}, and only {' or '.join(map(repr, supported))} can be "
                 "converted; give a model of the paper's RNNsearch or RNNencdec"
             )
         return value
 
     def number(self, key: str, least: int) -> int:
-        """The value of ``key``, which must be a whole number (GroundHog has 2.0, too) of at least ``least``."""
+        """The value of ``key``, which must be a whole number (GroundHog has 2.0, too), of at least ``least``."""
         value = self.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least or value % 1 != 0:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not least <= value <= MOST_NUMBER or value % 1 != 0:
             raise InputError(
-                f"{self.path}: {key} is {reprlib.repr(value)}, but it must be a whole number of at least {least}; give "
-                "the state that GroundHog saved beside the model"
+                f"{self.path}: {key} is {_shown(value)}, but it must be a whole number from {least} to "
+                f"{MOST_NUMBER:,}; give the state that GroundHog saved beside the model"
             )
         return int(value)
 
@@ -191,6 +195,13 @@ def read_settings(path: Path) -> Settings:
     )
 
 
+def _shown(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return f"too large a {type(value).__name__}"
+
+
 def read_symbols(state: State, side: str) -> Symbols:
     """The ids of ``side``, source or target."""
     size, end, unknown = (state.number(f"{key}_{side}", 1) for key in ("n_sym", "null_sym", "unk_sym"))
@@ -211,9 +222,9 @@ def read_words(path: Path, symbols: Symbols) -> list[str]:
     cure = "give the vocabulary that the model was trained with"
     words: dict[int, str] = {}
     for word, number in read_plain_dict(path).items():
-        if not isinstance(word, str) or not isinstance(number, int) or isinstance(number, bool):
-            entry = f"{reprlib.repr(word)}: {reprlib.repr(number)}"
-            raise InputError(f"{path}: {entry} does not give a word its number; {cure}")
+        is_number = isinstance(number, int) and not isinstance(number, bool) and abs(number) <= MOST_NUMBER
+        if not isinstance(word, str) or not is_number:
+            raise InputError(f"{path}: {_shown(word)}: {_shown(number)} does not give a word its number; {cure}")
         if number == symbols.unknown or (number == UNUSED and word in ("<s>", "</s>")):
             continue
         if not 0 <= number < symbols.size or number in (UNUSED, symbols.end):
@@ -254,6 +265,9 @@ def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
     cure = "give the model that GroundHog saved beside this state"
     expected = {name: axes for arrays in settings.parameters().values() for name, axes in arrays.items()}
     try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(info.file_size for info in archive.infolist()) > MOST_UNPACKED * path.stat().st_size:
+                raise InputError(f"{path}: far more than its size when it is unpacked; {cure}")
         with np.load(path, allow_pickle=False) as npz:
             if missing := sorted(expected.keys() - set(npz.files)):
                 raise InputError(f"{path}: the array {missing[0]} is missing; {cure}")
@@ -281,7 +295,9 @@ def read_array(path: Path, npz: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
     try:
         array = npz[name]
     except Exception as error:
-        raise InputError(f"{path}: the array {name} cannot be read ({error}); give the file as saved") from error
+        raise InputError(
+            f"{path}: the array {name} cannot be read ({in_short(error)}); give the file as saved"
+        ) from error
     kind = getattr(array, "dtype", None)
     if not isinstance(kind, np.dtype) or not np.issubdtype(kind, np.floating):
         raise InputError(f"{path}: the array {name} holds {kind}, not floating-point numbers; give the file as saved")

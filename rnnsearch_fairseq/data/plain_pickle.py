@@ -1,20 +1,35 @@
 """Dictionaries of plain data from pickles, those of Python 2 included, and from JSON: nothing in a file is ever run.
 
 A pickle is a program: `pickle.load` imports and calls whatever the file names. Here it can name nothing but numpy's
-scalars, which GroundHog leaves among its settings, and even for those numpy's own constructors are not called.
+scalars, which GroundHog leaves among its settings, and even for those numpy's own constructors are not called. Nor can
+a small one make much of itself: :func:`check_pickle`.
 """
 
 import io
 import json
 import pickle
+import pickletools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, in_short
+
+DEEPEST = 100  # lists in lists; Python's own limits, of which some end a program, are at a thousand
+LARGEST_KEY = 100  # parts of what is looked up in a dictionary
+REPEATED = 10  # how often, at most, a byte of a pickle may count in its value, on average
+
+# What changes the object below its operands on the stack.
+_IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD"}
+# Where the keys are among the operands of an instruction.
+_KEYS = {"ADDITEMS": slice(1, None), "FROZENSET": slice(None)}
+_KEYS |= {"SETITEM": slice(1, None, 2), "SETITEMS": slice(1, None, 2), "DICT": slice(0, None, 2)}
+# What is made of nothing else, and may be changed; numbers and text cannot.
+_CHANGES = {"EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BYTEARRAY8"}
+_PUTS, _GETS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), ("GET", "BINGET", "LONG_BINGET", "DUP")
 
 
 def read_plain_dict(path: Path) -> dict[Any, Any]:
@@ -37,10 +52,105 @@ def read_plain_dict(path: Path) -> dict[Any, Any]:
         data = load(content)
     except Exception as error:  # a damaged file ends in any of a dozen kinds
         kind = "JSON" if path.suffix == ".json" else "a pickle of plain data"
-        raise InputError(f"{path}: not {kind} ({error}); give the file as GroundHog wrote it, or as JSON") from error
+        why = in_short(error)
+        raise InputError(f"{path}: not {kind} ({why}); give the file as GroundHog wrote it, or as JSON") from error
     if not isinstance(data, dict):
         raise InputError(f"{path}: holds a {type(data).__name__}, not a dictionary; give the file that GroundHog wrote")
     return {_text(key): _text(value) for key, value in data.items()}
+
+
+def check_pickle(content: bytes) -> None:
+    """Check that a pickle is as large as it looks: what it makes can be read, copied and compared in due time.
+
+    A pickle may hold an object once and refer to it a million times, each of which doubles it, or put it into itself.
+    That takes no room until someone looks: to look a tuple up in a dictionary is to look at all of it. Here every part
+    counts as often as it is referred to, and the stack is followed without anything being made.
+
+    Raises:
+        pickle.UnpicklingError: it is damaged, holds itself, is nested too deeply, or grows out of proportion.
+    """
+    stack, marks, memo = [], [], {}
+    try:
+        for opcode, argument in _instructions(content):
+            _follow(opcode, argument, stack, marks, memo)
+            # Python's unpickler makes room for all numbers up to the one that is given.
+            too_many = opcode.name in _PUTS and argument is not None and argument > len(content)
+            if too_many or (stack and stack[-1].size > REPEATED * (len(content) + 100)):
+                raise pickle.UnpicklingError("it grows out of proportion")
+    except (ValueError, LookupError) as error:
+        raise pickle.UnpicklingError("it is damaged") from error
+
+
+def _instructions(content: bytes) -> Iterator[tuple[pickletools.OpcodeInfo, Any]]:
+    """What `pickletools.genops` gives, which wants the strings of Python 2 to be ASCII."""
+    file = io.BytesIO(content)
+    opcode = None
+    while opcode is None or opcode.name != "STOP":
+        opcode = pickletools.code2op[file.read(1).decode("latin-1")]
+        if opcode.name == "STRING":
+            yield opcode, file.readline()
+        else:
+            yield opcode, None if opcode.arg is None else opcode.arg.reader(file)
+
+
+class _Part:
+    """How many objects there are in an object of a pickle, and how deeply they are nested."""
+
+    __slots__ = ("depth", "referred", "size")
+
+    def __init__(self, inside: "list[_Part]") -> None:
+        self.size, self.depth, self.referred = 1, 1, False
+        self.add(inside)
+
+    def add(self, inside: "list[_Part]") -> None:
+        if self.referred:
+            raise pickle.UnpicklingError("it holds an object that holds itself")
+        self.size += sum(part.size for part in inside)
+        self.depth = max([self.depth, *(part.depth + 1 for part in inside)])
+        if self.depth > DEEPEST:
+            raise pickle.UnpicklingError(f"it is nested more than {DEEPEST} deep")
+
+
+_LEAF = _Part([])
+_LEAF.referred = True  # and is never changed
+
+
+def _follow(
+    opcode: pickletools.OpcodeInfo, argument: Any, stack: list[_Part], marks: list[int], memo: dict[int, _Part]
+) -> None:
+    """Do to the stack what an instruction does.
+
+    Raises:
+        IndexError, KeyError: it cannot be done.
+    """
+    name, before, inside = opcode.name, opcode.stack_before, []
+    if name == "MARK":
+        marks.append(len(stack))
+    elif name in _PUTS:
+        memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1]
+    elif name in _GETS:
+        stack.append(stack[-1] if name == "DUP" else memo[argument])
+        # What is changed from now on may be inside itself.
+        stack[-1].referred = True
+    else:
+        if pickletools.markobject in before:
+            start = marks.pop()
+            inside = stack[start:]
+            del stack[start:]
+            before = before[: before.index(pickletools.markobject)]
+        parts = [stack.pop() for _ in before][::-1] + inside
+        _check_keys(name, parts)
+        if name in _IN_PLACE:
+            parts[0].add(parts[1:])
+            stack.append(parts[0])
+        else:
+            changes = opcode.stack_before or name in _CHANGES
+            stack.extend(_Part(parts) if changes else _LEAF for _ in opcode.stack_after)
+
+
+def _check_keys(name: str, parts: list[_Part]) -> None:
+    if any(key.size > LARGEST_KEY for key in parts[_KEYS.get(name, slice(0, 0))]):
+        raise pickle.UnpicklingError("it grows out of proportion")
 
 
 def _text(value: Any) -> Any:
@@ -48,6 +158,7 @@ def _text(value: Any) -> Any:
 
 
 def _load_pickle(content: bytes) -> Any:
+    check_pickle(content)
     # Strings of Python 2 stay bytes, so that each can be decoded by itself, and a bad one named.
     return _Unpickler(io.BytesIO(content), encoding="bytes").load()
 
@@ -55,7 +166,7 @@ def _load_pickle(content: bytes) -> Any:
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Callable[..., Any]:
         if (module, name) == ("numpy", "dtype"):
-            return _NumberType
+            return NumberType
         # numpy 2 renamed the module.
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "scalar":
             # Made anew each time: a pickle can set attributes of what it has named.
@@ -63,21 +174,29 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}, which may be code, and is not followed")
 
 
-class _NumberType:
-    """Stands for `numpy.dtype` in a pickle: plain numbers of at most eight bytes, and booleans."""
+class NumberType:
+    """Stands for `numpy.dtype` in a pickle: plain numbers of at most eight bytes, and booleans.
 
-    def __init__(self, code: bytes | str, *_: Any) -> None:
+    Only as numpy writes them: its own constructor believes a file that says otherwise, and goes wrong in memory.
+    """
+
+    def __init__(self, code: bytes | str, align: bool, copy: bool) -> None:
         self.code = _text(code)
         self.order = "="
-        if not re.fullmatch("b1|[iu][1248]|f[248]", self.code):
-            raise pickle.UnpicklingError(f"a numpy value of type {self.code} is no plain number")
+        # Without the copy, what follows would change the type for the whole program.
+        if not re.fullmatch("b1|[iu][1248]|f[248]", self.code) or align or not copy:
+            raise pickle.UnpicklingError(f"a numpy value of type {self.code!r} is no plain number")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """``(version, byte order, ...)``; the rest describes arrays and records."""
         self.order = _text(state[1])
-        if self.order not in ("<", ">", "|", "="):
-            raise pickle.UnpicklingError(f"{self.order} is no byte order")
+        if self.order not in ("<", ">", "|", "=") or (state[0], *state[2:]) != (3, None, None, None, -1, -1, 0):
+            raise pickle.UnpicklingError("a numpy type is no plain number's")
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.order + self.code)
 
     def number(self, content: bytes) -> bool | int | float:
         """The one number in ``content``."""
-        return np.frombuffer(content, self.order + self.code).item()
+        return np.frombuffer(content, self.dtype).item()

@@ -75,7 +75,7 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
     """An object with all of its fields, whatever they hold."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _not_a_score(where, "not JSON") from None
     if not isinstance(record, dict):
         raise _not_a_score(where, "no object")

@@ -1,5 +1,6 @@
 """Checks of the text files that `fairseq-preprocess` reads, before any time is lost on them."""
 
+import html
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ def check_text_file(path: str | Path) -> int:
     try:
         with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
-                _check_line(path, number, line)
+                check_line(path, number, line)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}); check the path and its language suffix"
@@ -26,6 +27,35 @@ def check_text_file(path: str | Path) -> int:
     if number == 0:
         raise InputError(f"{path}: the file is empty; give a file of one sentence per line")
     return number
+
+
+def check_line(path: str | Path, number: int, line: bytes) -> str:
+    """The text of a line of a file.
+
+    Raises:
+        InputError: it is not UTF-8, or holds a stray carriage return.
+    """
+    # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
+    # then loses its place: with --workers 2 or more whole chunks are binarized twice.
+    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+        raise InputError(
+            f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
+        )
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}: byte {line[error.start]:#04x} at column {error.start + 1} is not UTF-8; "
+            "convert the file with iconv"
+        ) from error
+
+
+def unescaped(text: str) -> str:
+    """``text`` with characters for HTML's entities; a number too long for Python to read stays as it is."""
+    try:
+        return html.unescape(text)
+    except ValueError:
+        return text
 
 
 def check_parallel(paths: Sequence[str | Path]) -> int:
@@ -81,22 +111,6 @@ def check_preprocessing(args: Namespace) -> None:
                 check_text_file(path)
         else:
             check_parallel(paths + _alignment_paths(args, prefix))
-
-
-def _check_line(path: str | Path, number: int, line: bytes) -> None:
-    # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
-    # then loses its place: with --workers 2 or more whole chunks are binarized twice.
-    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
-        raise InputError(
-            f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
-        )
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: byte {line[error.start]:#04x} at column {error.start + 1} is not UTF-8; "
-            "convert the file with iconv"
-        ) from error
 
 
 def _check_destination(args: Namespace) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.data.forest import plant
 from rnnsearch_fairseq.data.length_limit import within_limit
-from rnnsearch_fairseq.data.trees import Tree, parse_transitions
+from rnnsearch_fairseq.data.trees import NO_PARSE, REDUCE, SHIFT, Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 
 
@@ -56,12 +56,15 @@ class TreePairs(BaseWrapperDataset):
         leaves = sizes // 2  # n leaves are n S, n - 1 R and end-of-sentence
         if len(wrong := np.flatnonzero(sizes % 2 == 1)):
             raise InputError(f"line {wrong[0] + 1} makes no tree; write it by python -m rnnsearch_fairseq.trees")
-        if len(wrong := np.flatnonzero(leaves > np.asarray(pairs.src_sizes) - 1)):
-            number = int(wrong[0])
+        for number in np.flatnonzero(leaves > np.asarray(pairs.src_sizes) - 1).tolist():
+            # An empty source has no word, and no parse, whose one transition looks like a word's.
+            if sizes[number] == 2 and dictionary[int(transitions[number][0])] in (NO_PARSE, dictionary.unk_word):
+                continue
             raise InputError(
                 f"line {number + 1}: the tree has {leaves[number]} leaves and the source "
                 f"{pairs.src_sizes[number] - 1} words; write the trees from the same text"
             )
+        _check_transitions(transitions, dictionary)
         kept = within_limit(pairs, max_words)
         if require_parse:
             # One transition and end-of-sentence: a tree of one word, or none.
@@ -85,11 +88,34 @@ class TreePairs(BaseWrapperDataset):
         if batch:
             transitions = {sample["id"]: sample["tree"] for sample in samples}
             trees = [read_transitions(transitions[number], self.tree_dict) for number in batch["id"].tolist()]
-            is_word = batch["net_input"]["src_tokens"].ne(self.dataset.src_dict.pad())
-            first_columns = is_word.long().argmax(dim=1).tolist()
+            columns = batch["net_input"]["src_tokens"].size(1)
+            lengths = {sample["id"]: len(sample["source"]) for sample in samples}
+            # Not by the first column without padding: a text may hold the word <pad>.
+            padding = [columns - lengths[number] for number in batch["id"].tolist()]
+            first_columns = padding if self.dataset.left_pad_source else [0] * len(padding)
             # A tuple: fairseq moves its tensors to the device, and forgets what kind of tuple it was.
-            batch["net_input"]["trees"] = tuple(plant(trees, first_columns, is_word.size(1)))
+            batch["net_input"]["trees"] = tuple(plant(trees, first_columns, columns))
         return batch
+
+
+def _check_transitions(transitions: FairseqDataset, dictionary: Dictionary) -> None:
+    """Check that all of them make trees, before a training comes upon one that does not.
+
+    Raises:
+        InputError: one does not.
+    """
+    steps = np.zeros(len(dictionary), dtype=np.int64)
+    steps[dictionary.index(SHIFT)], steps[dictionary.index(REDUCE)] = 1, -1
+    steps[dictionary.unk()] = 0
+    for number in range(len(transitions)):
+        moves = steps[transitions[number][:-1].numpy()]
+        # How many phrases there are after each transition: never none, and in the end one.
+        phrases = moves.cumsum()
+        if not (moves.all() and phrases.min(initial=1) > 0 and len(phrases) and phrases[-1] == 1):
+            try:
+                read_transitions(transitions[number], dictionary)
+            except InputError as error:
+                raise InputError(f"line {number + 1}: {error}") from None
 
 
 def encode_transitions(line: str, dictionary: Dictionary) -> Tensor:

@@ -24,7 +24,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
-from html import unescape
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -33,12 +32,13 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizer
 
 from rnnsearch_fairseq.data.output import open_output
 from rnnsearch_fairseq.data.prepare import shuffle
+from rnnsearch_fairseq.data.text_files import unescaped
 from rnnsearch_fairseq.errors import InputError
 
 Texts = tuple[Path, Path]
 CHUNK = 1000  # pairs that a process tokenises at a time
-# The beginning of a document, or a segment, in WMT's SGML, which is no XML: < and & may stand for themselves.
-MARKUP = re.compile(r"(<doc\b[^>]*>)|(<seg\b[^>]*>)(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
+# Documents and segments in WMT's SGML, which is no XML: < and & may stand for themselves.
+TAG = re.compile(r"<(doc|seg|/seg)\b([^<>]*)>", re.IGNORECASE)
 
 
 # Test sets
@@ -64,18 +64,23 @@ def read_segments(path: Path) -> list[Segment]:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give a test set in SGML") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start + 1} is not UTF-8; convert the file with iconv") from error
-    segments, document = [], ""
-    for in_doc, in_seg, content in MARKUP.findall(text):
-        if in_doc:
-            document = _attribute(in_doc, "docid")
-            continue
-        segment = Segment(document, _attribute(in_seg, "id"), " ".join(unescape(content).split()))
-        if not segment.text or re.search("<seg", content, re.IGNORECASE):
-            wrong = "has no end" if segment.text else "is empty"
-            raise InputError(
-                f"{path}: segment {segment.number} of document {document} {wrong}; give the whole test set"
-            )
-        segments.append(segment)
+    segments, document, number, begin = [], "", "", None
+    for tag in TAG.finditer(text):
+        name = tag[1].lower()
+        if name == "doc" and begin is None:
+            document = _attribute(tag[2], "docid")
+        elif name == "seg" and begin is None:
+            number, begin = _attribute(tag[2], "id"), tag.end()
+        elif name == "seg":
+            break
+        elif name == "/seg" and begin is not None:
+            segments.append(Segment(document, number, " ".join(unescaped(text[begin : tag.start()]).split())))
+            if not segments[-1].text:
+                break
+            begin = None
+    if begin is not None:
+        wrong = "has no end" if not segments or segments[-1].text else "is empty"
+        raise InputError(f"{path}: segment {number} of document {document} {wrong}; give the whole test set")
     if not segments:
         raise InputError(f"{path}: has no <seg>; give a test set in SGML, as newstest2014-fren-src.en.sgm")
     return segments

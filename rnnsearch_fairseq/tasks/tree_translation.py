@@ -13,6 +13,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
 
 from rnnsearch_fairseq.data.tree_pairs import TreePairs, encode_transitions
+from rnnsearch_fairseq.data.trees import parse_transitions
 from rnnsearch_fairseq.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -105,6 +106,16 @@ class TreeTranslationTask(TranslationTask):
         tokens, lengths = super().get_interactive_tokens_and_lengths([source for source, _, _ in split], encode_fn)
         trees = [encode_transitions(tree or "-", self.tree_dict) for _, _, tree in split]
         return list(zip(tokens, trees)), lengths
+
+    def check_typed(self, line: str, words: int) -> str | None:
+        """Why a typed line, whose sentence has so many words, cannot be translated; None if it can."""
+        try:
+            tree = parse_transitions(line.partition("\t")[2] or "-", "the tree")
+        except InputError as error:
+            return str(error)
+        if tree is not None and tree.leaves > words:
+            return f"the tree has {tree.leaves:,} leaves and the sentence {words:,} words"
+        return None
 
     def build_dataset_for_inference(
         self, src_tokens: list[Any], src_lengths: list[int], constraints: Tensor | None = None

@@ -214,5 +214,5 @@ def test_bad_input_is_refused(tmp_path: Path, files: list[object], data: list[ob
         with pytest.raises(InputError, match=said):
             run(*words)
     write(tmp_path / "dict.fr.txt", ["a b c"])
-    with pytest.raises(InputError, match=r"dict\.fr\.txt: not a dictionary"):
+    with pytest.raises(InputError, match=r"dict\.fr\.txt, line 1: not a word and a number"):
         run(moses, *files, *data)

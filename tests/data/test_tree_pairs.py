@@ -90,6 +90,11 @@ def test_limits(limits: dict[str, Any], kept: list[int]) -> None:
         (TRANSITIONS[:3], {}, "there are 3 trees for 4 sources"),
         (["S S S R R", "S S R", "S", "-"], {}, "line 2: the tree has 2 leaves and the source 1 words"),
         (["S S", "S", "S", "-"], {}, "line 1 makes no tree"),
+        (["S S S R R", "S", "S R S", "-"], {}, "line 3: .*transition 2 is R, but there are no two phrases"),
+        (["S S S R R", "S", "R R S", "-"], {}, "line 3: .*transition 1 is R, but there are no two phrases"),
+        (["S S S R R", "R", "S", "-"], {}, "line 2: .*transition 1 is R"),
+        (["S S S R R", "S", "S", "- S -"], {}, "line 4: .*transition 1 is '-'"),
+        (["S S S R R", "S", "S", "S S S"], {}, "line 4: the tree has 3 leaves|line 4: .*end with 3 phrases"),
         (TRANSITIONS, {"max_words": 0}, "--max-words is 0"),
         (["-"] * 4, {"require_parse": True}, "none of 4 pairs is left; .* --require-parse"),
     ],
@@ -97,6 +102,28 @@ def test_limits(limits: dict[str, Any], kept: list[int]) -> None:
 def test_trees_that_do_not_fit_are_refused(trees: list[str], limits: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make(trees, **limits)
+
+
+@pytest.mark.parametrize("none", ["-", "x"])
+def test_an_empty_source_has_no_parse(none: str) -> None:
+    pairs = make_pairs([SOURCES[0], [EOS], *SOURCES[2:]])
+    trees = make_trees([TRANSITIONS[0], none, *TRANSITIONS[2:]])
+    dataset = TreePairs(pairs, trees, TREES)
+    batch = dataset.collater([dataset[number] for number in range(4)])
+    assert Forest(*batch["net_input"]["trees"]).unparsed[batch["id"].tolist().index(1)]
+    with pytest.raises(InputError, match="line 2: the tree has 1 leaves and the source 0 words"):
+        TreePairs(pairs, make_trees([TRANSITIONS[0], "S", *TRANSITIONS[2:]]), TREES)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_source_that_holds_the_word_pad_keeps_its_tree_in_its_place(left: bool) -> None:
+    pairs = make_pairs([[1, 1, 5, EOS], *SOURCES[1:]], left_pad_source=left, shuffle=False)
+    dataset = TreePairs(pairs, make_trees(), TREES)
+    batch = dataset.collater([dataset[number] for number in range(4)])
+    forest, row = Forest(*batch["net_input"]["trees"]), batch["id"].tolist().index(0)
+    first = 5 * row + int(left)
+    leaves = {child for child in (*forest.left.tolist(), *forest.right.tolist()) if 5 * row <= child < 5 * row + 5}
+    assert leaves == {first, first + 1, first + 2}
 
 
 def test_a_corpus_without_failed_parses_needs_no_symbol_for_them() -> None:

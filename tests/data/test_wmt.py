@@ -1,5 +1,6 @@
 """WMT's test sets out of SGML, large raw text to tokens and into random order, and the recipe that does it."""
 
+import contextlib
 import gzip
 import io
 import os
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -90,7 +92,8 @@ def test_segments_of_one_name_are_all_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("</", "<"), "has no <seg>"),
+        ((SGML, "It is well-known."), "has no <seg>"),
+        (("</", "<"), "segment 1 of document bbc.381790 has no end"),
         (("It&#39;s well-known.", " "), "segment 2 of document bbc.381790 is empty"),
         (("well-known.</seg>", "well-known."), "segment 2 of document bbc.381790 has no end"),
         (('id="3"', 'id="4"'), "segment 3 of document bbc.381790 is not at the same place"),
@@ -105,6 +108,16 @@ def test_a_bad_test_set_is_refused(tmp_path: Path, change: tuple[str, str], mess
     with pytest.raises(InputError, match=message):
         write_segments(paths, (tmp_path / "out.en", tmp_path / "out.fr"))
     assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.parametrize("piece", ["<seg id=1>", "<doc docid=", "<SEG ", "</seg>", "&#" + "9" * 5000 + ";"])
+def test_a_million_characters_are_read_in_seconds(tmp_path: Path, piece: str) -> None:
+    path = tmp_path / "a.sgm"
+    path.write_text("<seg>a</seg>" + piece * (10**6 // len(piece)) + "<seg>&amp;#b</seg>")
+    began = time.process_time()
+    with contextlib.suppress(InputError):
+        assert next(iter(wmt.read_segments(path))).text == "a"
+    assert time.process_time() - began < 2
 
 
 def test_a_test_set_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
