@@ -14,4 +14,4 @@ from rnnsearch_fairseq.optim import adadelta  # noqa: E402, F401
 from rnnsearch_fairseq.search import options  # noqa: E402, F401
 from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: E402, F401
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -49,8 +49,7 @@ from rnnsearch_fairseq.data.checkpoint_files import CURE, check_checkpoint, chec
 from rnnsearch_fairseq.data.text_files import check_preprocessing, check_text_file
 from rnnsearch_fairseq.data.typed_lines import Buffer, read_buffers
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.wrapping import wrap as _wrap
-from rnnsearch_fairseq.wrapping import wrap_in_command as _wrap_in_command
+from rnnsearch_fairseq.wrapping import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ def keep_every_sentence() -> None:
 
         return keep_tail
 
-    _wrap(fairseq.data.data_utils, "batch_by_size", make)
+    wrap(fairseq.data.data_utils, "batch_by_size", make)
 
 
 def allow_checkpoint_classes() -> None:
@@ -172,8 +171,8 @@ def read_checkpoints_of_strangers() -> None:
 
         return try_then_build
 
-    _wrap(fairseq.checkpoint_utils, "load_checkpoint_to_cpu", make_load)
-    _wrap(fairseq.tasks.FairseqTask, "build_model", make_build)
+    wrap(fairseq.checkpoint_utils, "load_checkpoint_to_cpu", make_load)
+    wrap(fairseq.tasks.FairseqTask, "build_model", make_build)
 
 
 def evaluate_no_code() -> None:
@@ -214,8 +213,8 @@ def explain_checkpoints_that_do_not_fit() -> None:
 
         return explain
 
-    _wrap(fairseq.checkpoint_utils, "load_model_ensemble_and_task", make_ensemble)
-    _wrap(fairseq.trainer.Trainer, "load_checkpoint", make_resume)
+    wrap(fairseq.checkpoint_utils, "load_model_ensemble_and_task", make_ensemble)
+    wrap(fairseq.trainer.Trainer, "load_checkpoint", make_resume)
 
 
 def check_binarized_data() -> None:
@@ -247,8 +246,8 @@ def check_binarized_data() -> None:
 
         return check_then_read
 
-    _wrap(fairseq.data.indexed_dataset, "make_dataset", make_dataset)
-    _wrap(fairseq.data.Dictionary, "add_from_file", make_read)
+    wrap(fairseq.data.indexed_dataset, "make_dataset", make_dataset)
+    wrap(fairseq.data.Dictionary, "add_from_file", make_read)
 
 
 def answer_every_line() -> None:
@@ -259,8 +258,8 @@ def answer_every_line() -> None:
     is left out without its number, and a bad tree beside a sentence ends it, too. Cure: lines end where a file's lines
     end; what cannot be read, or is too long, is named and passed over, and the others keep their numbers.
     """
-    _wrap_in_command("fairseq_cli.interactive", "buffered_read", lambda _: lambda path, size: read_buffers(path, size))
-    _wrap_in_command("fairseq_cli.interactive", "make_batches", _pass_over)
+    wrap_in_command("fairseq_cli.interactive", "buffered_read", lambda _: lambda path, size: read_buffers(path, size))
+    wrap_in_command("fairseq_cli.interactive", "make_batches", _pass_over)
 
 
 def keep_bf16_off_the_tpu() -> None:
@@ -282,7 +281,7 @@ def keep_bf16_off_the_tpu() -> None:
 
         return parse
 
-    _wrap(fairseq.options, "parse_args_and_arch", make)
+    wrap(fairseq.options, "parse_args_and_arch", make)
 
 
 def list_every_option_in_help() -> None:
@@ -309,7 +308,7 @@ def list_every_option_in_help() -> None:
 
         return parse
 
-    _wrap(fairseq.options, "parse_args_and_arch", make)
+    wrap(fairseq.options, "parse_args_and_arch", make)
 
 
 def refuse_fp16_without_cuda() -> None:
@@ -333,7 +332,7 @@ def refuse_fp16_without_cuda() -> None:
 
         return check_precision
 
-    _wrap(fairseq.trainer.Trainer, "__init__", make)
+    wrap(fairseq.trainer.Trainer, "__init__", make)
 
 
 def run_processes_on_cpu() -> None:
@@ -355,7 +354,7 @@ def run_processes_on_cpu() -> None:
 
         return call_main_on_cpu
 
-    _wrap(fairseq.distributed.utils, "call_main", make)
+    wrap(fairseq.distributed.utils, "call_main", make)
 
 
 def name_the_plugin_to_spawned_processes() -> None:
@@ -373,7 +372,7 @@ def name_the_plugin_to_spawned_processes() -> None:
 
         return call_main_with_plugin
 
-    _wrap(fairseq.distributed.utils, "call_main", make)
+    wrap(fairseq.distributed.utils, "call_main", make)
 
 
 def explain_missing_data() -> None:
@@ -414,8 +413,8 @@ def explain_missing_data() -> None:
 
         return explain
 
-    _wrap(fairseq.tasks, "setup_task", make_setup_task)
-    _wrap(fairseq.tasks.translation, "load_langpair_dataset", make_load_dataset)
+    wrap(fairseq.tasks, "setup_task", make_setup_task)
+    wrap(fairseq.tasks.translation, "load_langpair_dataset", make_load_dataset)
 
 
 def replace_optimizer(name: str) -> None:
@@ -447,7 +446,7 @@ def add_generation_options(options: type, make_build: Callable[..., Any]) -> Non
             config.__annotations__[option.name] = option.type
             setattr(config, option.name, option.default)
     fairseq.dataclass.initialize.hydra_init()
-    _wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
+    wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
 
 
 def replace_unknown_words() -> None:
@@ -485,11 +484,11 @@ def replace_unknown_words() -> None:
 
         return check_then_generate
 
-    _wrap_in_command("fairseq_cli.generate", "main", make_main)
-    _wrap(fairseq.utils, "load_align_dict", make_load)
-    _wrap(fairseq.utils, "replace_unk", lambda _: _replace_unk)
-    _wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
-    _wrap_in_command("fairseq_cli.interactive", "make_batches", _remember_typed_words)
+    wrap_in_command("fairseq_cli.generate", "main", make_main)
+    wrap(fairseq.utils, "load_align_dict", make_load)
+    wrap(fairseq.utils, "replace_unk", lambda _: _replace_unk)
+    wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
+    wrap_in_command("fairseq_cli.interactive", "make_batches", _remember_typed_words)
 
 
 def align_references_softly() -> None:
@@ -512,7 +511,7 @@ def align_references_softly() -> None:
 
         return generate_with_weights
 
-    _wrap(fairseq.sequence_scorer.SequenceScorer, "generate", make)
+    wrap(fairseq.sequence_scorer.SequenceScorer, "generate", make)
 
 
 def keep_double_precision() -> None:
@@ -531,7 +530,7 @@ def keep_double_precision() -> None:
         return keep
 
     for name in ("softmax", "log_softmax"):
-        _wrap(fairseq.utils, name, make)
+        wrap(fairseq.utils, name, make)
 
 
 def remember_patience() -> None:
@@ -559,8 +558,8 @@ def remember_patience() -> None:
 
         return load
 
-    _wrap(fairseq.trainer.Trainer, "save_checkpoint", make_save)
-    _wrap(fairseq.trainer.Trainer, "load_checkpoint", make_load)
+    wrap(fairseq.trainer.Trainer, "save_checkpoint", make_save)
+    wrap(fairseq.trainer.Trainer, "load_checkpoint", make_load)
 
 
 def check_before_preprocessing() -> None:
@@ -578,7 +577,7 @@ def check_before_preprocessing() -> None:
 
         return check_then_preprocess
 
-    _wrap_in_command("fairseq_cli.preprocess", "main", make)
+    wrap_in_command("fairseq_cli.preprocess", "main", make)
 
 
 def print_input_errors() -> None:
@@ -600,7 +599,7 @@ def print_input_errors() -> None:
 
         return print_or_delegate
 
-    _wrap(sys, "excepthook", make)
+    wrap(sys, "excepthook", make)
 
 
 class _ParsingStopped(Exception):

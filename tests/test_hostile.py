@@ -24,7 +24,9 @@ from rnnsearch_fairseq.data.typed_lines import MOST_BYTES, Buffer, read_buffers
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.loading import load_models
 from tests.builders import make_dictionary
+from tests.faults.training import uncured
 from tests.fuzz.noise import noise
+from tests.fuzz.typed import type_lines
 from tests.test_commands import PAPER, SEARCH, interactive, preprocess, train
 from tests.test_commands import run as run_command
 from tests.test_score import folder as models  # noqa: F401 (a fixture)
@@ -52,12 +54,6 @@ def changed(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 def load(path: Path) -> Any:
     return load_models([str(path)], str(path.parent), cpu=True)
-
-
-def uncured(function: Callable[..., Any]) -> Callable[..., Any]:
-    while hasattr(function, "_cures"):
-        function = function.__wrapped__  # type: ignore[attr-defined]
-    return function
 
 
 # Code in the options of a checkpoint
@@ -398,23 +394,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("words", [[], ["--replace-unk", "--tokenizer", "moses"]])
 def test_interactive_answers_or_refuses_every_line_of_noise(corpus: Path, words: list[str]) -> None:
     lines = [*noise(510), b"the cat sees a black horse ."]
-    (corpus / "noise").write_bytes(b"".join(line + b"\n" for line in lines))
-    command = [
-        corpus / "bin",
-        "--user-dir",
-        str(Path(compat.__file__).parent),
-        "--path",
-        corpus / "model/checkpoint1.pt",
-    ]
-    command += ["--input", corpus / "noise", "--buffer-size", "100", "--batch-size", "50", "--beam", "1", "--cpu"]
-    done = run_command("fairseq-interactive", *command, "--max-len-b", "5", "-s", "en", "-t", "fr", *words, cwd=corpus)
-    answered = [int(number) for number in re.findall(r"^H-(\d+)\t", done.stdout, re.MULTILINE)]
-    refused = [int(number) for number in re.findall(r"\(S-(\d+)\) is not translated: ", done.stdout + done.stderr)]
-    assert sorted(answered + refused) == list(range(len(lines))), "each line once"
-    assert answered == sorted(answered)
-    assert len(answered) > 300
+    command = [str(corpus / "bin"), "--path", str(corpus / "model/checkpoint1.pt"), "-s", "en", "-t", "fr", "--cpu"]
+    command += ["--buffer-size", "100", "--batch-size", "50", "--beam", "1", "--max-len-b", "5"]
+    typed = type_lines(lines, [*command, *words])
+    assert typed.is_complete(len(lines)), b"".join(typed.errors[-5:])
+    assert typed.answered == sorted(typed.answered)
+    assert len(typed.answered) > 300
     undecodable = [number for number, line in enumerate(lines) if not _is_utf_8(line)]
-    assert set(undecodable) <= set(refused)
+    assert set(undecodable) <= set(typed.refused)
 
 
 def _is_utf_8(line: bytes) -> bool:

@@ -373,7 +373,7 @@ def test_subwords_are_made_and_joined(folder: Path, tmp_path: Path, kind: str) -
         (("",), {}, "holds no model.pt, checkpoint_best.pt"),
         (("run", "x.pt"), {}, "x.pt: no such checkpoint"),
         (("run", "checkpoints/checkpoint_best.pt", "empty"), {}, "dict.en.txt: no such file"),
-        (("run", "bin/dict.en.txt"), {}, "cannot be read as a fairseq checkpoint"),
+        (("run", "bin/dict.en.txt"), {}, r"dict\.en\.txt: not a checkpoint"),
         (("run",), {"tokenizer": "mosses"}, "there is no tokenizer 'mosses'; choose one of"),
         (("run",), {"bpe": "subword_nmt", "bpe_codes": "x"}, "bpe_codes x: no such file"),
         (("run",), {"beams": 5}, "'beams' is no option"),

@@ -17,60 +17,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.fuzz.noise import noise
 from tests.serve.live import Live, serving
 
-LONGEST = 1_000_000
 LINES_OF_REQUEST = 16
 WARM_UP = 0.2  # of the lines, after which memory is to stay as it is
-WORDS = [
-    "the",
-    "dog",
-    "a",
-    "man",
-    "in",
-    "black",
-    "hat",
-    ".",
-    ",",
-    "<unk>",
-    "</s>",
-    "<pad>",
-    "&apos;s",
-    "@@",
-    "▁",
-    "(",
-    ")",
-]
-CHARACTERS = {
-    "control": [*map(chr, range(32)), "\x7f", "\x85", "\u2028", "\u2029", "\ufeff", "\u200b"],
-    "surrogates": [*map(chr, range(0xD800, 0xE000, 97)), "a", " "],
-    "right-to-left": ["\u202e", "\u202c", "\u2067", "ك", "ل", "ب", "ש", "ל", "ו", "ם", " ", " "],
-    "wide": [*map(chr, range(0x1F300, 0x1F400)), "\u200d", "\ufe0f", "漢", "字", "e\u0301", "ﬁ", "İ", "ß"],
-    "any": [chr(code) for code in range(1, 0x110000, 1009) if not 0xD800 <= code < 0xE000],
-    "markup": list("<>&;\"'/\\()[]{}=#%$`~^|*.!?-_@+,:"),
-}
 
 
-def noise(generator: random.Random) -> str:
-    """A line of noise."""
-    kind = generator.choice(["empty", "NUL", "words", "long", "repeated", *CHARACTERS])
-    length = int(2 ** generator.uniform(0, 11.5))
-    if kind == "empty":
-        return " \t\n"[: generator.randrange(4)]
-    if kind == "NUL":
-        return "\0" * length
-    if kind == "words":
-        return " ".join(generator.choices(WORDS, k=generator.randrange(1, 130)))
-    if kind == "long":  # now and then as long as can be
-        return generator.choice(["x", "a ", ".", "漢"]) * (LONGEST if generator.random() < 0.002 else 20 * length)
-    if kind == "repeated":
-        return generator.choice(["...", "''", "((", "&", "!?", "\u0301", "a.b.", "http://"]) * (length // 2)
-    return "".join(generator.choices(CHARACTERS[kind], k=length))
-
-
-def requests(lines: int, generator: random.Random) -> Iterator[list[str]]:
-    """Lines of noise, many or few to a request."""
-    rest = (noise(generator) for _ in range(lines))
+def requests(lines: int, seed: int) -> Iterator[list[str]]:
+    """Lines of noise, many or few to a request; what is not UTF-8 in them becomes lone surrogates, as JSON can hold."""
+    generator = random.Random(seed)
+    rest = (line.decode("utf-8", "surrogateescape") for line in noise(lines, seed))
     while chunk := list(islice(rest, generator.randint(1, LINES_OF_REQUEST))):
         yield chunk
 
@@ -95,7 +52,7 @@ def check(live: Live, lines: int, seed: int = 1) -> tuple[Counter[str], list[int
     connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=600)
     outcomes: Counter[str] = Counter()
     memory = []
-    for sent in requests(lines, generator):
+    for sent in requests(lines, seed):
         path = generator.choice(["/api/translate", "/api/translate/stream"])
         status, answer = send(connection, path, sent)
         assert status == 200, (status, answer, sent)
