@@ -430,6 +430,22 @@ def test_a_stranger_s_checkpoint_is_refused_by_every_command(corpus: Path) -> No
         assert "Traceback" not in done.stderr
 
 
+def test_one_changed_bit_of_a_parameter_is_found_by_every_command(corpus: Path) -> None:
+    """PyTorch itself does not look."""
+    content = bytearray((corpus / "model/checkpoint1.pt").read_bytes())
+    content[len(content) // 2] ^= 64
+    (corpus / "changed.pt").write_bytes(content)
+    torch.load(corpus / "changed.pt")
+    data = [corpus / "bin", "--user-dir", str(Path(compat.__file__).parent)]
+    done = run_command(
+        "fairseq-generate", *data, "--path", corpus / "changed.pt", "--gen-subset", "valid", cwd=corpus, status=1
+    )
+    last = done.stderr.splitlines()[-1]
+    assert re.fullmatch(
+        r"error: \S*changed\.pt: it is damaged: its SHA-256 is not .*; put it back from a copy, .*", last
+    )
+
+
 def test_typed_lines_are_answered_as_before(corpus: Path) -> None:
     output = interactive(corpus / "bin", corpus / "model/checkpoint1.pt", ["a cat", "", "the"], "-s", "en", "-t", "fr")
     assert output.order == [0, 1, 2]

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 import torch
 
 from rnnsearch_fairseq.data.plain_pickle import NumberType, check_pickle
+from rnnsearch_fairseq.data.sealed_files import find_broken_seal
 from rnnsearch_fairseq.errors import InputError, in_short
 
 MOST_PICKLED = 8 << 20  # bytes of all that is not a tensor's numbers; 0.3 % of that in the checkpoints of the tests
@@ -47,22 +48,31 @@ def check_checkpoint(path: Path) -> dict[str, Any]:
         What the file holds, with a :class:`TensorEntry` for each tensor.
 
     Raises:
-        InputError: the file cannot be read, or is no checkpoint as `torch.save` writes those of fairseq.
+        InputError: the file cannot be read, is no checkpoint as `torch.save` writes those of fairseq, or has changed
+            since it was sealed.
     """
     try:
-        with path.open("rb", buffering=0) as file:
-            content, sizes = _read_zip(file)
-        check_pickle(content)
-        reader = _Reader(content, sizes)
-        state = reader.load()
-        if reader.shown > MOST_SHARED * sum(sizes.values()):
-            raise pickle.UnpicklingError("its tensors are larger than the file")
+        broken = find_broken_seal(path)
+        state = _read_state(path) if broken is None else {}
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}); {CURE}") from error
     except Exception as error:  # a damaged file ends in any of a dozen kinds
         raise InputError(f"{path}: not a checkpoint ({in_short(error)}); {CURE}") from error
+    if broken is not None:
+        raise InputError(f"{path}: it {broken}; put it back from a copy, or name another")
     if not isinstance(state, dict):
         raise InputError(f"{path}: not a checkpoint (it holds a {type(state).__name__}); {CURE}")
+    return state
+
+
+def _read_state(path: Path) -> Any:
+    with path.open("rb", buffering=0) as file:
+        content, sizes = _read_zip(file)
+    check_pickle(content)
+    reader = _Reader(content, sizes)
+    state = reader.load()
+    if reader.shown > MOST_SHARED * sum(sizes.values()):
+        raise pickle.UnpicklingError("its tensors are larger than the file")
     return state
 
 

@@ -18,8 +18,8 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from rnnsearch_fairseq.compat import early_stopping
+from rnnsearch_fairseq.data.sealed_files import find_damage, find_newest
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.faults.checkpoints import find_damage, find_newest
 from rnnsearch_fairseq.faults.saving import name_last_good
 from rnnsearch_fairseq.wrapping import wrap, wrap_in_command
 

@@ -38,9 +38,9 @@ import torch
 import rnnsearch_fairseq
 from rnnsearch_fairseq.data.grammar import write_corpus
 from rnnsearch_fairseq.data.output import open_output
+from rnnsearch_fairseq.data.sealed_files import count_updates, find_damage, find_newest
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.faults import saving
-from rnnsearch_fairseq.faults.checkpoints import count_updates, find_damage, find_newest
 from rnnsearch_fairseq.faults.stopping import TERMINATED
 
 PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)

@@ -13,8 +13,8 @@ import fairseq.checkpoint_utils
 import fairseq.file_io
 import torch
 
+from rnnsearch_fairseq.data.sealed_files import SealedFile, find_damage, find_newest
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.faults.checkpoints import SealedFile, find_damage, find_newest
 from rnnsearch_fairseq.wrapping import wrap
 
 logger = logging.getLogger(__name__)

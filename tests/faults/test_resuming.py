@@ -15,7 +15,7 @@ from fairseq.data import FairseqDataset
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks import FairseqTask
 
-from rnnsearch_fairseq.faults.checkpoints import find_damage
+from rnnsearch_fairseq.data.sealed_files import find_damage
 from rnnsearch_fairseq.faults.run import cut_off, flip_a_bit, is_equal
 from tests.faults.training import (
     TREES,

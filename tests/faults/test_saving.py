@@ -13,9 +13,9 @@ import pytest
 import torch
 from fairseq.file_io import PathManager
 
+from rnnsearch_fairseq.data.sealed_files import SealedFile, count_updates, find_damage
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.faults import saving
-from rnnsearch_fairseq.faults.checkpoints import SealedFile, count_updates, find_damage
 from tests.faults.training import Trained, assert_same, train, uncured
 
 STATE = {"model": {"w": torch.arange(30000.0)}, "optimizer_history": [{"num_updates": 3}, {"num_updates": 7}]}

@@ -1,6 +1,6 @@
 """Noise for a running server: every line is answered, or refused by its number, and memory does not grow.
 
-``.venv/bin/python -m tests.serve.fuzz_page --path CHECKPOINT --lines 100000 [OPTIONS OF THE SERVER]``
+``.venv/bin/python -m tests.serve.fuzz_page --path CHECKPOINT [OPTIONS OF THE SERVER]``
 """
 
 import argparse

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from rnnsearch_fairseq.faults.checkpoints import DIGITS, SealedFile, count_updates, find_damage, find_newest
+from rnnsearch_fairseq.data.sealed_files import (
+    DIGITS,
+    SealedFile,
+    count_updates,
+    find_broken_seal,
+    find_damage,
+    find_newest,
+)
 
 STATE = {"model": {"w": torch.arange(300.0)}, "extra_state": {"best": 1.5}}
 
@@ -63,6 +70,18 @@ def test_every_truncation_is_found(kind: str, request: pytest.FixtureRequest) ->
     for size in reversed(range(path.stat().st_size)):
         os.truncate(path, size)
         assert find_damage(path) is not None, size
+
+
+def test_a_broken_seal_is_told_from_none(checkpoint: Path, unsealed: Path, tmp_path: Path) -> None:
+    assert find_broken_seal(checkpoint) is None
+    assert find_broken_seal(unsealed) is None
+    assert find_broken_seal(Path("/dev/zero")) is None
+    content = bytearray(checkpoint.read_bytes())
+    content[300] ^= 1
+    checkpoint.write_bytes(content)
+    assert "its SHA-256 is not" in str(find_broken_seal(checkpoint))
+    with pytest.raises(FileNotFoundError):
+        find_broken_seal(tmp_path / "none")
 
 
 def test_what_follows_the_end_is_found(checkpoint: Path) -> None:

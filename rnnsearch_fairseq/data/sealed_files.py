@@ -79,6 +79,17 @@ def find_damage(path: str | Path) -> str | None:
         return f"cannot be read ({error.strerror})"
 
 
+def find_broken_seal(path: str | Path) -> str | None:
+    """What is wrong with a sealed checkpoint, as the end of a sentence about it; None if nothing is, or it has no seal.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        tail = _read_tail(file)
+        return _check_seal(file, tail[-SEAL_SIZE:]) if tail.startswith(END) else None
+
+
 def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list[Path]]:
     """The complete checkpoint in ``folder`` with the most updates, and the damaged ones that seemed to have more.
 
@@ -113,7 +124,7 @@ def _age(path: Path) -> tuple[int, float, str]:
 def _read_tail(file: BinaryIO) -> bytes:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - END_SIZE - SEAL_SIZE))
-    return file.read()
+    return file.read(END_SIZE + SEAL_SIZE)
 
 
 def _check_seal(file: BinaryIO, seal: bytes) -> str | None:
