@@ -3,9 +3,10 @@
 fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``python -m rnnsearch_fairseq`` prints the path to give.
 """
 
-from rnnsearch_fairseq import compat, faults
+from rnnsearch_fairseq import compat, faults, strangers
 
 compat.apply()
+strangers.guard()  # after compat, which remembers the typed lines that these guards let pass
 faults.guard()
 
 from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: E402, F401

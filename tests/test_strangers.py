@@ -19,7 +19,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 
-from rnnsearch_fairseq import compat
+from rnnsearch_fairseq import strangers
 from rnnsearch_fairseq.data.typed_lines import MOST_BYTES, Buffer, read_buffers
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.loading import load_models
@@ -79,7 +79,7 @@ def test_an_option_is_no_code(changed: Callable[..., Path], monkeypatch: pytest.
 def test_every_eval_of_fairseq_is_ours() -> None:
     calls = {name for name, module in sys.modules.items() if name.startswith("fairseq.") and _calls_eval(module)}
     assert {"fairseq.utils", "fairseq.models.fconv", "fairseq.optim.adam"} <= calls
-    assert all(sys.modules[name].eval is compat._evaluate for name in calls)
+    assert all(sys.modules[name].eval is strangers._evaluate for name in calls)
 
 
 def _calls_eval(module: Any) -> bool:
@@ -100,7 +100,7 @@ def _calls_eval(module: Any) -> bool:
     ],
 )
 def test_lists_are_read_as_python_reads_them(text: str, value: Any) -> None:
-    assert compat._evaluate(text) == value == eval(text.strip())
+    assert strangers._evaluate(text) == value == eval(text.strip())
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_lists_are_read_as_python_reads_them(text: str, value: Any) -> None:
 )
 def test_everything_else_is_refused(text: str) -> None:
     with pytest.raises((ValueError, SyntaxError)):
-        compat._evaluate(text)
+        strangers._evaluate(text)
     with pytest.raises(TypeError):
-        compat._evaluate(None)
+        strangers._evaluate(None)
 
 
 # Other options
@@ -364,7 +364,7 @@ def test_what_cannot_be_translated_is_passed_over(caplog: pytest.LogCaptureFixtu
     cfg = types.SimpleNamespace(
         dataset=types.SimpleNamespace(max_tokens=None), generation=types.SimpleNamespace(constraints=None)
     )
-    batches = list(compat._pass_over(make_batches)(lines, cfg, Task(), (4, 4), encode))
+    batches = list(strangers._pass_over(make_batches)(lines, cfg, Task(), (4, 4), encode))
     assert given == [["a", "", "b"]]
     assert [batch.ids.tolist() for batch in batches] == [[5], [4], [0]]
     assert caplog.messages == [
@@ -373,7 +373,7 @@ def test_what_cannot_be_translated_is_passed_over(caplog: pytest.LogCaptureFixtu
     ]
     nothing = Buffer(0)
     nothing += [None, None]
-    assert list(compat._pass_over(make_batches)(nothing, cfg, Task(), 4, encode)) == []
+    assert list(strangers._pass_over(make_batches)(nothing, cfg, Task(), 4, encode)) == []
 
 
 # The commands
@@ -416,7 +416,7 @@ def test_a_stranger_s_checkpoint_is_refused_by_every_command(corpus: Path) -> No
     state = torch.load(corpus / "model/checkpoint1.pt")
     state["cfg"]["task"]["data"] = "${oc.env:HOME}"
     torch.save(state, corpus / "bad.pt")
-    data = [corpus / "bin", "--user-dir", str(Path(compat.__file__).parent)]
+    data = [corpus / "bin", "--user-dir", str(Path(strangers.__file__).parent)]
     training = [*SEARCH, *PAPER, "--batch-size", "8", "--save-dir", corpus / "new"]
     for command, *words in (
         ("fairseq-generate", *data, "--path", corpus / "bad.pt", "--gen-subset", "valid"),
@@ -436,7 +436,7 @@ def test_one_changed_bit_of_a_parameter_is_found_by_every_command(corpus: Path) 
     content[len(content) // 2] ^= 64
     (corpus / "changed.pt").write_bytes(content)
     torch.load(corpus / "changed.pt")
-    data = [corpus / "bin", "--user-dir", str(Path(compat.__file__).parent)]
+    data = [corpus / "bin", "--user-dir", str(Path(strangers.__file__).parent)]
     done = run_command(
         "fairseq-generate", *data, "--path", corpus / "changed.pt", "--gen-subset", "valid", cwd=corpus, status=1
     )
