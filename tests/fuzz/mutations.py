@@ -451,6 +451,9 @@ TENSORS: list[Callable[[torch.Tensor], Any]] = [
 ]
 
 
+SECTIONS = ("task", "model", "model", "common", "generation")
+
+
 def damage_checkpoint(content: bytes, generator: Random) -> bytes:
     """A checkpoint with another pickle, other settings or other tensors in it."""
     if generator.random() < 0.4:
@@ -465,8 +468,8 @@ def damage_checkpoint(content: bytes, generator: Random) -> bytes:
                 with contextlib.suppress(RuntimeError, TypeError, NotImplementedError):
                     tensor = generator.choice(TENSORS)(tensor)
             state["model"] = {**state["model"], name: tensor}
-        elif generator.random() < 0.7:
-            section = generator.choice(["task", "model", "model", "common", "generation"])
+        elif generator.random() < 0.7 and (sections := [name for name in SECTIONS if name in state["cfg"]]):
+            section = generator.choice(sections)
             state["cfg"] = {**state["cfg"], section: retyped(state["cfg"][section], generator, SETTINGS)}
         else:
             state = retyped(state, generator, SETTINGS)
