@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # when it is first needed, PyTorch makes a folder for its cache: no reader's doing
 from fairseq import checkpoint_utils, tasks
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
