@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 DIGITS = 64  # of a SHA-256
+MOST_UPDATES = 10**12 - 1
 MARK = b"rnnsearch_fairseq: %012d updates, SHA-256 of the bytes before: "
 SEAL = re.compile(rb"rnnsearch_fairseq: (\d{12}) updates, SHA-256 of the bytes before: ([0-9a-f]{64})")
 SEAL_SIZE = len(MARK % 0) + DIGITS

@@ -13,7 +13,7 @@ import fairseq.checkpoint_utils
 import fairseq.file_io
 import torch
 
-from rnnsearch_fairseq.data.sealed_files import SealedFile, find_damage, find_newest
+from rnnsearch_fairseq.data.sealed_files import MOST_UPDATES, SealedFile, find_damage, find_newest
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.wrapping import wrap
 
@@ -124,7 +124,6 @@ def _begin_cleanly() -> None:
 
 
 def _save_sealed(obj: Any, path: str) -> None:
-    history = obj.get("optimizer_history") if isinstance(obj, dict) else None
     with open(path, "wb") as file:
         sealed = SealedFile(file)
         try:
@@ -134,7 +133,16 @@ def _save_sealed(obj: Any, path: str) -> None:
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
-        sealed.seal(history[-1].get("num_updates", 0) if history else 0)
+        sealed.seal(_count_updates(obj))
+
+
+def _count_updates(obj: Any) -> int:
+    """The number of updates in what a training saves; 0 of what is none's, or has come from a stranger."""
+    try:
+        updates = obj["optimizer_history"][-1]["num_updates"]
+    except (TypeError, LookupError):
+        return 0
+    return updates if type(updates) is int and 0 <= updates <= MOST_UPDATES else 0
 
 
 def _sync(path: str) -> None:

@@ -59,6 +59,16 @@ def test_what_is_saved_is_sealed_with_its_updates(tmp_path: Path) -> None:
     assert names(tmp_path) == ["x.pt"]
 
 
+@pytest.mark.parametrize(
+    "history",
+    [None, [], "abc", 5, [None], [5], ["x"], {}, torch.ones(()), torch.ones(2), [{}], [[3]]]
+    + [[{"num_updates": updates}] for updates in (None, "7", 7.5, -1, True, 10**12, 10**400)],
+)
+def test_what_has_no_number_of_updates_is_sealed_all_the_same(tmp_path: Path, history: Any) -> None:
+    save(tmp_path / "x.pt", {"optimizer_history": history})
+    assert (find_damage(tmp_path / "x.pt"), count_updates(tmp_path / "x.pt")) == (None, 0)
+
+
 def test_file_and_folder_are_synchronized_around_the_renaming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     sync, replace = saving._sync, os.replace
