@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import resource
 import signal
 import sys
@@ -29,6 +30,7 @@ HARMLESS = (
     "os.getxattr",
     "os.listxattr",
 )
+LOOKING_FOR_A_GPU = "libnvidia-ml.so.1"  # what PyTorch loads for it, of a build that could use one
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -70,6 +72,8 @@ class _Watch:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.folder is None or not event.startswith((*ACTIONS, "open")) or event in HARMLESS:
+            return
+        if (event, arguments) == ("ctypes.dlopen", (LOOKING_FOR_A_GPU,)):
             return
         if event == "open":
             path, mode, flags = arguments
@@ -137,8 +141,9 @@ def attempt(read: Callable[[Path], None], folder: Path, names: list[str]) -> Out
 def is_sentence(text: str, names: list[str]) -> bool:
     """Whether a message is one line of a decent length that names a file and does not end in a full stop."""
     # Of binarized data, fairseq names two files by what their names have in common.
-    named = any(name in text or Path(name).stem in text for name in names)
-    return named and text.isprintable() and len(text) <= LONGEST_SENTENCE and not text.endswith(".")
+    stems = "|".join(re.escape(Path(name).stem) for name in names)
+    named = any(name in text for name in names) or re.search(rf"(?<!\w)({stems})(?!\w)", text)
+    return bool(named) and text.isprintable() and len(text) <= LONGEST_SENTENCE and not text.endswith(".")
 
 
 def _peak() -> float:
