@@ -11,6 +11,6 @@ if ! python -c 'import build, httpx, jsonschema, selenium, triton' 2>/dev/null; 
 fi
 say "checking style (ruff)"
 ruff check .
-say "running the tests: about ten minutes on two cores"
+say "running the tests: about fifteen minutes on two cores"
 # Two cores wait for each other in small matrix products: one thread a process is faster, and does not spin.
 OMP_NUM_THREADS=1 exec python -m pytest "$@"

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.data.grammar import write_corpus
@@ -83,6 +84,8 @@ def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> No
     form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
     logging.basicConfig(format=form, level=logging.INFO, stream=sys.stdout, force=True)
     torch.set_num_threads(1)  # those of the process that was forked are not here
+    # What fairseq keeps there of a training in the process that was forked.
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
     sys.argv = ["fairseq-train", *words]
     if prepare is not None:
         prepare()

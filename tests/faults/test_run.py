@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import fairseq.checkpoint_utils
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.faults import run
 from rnnsearch_fairseq.faults.run import FAULTS, FaultRun, Tally, format_table, main, read_state
+from tests.faults.training import train
 
 
 def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +46,14 @@ def check_that_it_notices(out: Path) -> None:
     state = read_state(newest)
     next(iter(state["model"].values())).view(-1)[0] += 1e-6
     assert not run.is_equal(state, read_state(newest))
+
+
+def test_an_attempt_knows_nothing_of_trainings_in_this_process(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fairseq.checkpoint_utils.save_checkpoint, "best", 0.0, raising=False)
+    trained = train(data, tmp_path, "--max-update", "5")
+    assert (trained.folder / "checkpoint_best.pt").exists()
 
 
 def test_the_table_has_sums() -> None:
