@@ -14,6 +14,7 @@ Attempts are forked from this process, which has imported fairseq already, so th
 
 import argparse
 import dataclasses
+import functools
 import importlib
 import json
 import logging
@@ -123,11 +124,12 @@ def is_equal(one: Any, other: Any) -> bool:
 # The faults: each starts an attempt, does its harm, and returns the exit status, 0 where it came too late.
 
 
-def kill(run: "FaultRun", log: Log) -> int:
-    """Kill it at a random moment."""
+def send_sometime(number: signal.Signals, run: "FaultRun", log: Log) -> int:
+    """Send it a signal at a random moment."""
     process = run.start(log)
     process.join(run.random.uniform(0, run.span))
-    process.kill()
+    if process.is_alive():
+        os.kill(process.pid, number)  # type: ignore[arg-type]
     return run.wait(process, log)
 
 
@@ -145,14 +147,6 @@ def kill_while_saving(run: "FaultRun", log: Log) -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return run.wait(run.start(log, prepare=lambda: sys.addaudithook(count_down)), log)
-
-
-def terminate(run: "FaultRun", log: Log) -> int:
-    """Send it SIGTERM at a random moment."""
-    process = run.start(log)
-    process.join(run.random.uniform(0, run.span))
-    process.terminate()
-    return run.wait(process, log)
 
 
 def fill_disk(run: "FaultRun", log: Log) -> int:
@@ -194,10 +188,10 @@ class Fault:
 
 
 FAULTS = {
-    "kill -9 at a random moment": Fault(kill, (-signal.SIGKILL,), 60),
+    "kill -9 at a random moment": Fault(functools.partial(send_sometime, signal.SIGKILL), (-signal.SIGKILL,), 60),
     "kill -9 while saving": Fault(kill_while_saving, (-signal.SIGKILL,), 40),
     # Before the first update, when there is nothing to save, SIGTERM does what it always does.
-    "SIGTERM": Fault(terminate, (TERMINATED, -signal.SIGTERM), 15),
+    "SIGTERM": Fault(functools.partial(send_sometime, signal.SIGTERM), (TERMINATED, -signal.SIGTERM), 15),
     "full disk while saving": Fault(fill_disk, (1,), 5),
     "kill -9 of the data's worker": Fault(kill_worker, (1,), 5),
 }

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import IO
 
 import rnnsearch_fairseq
 from tests.fuzz.noise import LINES, noise
+from tests.serve.live import resident
 
 SAMPLES = 10
 ANSWER = re.compile(rb"H-(\d+)\t")
@@ -59,7 +59,7 @@ def type_lines(lines: Iterable[bytes], words: list[str]) -> Typed:
         for line in process.stdout:
             if found := ANSWER.match(line):
                 typed.answered.append(int(found[1]))
-                sizes.append(_resident(process.pid))
+                sizes.append(resident(process.pid))
         for other in others:
             other.join()
     typed.status = process.returncode
@@ -72,10 +72,6 @@ def _type(pipe: IO[bytes], lines: Iterable[bytes]) -> None:
     with pipe:
         for line in lines:
             pipe.write(line + b"\n")
-
-
-def _resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> int:

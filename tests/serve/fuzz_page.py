@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.fuzz.noise import noise
+from tests.fuzz.noise import LINES, noise
 from tests.serve.live import Live, serving
 
 LINES_OF_REQUEST = 16
@@ -80,7 +80,7 @@ def main() -> int:
     """The command line of this module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--path", type=Path, required=True)
-    parser.add_argument("--lines", type=int, default=100_000)
+    parser.add_argument("--lines", type=int, default=LINES)
     args, words = parser.parse_known_args()
     outcomes: Counter[str] = Counter()
     memory: list[int] = []

@@ -12,6 +12,12 @@ from pathlib import Path
 SECONDS_TO_STOP = 30
 
 
+def resident(pid: int) -> int:
+    """Bytes of memory that a process holds."""
+    pages = Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 @dataclass
 class Live:
     """A running server."""
@@ -22,8 +28,7 @@ class Live:
     @property
     def resident(self) -> int:
         """Bytes of memory that it holds."""
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="utf-8").split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return resident(self.process.pid)
 
 
 @contextlib.contextmanager
