@@ -73,13 +73,14 @@ def start_training(
     for module in ("fairseq_cli.train", "torch._dynamo"):  # which every attempt would import for itself otherwise
         importlib.import_module(module)
     words = [str(data), "--user-dir", PLUGIN, "--save-dir", str(folder), *words]
+    log.write_bytes(b"")  # here, since the fork may be killed before it gets so far
     process = multiprocessing.get_context("fork").Process(target=_train, args=(words, log, prepare))
     process.start()
     return process  # type: ignore[return-value]
 
 
 def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> None:
-    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.dup2(os.open(log, os.O_WRONLY), 1)
     os.dup2(1, 2)
     sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
     form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"

@@ -1,5 +1,6 @@
 """The fault run sees what it claims to see."""
 
+import signal
 from pathlib import Path
 
 import fairseq.checkpoint_utils
@@ -46,6 +47,17 @@ def check_that_it_notices(out: Path) -> None:
     state = read_state(newest)
     next(iter(state["model"].values())).view(-1)[0] += 1e-6
     assert not run.is_equal(state, read_state(newest))
+
+
+def test_an_attempt_may_be_killed_before_it_begins(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("checkpoints", "reference", "logs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "reference.log").touch()
+    monkeypatch.setattr(run, "_train", lambda *_: signal.pause())
+    judge = FaultRun(data, tmp_path, span=0, seed=1)
+    kill = next(iter(FAULTS))
+    assert judge.attempt(kill) is True
+    assert judge.table == {kill: Tally(1, 0, 0)}
 
 
 def test_an_attempt_knows_nothing_of_trainings_in_this_process(

@@ -63,7 +63,6 @@ def train(
 ) -> Trained:
     """Train to the end, or to another."""
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
-    log.touch()
     workers = [] if "--num-workers" in more else ["--num-workers", "0"]
     process = start_training(data, folder / "saved", log, [*COMMON, *words, *workers, *more], prepare)
     try:
@@ -112,7 +111,6 @@ def train_two(data: Path, folder: Path, prepare: Callable[[int], None] | None = 
     words = [*COMMON, *PAIRED, "--num-workers", "0", "--batch-size", "4"]
     processes = []
     for rank, log in enumerate(logs):
-        log.touch()
         ready = functools.partial(prepare_rank, rank)
         processes.append(start_training(data, folder / "saved", log, words, ready))
     try:
