@@ -73,7 +73,8 @@ def test_fused_follows_autocast(alignment_size: int, order: dict[str, Any]) -> N
 
 
 def assert_fused_follows_autocast(alignment_size: int, order: dict[str, Any], device: str = "cpu") -> None:
-    words, target = pad(SOURCES["ragged"]).to(device), torch.randint(2, 7, (2, 5), device=device)
+    # Rounded to bfloat16, two units of a maxout pair may be equal, and their gradient is halved: not with these words.
+    words, target = pad(SOURCES["ragged"]).to(device), torch.tensor([[2, 5, 3, 6, 4], [4, 4, 2, 3, 6]], device=device)
     found, gradients = [], []
     for model in both(alignment_size, device, **order):
         model.float()
