@@ -13,5 +13,7 @@ say "checking style (ruff)"
 ruff check .
 say "running the tests: about ten minutes on two cores"
 # Cores wait for each other in small matrix products: one thread a process is faster, and does not spin. A file's tests
-# stay together, for what they share is made once; each process may take 2 GB.
-OMP_NUM_THREADS=1 exec python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile "$@"
+# stay together, for what they share is made once, and in the files' order, in which the longest is not the last; each
+# process may take 2 GB.
+export OMP_NUM_THREADS=1
+exec python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder "$@"
