@@ -334,7 +334,7 @@ def test_a_mistake_of_the_server_is_no_traceback(client: TestClient, monkeypatch
 def test_other_sites_cannot_reach_it_by_a_name_of_their_own(
     client: TestClient, serve: Callable[..., TestClient]
 ) -> None:
-    for host in ("127.0.0.1", "localhost:8000", "LOCALHOST", "[::1]:8000"):
+    for host in ("127.0.0.1", "localhost:8000", "[::1]:8000"):
         assert client.get("/", headers={"Host": host}).status_code == 200
     for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "", "[::2]"):
         for path in ("/", "/api/model"):
