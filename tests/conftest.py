@@ -9,7 +9,7 @@ import torch
 
 @pytest.fixture(autouse=True)
 def _same_numbers_in_any_order() -> None:
-    """Random numbers do not depend on the tests that ran before in the same process, nor does a test's result."""
+    """A test's random numbers, and so its result, do not depend on the tests that ran before it in the process."""
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)

@@ -15,12 +15,12 @@ from tests.fuzz.readers import READERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-SOME = 100
+SOME = 200
 SLOW = {
     "checkpoint, to translate": 60,
     "checkpoint, of options alone": 30,
     "text to prepare": 50,
-    "GroundHog .npz": 60,
+    "GroundHog .npz": 100,
 }
 
 
