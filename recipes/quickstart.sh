@@ -10,7 +10,7 @@ rm -rf "$OUT"
 mkdir -p "$OUT"
 
 say "1/5 writing 12,000 sentence pairs by a bilingual grammar (seeded: the same every time)"
-python -m rnnsearch_fairseq.data.grammar "$OUT/text" 2>> "$OUT/log"
+rnnsearch grammar "$OUT/text" 2>> "$OUT/log"
 
 say "2/5 building dictionaries (rare words become <unk>) and binarising"
 preprocess() {
@@ -45,7 +45,7 @@ for line in 4 40 400; do
 done
 
 say "5/5 one alignment, and BLEU of the 1,000 translations (sacrebleu, on the grammar's own tokens)"
-python -m rnnsearch_fairseq.analysis.alignment_plot "$OUT/generate.out" "$OUT/alignment.png" 2>> "$OUT/log"
+rnnsearch plot alignment "$OUT/generate.out" "$OUT/alignment.png" 2>> "$OUT/log"
 sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
 say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (README, Tree-to-sequence)"
 say "now type English sentences of that grammar (Ctrl-D ends):"

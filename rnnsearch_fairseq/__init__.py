@@ -1,18 +1,34 @@
 """Attentional recurrent translation for fairseq: importing the package registers all of it, and does nothing else.
 
-fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``python -m rnnsearch_fairseq`` prints the path to give.
+fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``rnnsearch user-dir`` prints the path to give.
 """
 
-from rnnsearch_fairseq import compat, faults, strangers
-
-compat.apply()
-strangers.guard()  # after compat, which remembers the typed lines that these guards let pass
-faults.guard()
-
-from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: E402, F401
-from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: E402, F401
-from rnnsearch_fairseq.optim import adadelta  # noqa: E402, F401
-from rnnsearch_fairseq.search import options  # noqa: E402, F401
-from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: E402, F401
+import sys
+from pathlib import Path
 
 __version__ = "0.2.0"
+
+
+def register() -> None:
+    """Patch fairseq, and register models, criterions, tasks, optimizer and searches; a second call changes nothing."""
+    from rnnsearch_fairseq.patches import fixes, recovery, untrusted
+
+    fixes.apply()
+    untrusted.guard()  # after the fixes, which remember the typed lines that these guards let pass
+    recovery.guard()
+
+    from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: F401
+    from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
+    from rnnsearch_fairseq.optim import adadelta  # noqa: F401
+    from rnnsearch_fairseq.search import options  # noqa: F401
+    from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: F401
+
+
+def _is_own_command() -> bool:
+    """Whether this process is the command ``rnnsearch``, or ``python -m rnnsearch_fairseq``."""
+    return Path(sys.argv[0]).name == "rnnsearch" or (sys.argv[0] == "-m" and __name__ in sys.orig_argv)
+
+
+# The command registers when a subcommand runs: PyTorch and fairseq take seconds to import, and --help needs neither.
+if not _is_own_command():
+    register()

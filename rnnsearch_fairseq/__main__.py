@@ -1,5 +1,7 @@
-"""``python -m rnnsearch_fairseq`` prints the folder to give to fairseq's ``--user-dir``."""
+"""``python -m rnnsearch_fairseq`` is the command ``rnnsearch``."""
 
-from pathlib import Path
+import sys
 
-print(Path(__file__).resolve().parent)
+from rnnsearch_fairseq.cli import main
+
+sys.exit(main())

@@ -8,7 +8,7 @@ class InputError(ValueError):
     """Bad input; the message is one sentence that names the file, line or option and the cure.
 
     What it quotes may come from anyone: a message is short, and holds nothing that would move a cursor. At the end of a
-    command it is printed without a traceback (`rnnsearch_fairseq.compat`).
+    command it is printed without a traceback (`rnnsearch_fairseq.patches.fixes`).
     """
 
     def __init__(self, message: str) -> None:

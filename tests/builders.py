@@ -12,8 +12,7 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from rnnsearch_fairseq import groundhog
-from rnnsearch_fairseq.data import groundhog_files
+from rnnsearch_fairseq.groundhog import convert, files
 from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchModel
 from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
 
@@ -61,8 +60,8 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
         *(len(params[name]) for name in ("b_0_dec_initializer_0", "b_dec_deep_softmax")),
     )
     searches = "A_dec_transition_0" in params
-    source, target = (groundhog_files.Symbols(size, end=size - 1, unknown=1) for size in (n_source, n_target))
-    settings = groundhog_files.Settings(searches, n, m, 2, source, target)
+    source, target = (files.Symbols(size, end=size - 1, unknown=1) for size in (n_source, n_target))
+    settings = files.Settings(searches, n, m, 2, source, target)
     model = make_model(
         "groundhog_search" if searches else "groundhog_encdec",
         n_source - 3,
@@ -73,7 +72,7 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
         maxout_size=n // 2,
         output_rank=params["W1_dec_deep_softmax"].shape[1],
     )
-    model.load_state_dict(groundhog.make_parameters(dict(params), settings))
+    model.load_state_dict(convert.make_parameters(dict(params), settings))
     return model
 
 

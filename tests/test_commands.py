@@ -21,7 +21,7 @@ import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.data.grammar import generate as generate_pairs
+from rnnsearch_fairseq.corpora.grammar import generate as generate_pairs
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.data.grammar import write_corpus
+from rnnsearch_fairseq.corpora.grammar import write_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("rnnsearch_fairseq", "recipes", "tests", ".ci")
@@ -91,7 +91,7 @@ def test_the_wheel_holds_more_than_code(python: Path, tmp_path: Path) -> None:
 
     plugin = Path(run([python, "-m", "rnnsearch_fairseq"], tmp_path).strip())
     assert names(plugin) == names(ROOT / "rnnsearch_fairseq")
-    assert "--max-words" in run([python, "-m", "rnnsearch_fairseq.serve", "--help"], tmp_path)
+    assert "--max-words" in run([python, "-m", "rnnsearch_fairseq", "serve", "--help"], tmp_path)
 
 
 def test_the_latest_change_is_of_this_version() -> None:

@@ -15,7 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.data.grammar import write_corpus
+from rnnsearch_fairseq.corpora.grammar import write_corpus
 
 BIN = Path(sys.executable).parent
 USER_DIR = str(Path(rnnsearch_fairseq.__file__).parent)

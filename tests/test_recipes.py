@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.analysis.train_log import read_train_log
-from rnnsearch_fairseq.data.grammar import write_corpus
+from rnnsearch_fairseq.corpora.grammar import write_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 WAIT = 300  # seconds, of a slow machine

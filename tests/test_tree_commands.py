@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.data.grammar import write_corpus
+from rnnsearch_fairseq.corpora.grammar import write_corpus
 from tests.test_commands import PLUGIN, Output, run
 
 SIZES = ["--embedding-size", "32", "--hidden-size", "32"]
@@ -23,13 +23,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines[::10] = ["(())"] * len(lines[::10])
         (folder / f"{part}.penn").write_text("\n".join(lines) + "\n", encoding="utf-8")
         words = [f"{part}.en", f"{part}.penn", "--format", "penn", "--output", f"{part}.trees"]
-        run("python", "-m", "rnnsearch_fairseq.trees", *words, cwd=folder)
+        run("python", "-m", "rnnsearch_fairseq", "trees", *words, cwd=folder)
     texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid", "--destdir", "bin"]
     run("fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", *texts, cwd=folder)
     run("fairseq-preprocess", *PLUGIN, "--only-source", "-s", "trees", *texts, cwd=folder)
-    run(
-        "python", "-m", "rnnsearch_fairseq.length_statistics", "train.en", "train.fr", "--output", "lengths", cwd=folder
-    )
+    run("python", "-m", "rnnsearch_fairseq", "lengths", "train.en", "train.fr", "--output", "lengths", cwd=folder)
     return folder
 
 

@@ -7,11 +7,11 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import BaseFairseqModel
 
-from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import read_penn
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 from tests.builders import SMALL, make_sample, parse_training
-from tests.test_score import save_checkpoint
+from tests.inference.test_scoring import save_checkpoint
 
 PAIRS = {
     "the dog sleeps .": "le chien dort .",
@@ -76,7 +76,7 @@ def _learn(model: BaseFairseqModel, source: Dictionary, target: Dictionary, tree
         sample = make_sample(*(side * 2 for side in ids))
         parses = [read_penn(parse).tree for parse in PARSES] + [None] * len(PARSES)
         columns = sample["net_input"]["src_tokens"].size(1)
-        sample["net_input"]["trees"] = tuple(plant(parses, [0] * len(parses), columns))
+        sample["net_input"]["trees"] = tuple(build_forest(parses, [0] * len(parses), columns))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(150):
         optimizer.zero_grad()

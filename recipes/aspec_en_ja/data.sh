@@ -46,7 +46,7 @@ convert() { # PROGRAM RAW OUTPUT COMMAND...: what a program that reads a sentenc
 if [ ! -f "$OUT/bin/.done" ]; then
     say "preparing the first $PAIRS pairs; words seen less than $SEEN times are unknown"
     rm -rf "$OUT/bin"
-    python -m rnnsearch_fairseq.data.aspec extract "$DATA" "$OUT/raw" --pairs "$PAIRS"
+    rnnsearch aspec extract "$DATA" "$OUT/raw" --pairs "$PAIRS"
     for part in train dev test; do
         raw=$OUT/raw/$part parses=$OUT/parses/$part.xml tokens=$OUT/text/$part.ja
         if [ -f "$DATA/$part.xml" ]; then first_lines "$DATA/$part.xml" "$raw.en" "$parses"
@@ -56,8 +56,8 @@ if [ ! -f "$OUT/bin/.done" ]; then
         elif [ ! -f "$tokens" ]; then convert kytea "$raw.ja" "$tokens" kytea -out tok
         fi
         text=$OUT/text/$part
-        python -m rnnsearch_fairseq.data.aspec words "$raw.en" "$parses" --output "$text.en"
-        python -m rnnsearch_fairseq.trees "$text.en" "$parses" --format enju --lowercase --output "$text.tree"
+        rnnsearch aspec words "$raw.en" "$parses" --output "$text.en"
+        rnnsearch trees "$text.en" "$parses" --format enju --lowercase --output "$text.tree"
     done
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 --trainpref "$OUT/text/train" \
@@ -66,6 +66,6 @@ if [ ! -f "$OUT/bin/.done" ]; then
     }
     preprocess -s en -t ja --thresholdsrc "$SEEN" --thresholdtgt "$SEEN"
     preprocess --only-source -s tree
-    python -m rnnsearch_fairseq.length_statistics "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
+    rnnsearch lengths "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
     touch "$OUT/bin/.done"
 fi

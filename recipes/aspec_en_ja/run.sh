@@ -27,7 +27,7 @@ translate() { # NAME CHECKPOINTS: the test set to NAME.tok
         --path "$2" --search tree2seq --length-statistics "$OUT/lengths" --beam 20 --max-len-b 100 --batch-size 32 \
         > "$output.out" 2> "$output.log" || die_of_log "$output.log" fairseq-generate
     grep '^H-' "$output.out" | sort -t- -k2n | cut -f3 > "$output.tok"
-    python -m rnnsearch_fairseq.analysis.token_scores "$OUT/text/test.ja" "$output.tok"
+    rnnsearch token-scores "$OUT/text/test.ja" "$output.tok"
 }
 
 if [ -n "$SMALL" ]; then

@@ -4,7 +4,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 if [ ! -f "$OUT/bin/.done" ]; then
     say "preparing text: Moses tokens, 5,000 BPE merges"
     rm -rf "$OUT/text" "$OUT/bin"
-    python -m rnnsearch_fairseq.data.prepare "$DATA" "$OUT/text" -s en -t fr \
+    rnnsearch prepare "$DATA" "$OUT/text" -s en -t fr \
         --train train --valid val --test test_2016_flickr --bpe 5000
     fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --destdir "$OUT/bin" --workers 2 \
         --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||

@@ -21,9 +21,9 @@ reading() { # NAME WHAT OPTIONS...
         touch "$folder/.done"
     fi
     [ -f "$folder/test.fr" ] || translate "$folder/checkpoint_last.pt" "$folder/test"
-    python -m rnnsearch_fairseq.score --path "$folder/checkpoint_last.pt" --data "$OUT/bin" \
+    rnnsearch score --path "$folder/checkpoint_last.pt" --data "$OUT/bin" \
         "$OUT/text/test.en" "$OUT/text/test.fr" > "$folder/score.tsv" 2> "$folder/score.log" ||
-        die_of_log "$folder/score.log" rnnsearch_fairseq.score
+        die_of_log "$folder/score.log" rnnsearch_fairseq.inference.scoring
     printf '| %s | `%s` | %s | %s |\n' "$what" "$*" "$(bleu "$folder/test" --score-only)" \
         "$(sed -nE 's/^scored .*: ([0-9.]+) nats a sentence, ([0-9.]+) nats a word.*/\1 | \2/p' "$folder/score.log")" \
         >> "$OUT/readings/table.md"

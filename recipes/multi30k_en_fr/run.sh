@@ -25,7 +25,7 @@ fi
 
 say "translating 1,000 captions with a beam of 12"
 translate "$OUT/checkpoints/checkpoint_best.pt" "$OUT/generate"
-python -m rnnsearch_fairseq.analysis.alignment_plot "$OUT/generate.out" "$OUT/alignment.png" --sentence 203
+rnnsearch plot alignment "$OUT/generate.out" "$OUT/alignment.png" --sentence 203
 
 say "BLEU of $(wc -l < "$OUT/generate.fr") translations, detokenised, cased (sacrebleu)"
 bleu "$OUT/generate" --format text

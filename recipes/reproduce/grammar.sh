@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 TEXT=$ROOT/runs/grammar
 if [ ! -d "$TEXT" ]; then
-    python -m rnnsearch_fairseq.data.grammar "$TEXT.part"
+    rnnsearch grammar "$TEXT.part"
     mv "$TEXT.part" "$TEXT"
 fi
 own=()

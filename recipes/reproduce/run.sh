@@ -74,7 +74,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
         done
         if [ -f "$TOKENS/$TEST.align" ]; then cp "$TOKENS/$TEST.align" "$RUNS/data/test.align"; fi
     else
-        python -m rnnsearch_fairseq.data.prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \
+        rnnsearch prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \
             --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1
     fi
     types=$((WORDS + 4)) # fairseq's four symbols are counted with the words
@@ -113,8 +113,8 @@ translate() { # MODEL NAME OPTIONS...: the test set to MODEL/NAME.out
 score() { # MODEL TEXT NAME: its alignments of the pairs in TEXT to MODEL/NAME.jsonl
     local run=$RUNS/$1
     [ -f "$run/$3.jsonl" ] && return
-    python -m rnnsearch_fairseq.score --path "$run/checkpoints/checkpoint_best.pt" --data "$OUT/bin" \
-        "$2.$SRC" "$2.$TRG" --format jsonl --output "$run/$3.jsonl" 2> "$run/$3.log" || die_of_log "$run/$3.log" rnnsearch_fairseq.score
+    rnnsearch score --path "$run/checkpoints/checkpoint_best.pt" --data "$OUT/bin" \
+        "$2.$SRC" "$2.$TRG" --format jsonl --output "$run/$3.jsonl" 2> "$run/$3.log" || die_of_log "$run/$3.log" rnnsearch_fairseq.inference.scoring
 }
 
 replace_unknown() { # MODEL: its translations with source words, or their translations, for unknown words, as two systems
@@ -123,11 +123,11 @@ replace_unknown() { # MODEL: its translations with source words, or their transl
     mkdir -p "$RUNS/others"
     for side in "$SRC" "$TRG"; do head -n "$RARE" "$OUT/text/train.$side" > "$text.$side"; done
     score "$1" "$text" rare
-    python -m rnnsearch_fairseq.unknown_words learn "$run/rare.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
+    rnnsearch unknown-words learn "$run/rare.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
         --output "$run/dictionary"
-    python -m rnnsearch_fairseq.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
+    rnnsearch unknown-words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
         > "$RUNS/others/$name, rare words copied"
-    python -m rnnsearch_fairseq.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
+    rnnsearch unknown-words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
         --dictionary "$run/dictionary" > "$RUNS/others/$name, rare words looked up"
 }
 
@@ -161,4 +161,4 @@ done
 if [ -n "${last-}" ] && [ "$BPE" = 0 ] && [ "$RARE" != 0 ]; then replace_unknown "$last"; fi
 
 say "the paper's tables and figures"
-python -m rnnsearch_fairseq.analysis report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"
+rnnsearch report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"

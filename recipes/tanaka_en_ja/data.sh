@@ -43,10 +43,10 @@ if [ ! -f "$OUT/bin/.done" ]; then
             if [ ! -f "$parses" ]; then
                 say "parsing $part.en by Link Grammar"
                 mkdir -p "$OUT/parses"
-                python -m rnnsearch_fairseq.link_grammar "$DATA/$part.en" --output "$parses"
+                rnnsearch parse "$DATA/$part.en" --output "$parses"
             fi
         fi
-        python -m rnnsearch_fairseq.trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
+        rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
     done
     preprocess() {
@@ -56,6 +56,6 @@ if [ ! -f "$OUT/bin/.done" ]; then
     }
     preprocess -s en -t ja --thresholdsrc 2 --thresholdtgt 2
     preprocess --only-source -s tree
-    python -m rnnsearch_fairseq.length_statistics "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
+    rnnsearch lengths "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
     touch "$OUT/bin/.done"
 fi

@@ -61,5 +61,5 @@ for beam in 6 20; do
 done
 
 say "the paper's tables, on the development sentences"
-python -m rnnsearch_fairseq.analysis.tree_tables "$OUT/runs" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
+rnnsearch tree-tables "$OUT/runs" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"

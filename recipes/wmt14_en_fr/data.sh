@@ -11,7 +11,7 @@
 # --words  French words to select (default: 348,000,000)
 #
 # What it needs of disk, memory and time is in README.md, beside this file. The program lmplz must be on PATH and kenlm be
-# installed: python -m rnnsearch_fairseq.data.selection --help says how. Every core is used; taskset limits them.
+# installed: rnnsearch select --help says how. Every core is used; taskset limits them.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/wmt14_en_fr WORDS=348000000
@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
 done
 [[ $WORDS =~ ^[1-9][0-9]*$ ]] || die "--words is $WORDS; give a number of words, at least 1"
 [ -z "$DATA" ] || [ -d "$DATA" ] || die "$DATA: no such folder; --data is one that has some of the corpora"
-command -v lmplz > /dev/null || die "lmplz is not on PATH; python -m rnnsearch_fairseq.data.selection --help says how to get it"
+command -v lmplz > /dev/null || die "lmplz is not on PATH; rnnsearch select --help says how to get it"
 CORPORA=(europarl-v7.fr-en news-commentary-v9.fr-en commoncrawl.fr-en undoc.2000.fr-en giga-fren.release2.fixed)
 STATMT=https://www.statmt.org RAW=$OUT/raw TEXT=$OUT/text
 WORKERS=$(nproc) PAIR=(-s en -t fr)
@@ -82,7 +82,7 @@ corpora() {
     fetch wmt14/dev.tgz dev/newstest201{2,3}.{en,fr}
     present newstest2014.{en,fr} && return
     fetch wmt14/test-full.tgz test-full/newstest2014-fren-{src.en,ref.fr}.sgm
-    python -m rnnsearch_fairseq.data.wmt segments "$RAW"/newstest2014-fren-{src.en,ref.fr}.sgm "$RAW/newstest2014" "${PAIR[@]}"
+    rnnsearch wmt segments "$RAW"/newstest2014-fren-{src.en,ref.fr}.sgm "$RAW/newstest2014" "${PAIR[@]}"
 }
 
 tokens() {
@@ -92,7 +92,7 @@ tokens() {
         limit=
         if [[ $name != newstest* ]]; then limit='--max-words 50'; fi
         # shellcheck disable=SC2086  # a limit is two words
-        python -m rnnsearch_fairseq.data.wmt tokenize "$RAW/$name" "$TEXT/$name" "${PAIR[@]}" $limit
+        rnnsearch wmt tokenize "$RAW/$name" "$TEXT/$name" "${PAIR[@]}" $limit
         touch "$TEXT/.$name.done"
     done
     for language in en fr; do
@@ -105,11 +105,11 @@ tokens() {
 # By what is like the development set: so did Cho et al. (2014), whose procedure the paper follows.
 selection() {
     for name in "${CORPORA[@]}"; do rm -f "$TEXT/$name".{en,fr}; done # they are in $TEXT/all
-    python -m rnnsearch_fairseq.data.selection "$TEXT/all" "$TEXT/valid" "$TEXT/selected" "${PAIR[@]}" --words "$WORDS"
+    rnnsearch select "$TEXT/all" "$TEXT/valid" "$TEXT/selected" "${PAIR[@]}" --words "$WORDS"
 }
 
 order() {
-    python -m rnnsearch_fairseq.data.wmt shuffle "$TEXT/selected" "$TEXT/train" "${PAIR[@]}" --seed 1
+    rnnsearch wmt shuffle "$TEXT/selected" "$TEXT/train" "${PAIR[@]}" --seed 1
 }
 
 binary() { # the four symbols of fairseq are counted with the words

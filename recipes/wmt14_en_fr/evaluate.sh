@@ -39,7 +39,7 @@ for checkpoint in "$OUT"/runs/*/checkpoints/checkpoint_best.pt; do
 done
 
 say "the paper's tables and figures"
-python -m rnnsearch_fairseq.analysis report "$OUT/runs" -s en -t fr --output "$OUT/report"
+rnnsearch report "$OUT/runs" -s en -t fr --output "$OUT/report"
 say "Table 1, BLEU on tokens, ours and the paper's; and sacrebleu of ours as text, all sentences"
 declare -A PAPER=([RNNencdec-30]='13.93 24.19' [RNNsearch-30]='21.50 31.44' [RNNencdec-50]='17.82 26.71'
     [RNNsearch-50]='26.75 34.16' [RNNsearch-50⋆]='28.45 36.15' [Moses]='33.30 35.63')

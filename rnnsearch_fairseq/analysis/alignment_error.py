@@ -1,9 +1,9 @@
 """Alignment error rate against gold alignments (Och and Ney, 2003).
 
-``python -m rnnsearch_fairseq.analysis alignment-error GOLD NAME=FILE... [--possible FILE] [--threshold WEIGHT]``
+``rnnsearch alignment-error GOLD NAME=FILE... [--possible FILE] [--threshold WEIGHT]``
 
 Gold alignments belong to reference translations. So each FILE must align those: what
-``python -m rnnsearch_fairseq.score --format jsonl`` wrote, or what fairseq-generate printed with --score-reference and
+``rnnsearch score --format jsonl`` wrote, or what fairseq-generate printed with --score-reference and
 --print-alignment soft, of any model. Sentences stand in the order of GOLD; pieces are joined to words
 before they are compared, and GOLD counts words without end-of-sentence.
 
@@ -20,7 +20,6 @@ source word of at least this weight instead.
 import argparse
 import itertools
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +30,12 @@ from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_tex
 from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.systems import check_names, named_file
 from rnnsearch_fairseq.analysis.token_scores import read_parallel
-from rnnsearch_fairseq.data.scores import read_scores
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.scores import read_scores
 
 LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"
-CURE = "give what python -m rnnsearch_fairseq.score --format jsonl wrote of the reference translations"
+CURE = "give what rnnsearch score --format jsonl wrote of the reference translations"
 Links = set[tuple[int, int]]  # source word, target word, from 0
 
 
@@ -181,7 +180,6 @@ def error_table(errors: Sequence[tuple[str, AlignmentError]]) -> Table:
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(
-        prog="python -m rnnsearch_fairseq.analysis alignment-error",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -202,7 +200,3 @@ def main() -> None:
     maybe = sum(len(links.possible) for links in gold) - sure
     total = f"{len(gold):,} sentences, {sure:,} sure links, {maybe:,} that are only possible"
     write_text(f"{markdown_block(error_table(errors))}\n\n{total}\n", args.output, inputs)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import logging
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,8 +11,8 @@ import matplotlib
 import numpy as np
 
 from rnnsearch_fairseq.analysis.generate_output import read_translations, word_alignment
-from rnnsearch_fairseq.data.text_files import unescaped
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import unescaped
 
 matplotlib.use("Agg")  # pictures go to files: no screen is needed
 from matplotlib import font_manager, ft2font
@@ -108,7 +107,7 @@ def _is_regular(path: str) -> bool:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(prog="python -m rnnsearch_fairseq.analysis.alignment_plot", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path, help="what fairseq-generate --print-alignment soft printed")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
     parser.add_argument("--sentence", type=int, help="number of the sentence; default: the longest of at most 20 words")
@@ -122,7 +121,3 @@ def main() -> None:
         raise InputError(f"{args.output}: no sentence {number}; it holds {len(translations)} translations")
     plot_alignment(*word_alignment(translations[number]), args.picture)
     print(f"alignment of sentence {number} -> {args.picture}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """BLEU by source length, as in Figure 2 of Bahdanau et al. (2015).
 
-``python -m rnnsearch_fairseq.analysis by-length NAME=FILE... [--source FILE --reference FILE] [--picture FILE]``
+``rnnsearch by-length NAME=FILE... [--source FILE --reference FILE] [--picture FILE]``
 
 Each FILE is what fairseq-generate printed, of any model, or plain text, one translation a line. The test set is read
 from --source and --reference or, without them, from the first output of fairseq-generate, where words that its
@@ -13,7 +13,6 @@ The table is Markdown, or tabs between columns (--format tsv).
 """
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +119,6 @@ def _tabs(table: Table) -> str:
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(
-        prog="python -m rnnsearch_fairseq.analysis by-length",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -152,7 +150,3 @@ def main() -> None:
     write_text(_tabs(table) if args.format == "tsv" else markdown_block(table) + "\n", args.output, inputs)
     if args.picture is not None:
         plot_by_length(bins, list(systems), args.picture)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

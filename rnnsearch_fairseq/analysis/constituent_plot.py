@@ -1,14 +1,13 @@
 """Draw what a tree-to-sequence model attends to, words and phrases, as in Figures 4 and 5 of Eriguchi et al. (2016).
 
-``python -m rnnsearch_fairseq.analysis.constituent_plot SCORES PICTURE [--sentence N]``
+``rnnsearch plot constituents SCORES PICTURE [--sentence N]``
 
-SCORES is what ``python -m rnnsearch_fairseq.score --trees FILE --format jsonl`` wrote. Each row is a target word, each
+SCORES is what ``rnnsearch score --trees FILE --format jsonl`` wrote. Each row is a target word, each
 column a source word or, right of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Above the
 words stands their tree, its phrases numbered as their columns are: in pre-order, the root 1.
 """
 
 import argparse
-import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,16 +17,16 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from rnnsearch_fairseq.analysis.alignment_plot import draw_matrix, fonts_for, write_picture
-from rnnsearch_fairseq.data.scores import AlignedPair, read_scores
 from rnnsearch_fairseq.data.trees import Tree
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
 
 MOST_WORDS = 12  # of the sentence that is drawn if none is chosen
 LONGEST_LABEL = 30
 LEVEL = 0.75  # height of a phrase above the phrases in it, in words
 MARGIN = 0.15
 LINE_COLOR = "tab:blue"
-CURE = "give what python -m rnnsearch_fairseq.score --trees FILE --format jsonl wrote"
+CURE = "give what rnnsearch score --trees FILE --format jsonl wrote"
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +155,6 @@ def _shortened(words: list[str]) -> str:
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(
-        prog="python -m rnnsearch_fairseq.analysis.constituent_plot",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -172,7 +170,3 @@ def main() -> None:
     attention = choose(args.scores, args.sentence)
     plot_attention(attention, args.picture)
     print(f"attention of sentence {attention.number} -> {args.picture}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rnnsearch_fairseq.data.output import check_not_input, open_output
+from rnnsearch_fairseq.files.output import check_not_input, open_output
 
 STYLE = """
 body { font: 16px/1.5 sans-serif; color: #222; max-width: 60em; margin: 2em auto; padding: 0 1em; }

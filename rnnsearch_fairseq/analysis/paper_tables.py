@@ -1,6 +1,6 @@
 """Tables 1 to 3 of Bahdanau et al. (2015), and which systems differ significantly, in Markdown.
 
-``python -m rnnsearch_fairseq.analysis tables [NAME=FILE...] [--no-unk NAME=FILE...] [--log NAME=FILE...] [options]``
+``rnnsearch tables [NAME=FILE...] [--no-unk NAME=FILE...] [--log NAME=FILE...] [options]``
 
 Each NAME=FILE is a system's translations of the test set: what fairseq-generate printed, of any model, or plain text,
 one translation a line (Moses, anything). The test set is read from --source and --reference or, without them, from the
@@ -21,7 +21,6 @@ import argparse
 import itertools
 import random
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +40,8 @@ from rnnsearch_fairseq.analysis.systems import (
     read_test_set,
 )
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
-from rnnsearch_fairseq.data.text_files import check_text_file, unescaped
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import check_text_file, unescaped
 
 LONG = 30
 EXAMPLES = 3
@@ -223,7 +222,6 @@ def parse_arguments() -> argparse.Namespace:
         InputError: options do not go together.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m rnnsearch_fairseq.analysis tables",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -274,7 +272,3 @@ def main() -> None:
     named = (*args.systems, *args.no_unk, *args.log)
     inputs = (args.source, args.reference, *(path for _, path in named))
     write_text(to_markdown([sections[0], training, *sections[1:]]), args.output, inputs)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

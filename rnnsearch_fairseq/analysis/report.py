@@ -1,6 +1,6 @@
 """Every table and figure of Bahdanau et al. (2015) of one's own runs, as one Markdown file and one HTML page.
 
-``python -m rnnsearch_fairseq.analysis report RUNS -s LANGUAGE -t LANGUAGE [--output DIR]``
+``rnnsearch report RUNS -s LANGUAGE -t LANGUAGE [--output DIR]``
 
 RUNS has a folder for each model and two more:
 
@@ -9,12 +9,12 @@ MODEL/          called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50 or
   train.log     what fairseq-train logged: Table 2
   generate.out  what fairseq-generate printed of the test set, with --print-alignment soft where the model has attention
   nounk.out     the same with unknown words banned, by --unkpen inf: Table 1's second column
-  score.jsonl   of a model with attention, what python -m rnnsearch_fairseq.score --format jsonl wrote of the test set:
+  score.jsonl   of a model with attention, what rnnsearch score --format jsonl wrote of the test set:
                 alignment error rate
 data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
-  test.align           gold alignments of it, if there are any (python -m rnnsearch_fairseq.analysis alignment-error)
+  test.align           gold alignments of it, if there are any (rnnsearch alignment-error)
 others/
   NAME          plain text, translations of the test set by another system (Moses, anything), tokenised alike
 
@@ -24,7 +24,6 @@ RUNS) gets report.html, which needs no other file, and report.md with its pictur
 """
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,8 +34,8 @@ from rnnsearch_fairseq.analysis.claims import claims
 from rnnsearch_fairseq.analysis.document import Picture, Section, to_html, to_markdown
 from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.runs import DATA, GOLD, LOG, SCORES, TRANSLATIONS, Runs
-from rnnsearch_fairseq.data.output import open_output
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.output import open_output
 
 # Figure 3 is of the first of these that has alignments, or of the first other model that has.
 BEST = ("RNNsearch-50⋆", "RNNsearch-50", "RNNsearch-30")
@@ -220,7 +219,6 @@ def _numbers(text: str) -> list[int]:
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(
-        prog="python -m rnnsearch_fairseq.analysis report",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -249,7 +247,3 @@ def main() -> None:
     output = args.output or args.runs
     write_report(report(runs, args), title, output)
     print(f"report of {', '.join(runs.folders)} -> {output / 'report.html'}, {output / 'report.md'}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The files of a folder of runs: what ``python -m rnnsearch_fairseq.analysis report`` reads, and what is missing."""
+"""The files of a folder of runs: what ``rnnsearch report`` reads, and what is missing."""
 
 import json
 from collections.abc import Sequence

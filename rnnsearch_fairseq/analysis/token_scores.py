@@ -1,20 +1,19 @@
 """Score translations by BLEU and RIBES on their tokens as they are.
 
-``python -m rnnsearch_fairseq.analysis.token_scores REFERENCE HYPOTHESES...``
+``rnnsearch token-scores REFERENCE HYPOTHESES...``
 
 All files are tokenised by the same tokeniser (for Japanese KyTea), one sentence a line; line N of each is the same
 sentence. For each file of HYPOTHESES a line is printed: its name, BLEU and RIBES in percent, separated by tabs.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import metric
 from rnnsearch_fairseq.analysis.ribes import corpus_ribes
-from rnnsearch_fairseq.data.text_files import check_parallel, check_rereadable
+from rnnsearch_fairseq.files.text import check_parallel, check_rereadable
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ def read_parallel(*paths: Path) -> list[list[str]]:
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(
-        prog="python -m rnnsearch_fairseq.analysis.token_scores",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -59,7 +57,3 @@ def main() -> None:
     for path, hypotheses in zip(args.hypotheses, translations):
         scores = score_tokens(reference, hypotheses)
         print(f"{path}\tBLEU {scores.bleu:.2f}\tRIBES {scores.ribes:.2f}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

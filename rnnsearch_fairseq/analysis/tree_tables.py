@@ -1,6 +1,6 @@
 """The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
 
-``python -m rnnsearch_fairseq.analysis.tree_tables RUNS --reference FILE [--output FILE]``
+``rnnsearch tree-tables RUNS --reference FILE [--output FILE]``
 
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (sequential), anmt_reversed
 (that, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax or blackoutK, K
@@ -18,7 +18,6 @@ and files that it lacks, and which of the paper's claims its numbers agree with.
 import argparse
 import re
 import statistics
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,7 +263,6 @@ def report(runs: Runs) -> str:
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(
-        prog="python -m rnnsearch_fairseq.analysis.tree_tables",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -278,7 +276,3 @@ def main() -> None:
     write_text(report(Runs(args.runs, args.reference)), args.output, inputs)
     if args.output is not None:
         print(f"tables of {args.runs} -> {args.output}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

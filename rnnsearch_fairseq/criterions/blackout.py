@@ -15,7 +15,7 @@ from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.data.target_counts import count_targets
+from rnnsearch_fairseq.criterions.target_counts import count_targets
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import (
     AliasTable,
@@ -24,7 +24,7 @@ from rnnsearch_fairseq.modules.blackout import (
     draw_negatives,
     shared_blackout_loss,
 )
-from rnnsearch_fairseq.modules.softmax_loss import softmax_loss
+from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 
 @dataclass

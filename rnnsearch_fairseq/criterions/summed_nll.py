@@ -12,7 +12,7 @@ from fairseq.models import BaseFairseqModel
 from fairseq.utils import get_perplexity
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.softmax_loss import softmax_loss
+from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 # fairseq's trainer divides gradients by the batch's sample size, "or 1" where it is 0 (Trainer.train_step). Zero from
 # every worker and every accumulated step is therefore the one value that leaves the plain sum over all of them.

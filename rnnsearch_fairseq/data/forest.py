@@ -9,7 +9,7 @@ from rnnsearch_fairseq.data.trees import Tree
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 
-def plant(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:
+def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:
     """The trees of a batch as a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`.
 
     Args:

@@ -7,7 +7,7 @@ import torch
 from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, LanguagePairDataset
 from torch import Tensor
 
-from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.length_limit import within_limit
 from rnnsearch_fairseq.data.trees import NO_PARSE, REDUCE, SHIFT, Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
@@ -28,7 +28,7 @@ class TreePairs(BaseWrapperDataset):
     """``pairs`` with the trees of their sources; a batch has them as ``net_input.trees``, the fields of a forest.
 
     Args:
-        transitions: of each pair, as ``python -m rnnsearch_fairseq.trees`` writes them.
+        transitions: of each pair, as ``rnnsearch trees`` writes them.
         dictionary: that of the transitions.
         max_words: leave out pairs with more words than this on either side, end-of-sentence not counted.
         require_parse: leave out pairs without a parse.
@@ -55,7 +55,7 @@ class TreePairs(BaseWrapperDataset):
         sizes = np.asarray(transitions.sizes)
         leaves = sizes // 2  # n leaves are n S, n - 1 R and end-of-sentence
         if len(wrong := np.flatnonzero(sizes % 2 == 1)):
-            raise InputError(f"line {wrong[0] + 1} makes no tree; write it by python -m rnnsearch_fairseq.trees")
+            raise InputError(f"line {wrong[0] + 1} makes no tree; write it by rnnsearch trees")
         for number in np.flatnonzero(leaves > np.asarray(pairs.src_sizes) - 1).tolist():
             # An empty source has no word, and no parse, whose one transition looks like a word's.
             if sizes[number] == 2 and dictionary[int(transitions[number][0])] in (NO_PARSE, dictionary.unk_word):
@@ -94,7 +94,7 @@ class TreePairs(BaseWrapperDataset):
             padding = [columns - lengths[number] for number in batch["id"].tolist()]
             first_columns = padding if self.dataset.left_pad_source else [0] * len(padding)
             # A tuple: fairseq moves its tensors to the device, and forgets what kind of tuple it was.
-            batch["net_input"]["trees"] = tuple(plant(trees, first_columns, columns))
+            batch["net_input"]["trees"] = tuple(build_forest(trees, first_columns, columns))
         return batch
 
 

@@ -85,7 +85,7 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     try:
         return _build(transitions)
     except ValueError as error:
-        raise InputError(f"{where}: {error}; write the trees by python -m rnnsearch_fairseq.trees") from error
+        raise InputError(f"{where}: {error}; write the trees by rnnsearch trees") from error
 
 
 def format_transitions(tree: Tree | None) -> str:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.models.shared import (
+from rnnsearch_fairseq.models.common import (
     BatchFirstDecoder,
     BatchFirstEncoder,
     FromPretrained,
@@ -23,8 +23,9 @@ from rnnsearch_fairseq.models.shared import (
     register_architectures,
 )
 from rnnsearch_fairseq.modules import Decoder, Encoder, initialize
-from rnnsearch_fairseq.modules.alignment import Memory, repeat_rows
-from rnnsearch_fairseq.modules.search_step import SearchStep
+from rnnsearch_fairseq.modules.attention import Memory, repeat_rows
+from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
+from rnnsearch_fairseq.modules.fused.search_step import SearchStep
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +149,7 @@ class RNNsearchModel(FromPretrained, FairseqEncoderDecoderModel):
         """
         generation = getattr(cfg, "generation", None)
         for option in ("print_alignment", "replace_unk"):
-            if not self.decoder.aligns and getattr(generation, option, None) is not None:
+            if not self.decoder.has_attention and getattr(generation, option, None) is not None:
                 raise InputError(
                     f"--{option.replace('_', '-')} needs an alignment, and RNNencdec (--context last) has none: "
                     "leave the option out, or use a checkpoint of RNNsearch"
@@ -189,14 +190,14 @@ class RNNsearchEncoder(BatchFirstEncoder):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
-        self.annotator = Encoder(
+        kind = FusedEncoder if cfg.scan == "fused" else Encoder
+        self.annotator = kind(
             len(dictionary),
             cfg.embedding_size,
             cfg.hidden_size,
             dictionary.pad(),
             bidirectional=cfg.context == "attention",
             dropout=cfg.dropout,
-            fused=cfg.scan == "fused",
         )
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> dict[str, list[Tensor]]:
@@ -235,14 +236,15 @@ class RNNsearchDecoder(BatchFirstDecoder):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, annotation_size: int) -> None:
         super().__init__(dictionary)
-        self.aligns = cfg.context == "attention"
+        self.has_attention = cfg.context == "attention"
         self.search_step: SearchStep | None = None
-        self.translator = Decoder(
+        kind = FusedDecoder if cfg.scan == "fused" else Decoder
+        self.translator = kind(
             len(dictionary),
             cfg.embedding_size,
             cfg.hidden_size,
             annotation_size,
-            cfg.alignment_size if self.aligns else 0,
+            cfg.alignment_size if self.has_attention else 0,
             cfg.maxout_size,
             cfg.maxout_pool,
             dictionary.pad(),
@@ -251,7 +253,6 @@ class RNNsearchDecoder(BatchFirstDecoder):
             output_rank=cfg.output_rank,
             dropout=cfg.dropout,
             readout_dropout=cfg.readout_dropout,
-            fused=cfg.scan == "fused",
         )
 
     def forward(
@@ -280,7 +281,7 @@ class RNNsearchDecoder(BatchFirstDecoder):
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
             saved = self.get_incremental_state(incremental_state, "search")
-        memory = self.translator.attention.remember(annotations, padding_mask, keys)
+        memory = self.translator.attention.encode_keys(annotations, padding_mask, keys)
         if saved:
             state, context = saved["state"], saved["context"]
         else:
@@ -303,8 +304,8 @@ class RNNsearchDecoder(BatchFirstDecoder):
         )
         if self.search_step is None:
             self.search_step = SearchStep(self.translator)
-        memory = self.translator.attention.remember(annotations, padding_mask if padding_mask.any() else None)
-        return self.search_step, self.search_step.remember(memory), self.translator.initial_state(summary)
+        memory = self.translator.attention.encode_keys(annotations, padding_mask if padding_mask.any() else None)
+        return self.search_step, self.search_step.prepare_memory(memory), self.translator.initial_state(summary)
 
     def train(self, mode: bool = True) -> "RNNsearchDecoder":
         """As of every module; what search keeps of the parameters is dropped, as when they are loaded or moved."""

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.models.shared import (
+from rnnsearch_fairseq.models.common import (
     BatchFirstDecoder,
     BatchFirstEncoder,
     FromPretrained,
@@ -20,9 +20,10 @@ from rnnsearch_fairseq.models.shared import (
     fill_in,
     register_architectures,
 )
+from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
 from rnnsearch_fairseq.modules.init import initialize_uniform
-from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
-from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
+from rnnsearch_fairseq.modules.tree_decoder import DecoderState
+from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 
@@ -102,7 +103,7 @@ class Tree2SeqEncoder(BatchFirstEncoder):
         super().__init__(dictionary)
         self.parses = cfg.constituents != "words"
         self.reverse_source = cfg.reverse_source
-        self.composer = TreeEncoder(
+        self.composer = FusedTreeEncoder(
             len(dictionary),
             cfg.embedding_size,
             cfg.hidden_size,
@@ -152,7 +153,7 @@ class Tree2SeqDecoder(BatchFirstDecoder):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
-        self.translator = TreeDecoder(
+        self.translator = FusedTreeDecoder(
             len(dictionary), cfg.embedding_size, cfg.hidden_size, dictionary.pad(), parses=cfg.constituents != "words"
         )
 

@@ -6,10 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.modules import fused_scan, scan
-from rnnsearch_fairseq.modules.alignment import AlignmentModel, FixedContext, Memory
+from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
-from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.readout import DeepOutput
 
 
@@ -39,6 +38,19 @@ class Step(NamedTuple):
     weights: Tensor | None
 
 
+class States(NamedTuple):
+    """What the readout needs of all positions: ``read`` ``(tgt_len, batch, n)``, s_{i-1} or s_i, and the c_i.
+
+    ``contexts`` are ``(tgt_len, batch, 2n)``; ``weights`` the alpha_ij, ``(tgt_len, batch, src_len)``, None without an
+    alignment model; ``last`` is the state after the last position, ``(batch, n)``.
+    """
+
+    read: Tensor
+    contexts: Tensor
+    weights: Tensor | None
+    last: Tensor
+
+
 class Decoder(nn.Module):
     """For each target position i, in the order of Appendix A.2.2::
 
@@ -59,7 +71,8 @@ class Decoder(nn.Module):
         reads_current_state: the readout sees s_i (Eq. 4) instead of s_{i-1} (A.2.2). Not in the original code's order,
             where s_i knows y_i.
         output_rank: width of the layer that factorises W_o; 0 for none.
-        fused: chooses between the two modules of loops, which give the same.
+
+    :class:`~rnnsearch_fairseq.modules.fused.rnn.FusedDecoder` computes the same, faster.
     """
 
     def __init__(
@@ -77,10 +90,8 @@ class Decoder(nn.Module):
         output_rank: int = 0,
         dropout: float = 0.0,
         readout_dropout: float = 0.0,
-        fused: bool = True,
     ) -> None:
         super().__init__()
-        self.scan = fused_scan.decoder_scan if fused else scan.decoder_scan
         self.reads_current_state = reads_current_state
         self.updates_with_current_word = updates_with_current_word
         self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, padding_idx)
@@ -123,6 +134,24 @@ class Decoder(nn.Module):
         updated = self.unit(projected + self.unit.from_context(context), state)
         return Step(updated if self.reads_current_state else state, updated, context, alpha)
 
+    def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
+        """All positions in turn, with the words before them given.
+
+        Args:
+            embedded: E y_{i-1} for i = 1 ... T_y, ``(tgt_len, batch, m)``.
+            state: the state before the first of these positions, ``(batch, n)``.
+            context: the context before the first of these positions, ``(batch, 2n)``; None at the beginning.
+            memory: the encoded source.
+        """
+        steps = []
+        for projected in self.unit.project_input(embedded):
+            steps.append(self.step(projected, state, context, memory))
+            state, context = steps[-1].state, steps[-1].context
+        read, _, contexts, weights = zip(*steps)
+        return States(
+            torch.stack(read), torch.stack(contexts), None if weights[0] is None else torch.stack(weights), state
+        )
+
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
     ) -> DecoderOutput:
@@ -140,9 +169,9 @@ class Decoder(nn.Module):
         embedded = self.dropout(self.embedding(previous_words.T))
         if self.updates_with_current_word and context is None:
             embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # in place of y_0, zeros
-        found = self.scan(self, embedded, state, context, memory)
-        features = self.readout(found.read_states, embedded, found.contexts).transpose(0, 1)
-        weights = None if found.weights is None else found.weights.transpose(0, 1)
+        states = self.scan(embedded, state, context, memory)
+        features = self.readout(states.read, embedded, states.contexts).transpose(0, 1)
+        weights = None if states.weights is None else states.weights.transpose(0, 1)
         return DecoderOutput(
-            features, weights, found.state, found.contexts[-1] if self.updates_with_current_word else None
+            features, weights, states.last, states.contexts[-1] if self.updates_with_current_word else None
         )

@@ -5,9 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.modules import fused_scan, scan
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
-from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 
 
 class EncoderOutput(NamedTuple):
@@ -21,8 +20,9 @@ class Encoder(nn.Module):
     """h_j = [→h_j; ←h_j] (Eq. 7): a forward and a backward gated unit over the same embeddings.
 
     The summary, from which the decoder starts, is ←h_1: the backward state that has read the whole sentence. With
-    ``bidirectional`` false (RNNencdec) there is only the forward unit, and the summary is →h_Tx. ``fused`` chooses
-    between the two modules of loops, which give the same.
+    ``bidirectional`` false (RNNencdec) there is only the forward unit, and the summary is →h_Tx.
+
+    :class:`~rnnsearch_fairseq.modules.fused.rnn.FusedEncoder` computes the same, faster.
     """
 
     def __init__(
@@ -33,7 +33,6 @@ class Encoder(nn.Module):
         padding_idx: int,
         bidirectional: bool = True,
         dropout: float = 0.0,
-        fused: bool = True,
     ) -> None:
         super().__init__()
         self.annotation_size = 2 * hidden_size if bidirectional else hidden_size
@@ -41,13 +40,32 @@ class Encoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.forward_unit = GatedHiddenUnit(embedding_size, hidden_size)
         self.backward_unit = GatedHiddenUnit(embedding_size, hidden_size) if bidirectional else None
-        self.scan = fused_scan.encoder_scan if fused else scan.encoder_scan
 
     def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
         """Annotate ``words`` ``(batch, src_len)``; padding, left or right, changes nothing."""
         embedded = self.dropout(self.embedding(words))
+        forward_states = self.read(self.forward_unit, embedded, padding_mask)
         if self.backward_unit is None:
-            (states,) = self.scan([self.forward_unit], embedded, padding_mask)
-            return EncoderOutput(states, states[:, -1])
-        forward_states, backward_states = self.scan([self.forward_unit, self.backward_unit], embedded, padding_mask)
+            return EncoderOutput(forward_states, forward_states[:, -1])
+        backward_states = self.read(self.backward_unit, embedded, padding_mask, backward=True)
         return EncoderOutput(torch.cat([forward_states, backward_states], dim=-1), backward_states[:, 0])
+
+    @staticmethod
+    def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
+        """The states of one direction, starting from zero, in the order of the words: ``(batch, src_len, n)``.
+
+        Args:
+            inputs: embedded words, ``(batch, src_len, m)``.
+            padding_mask: ``(batch, src_len)``, true at padding, where the state is carried unchanged: so →h at the
+                last position is →h_Tx, and ←h at the first is ←h_1, on whichever side the padding lies.
+            backward: read from the last word to the first.
+        """
+        projected = unit.project_input(inputs).unbind(dim=1)
+        padded = None if padding_mask is None else padding_mask.unsqueeze(-1).unbind(dim=1)
+        state = projected[0].new_zeros(inputs.size(0), unit.hidden_size)
+        states = []
+        for j in reversed(range(len(projected))) if backward else range(len(projected)):
+            updated = unit(projected[j], state)
+            state = updated if padded is None else torch.where(padded[j], state, updated)
+            states.append(state)
+        return torch.stack(states[::-1] if backward else states, dim=1)

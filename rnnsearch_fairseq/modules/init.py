@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.modules.alignment import AlignmentModel
-from rnnsearch_fairseq.modules.gated_unit import GatedHiddenUnit
+from rnnsearch_fairseq.modules.attention import AlignmentModel
+from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
 

@@ -31,6 +31,8 @@ class TreeEncoder(nn.Module):
         sequential: false for the ablation of Section 5.2 (Table 5), where leaves are word embeddings: h = x, c = 0.
     """
 
+    LSTM, TreeLSTM = LSTM, TreeLSTM  # what a faster encoder replaces
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -42,8 +44,8 @@ class TreeEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_idx)
-        self.lstm = LSTM(embedding_size, size) if sequential else None
-        self.tree_lstm = TreeLSTM(size) if parses else None
+        self.lstm = self.LSTM(embedding_size, size) if sequential else None
+        self.tree_lstm = self.TreeLSTM(size) if parses else None
 
     def forward(self, words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
         """Encode ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
@@ -54,16 +56,14 @@ class TreeEncoder(nn.Module):
         """
         embedded = self.embedding(words)
         if self.lstm is None:
-            hidden, memory = embedded, torch.zeros_like(embedded)
+            hidden, cell = embedded, torch.zeros_like(embedded)
         else:
-            hidden, memory = self.lstm.scan(embedded, padding_mask if padding_mask.any() else None)
+            hidden, cell = self.lstm.scan(embedded, padding_mask if padding_mask.any() else None)
         last = words.size(1) - 1 - padding_mask.flip(1).long().argmin(dim=1)
-        end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, memory))
+        end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, cell))
         if self.tree_lstm is None or forest is None:
             return Constituents(hidden, padding_mask, end, None)
-        hiddens, memories = self.tree_lstm.encode(hidden.flatten(0, 1), memory.flatten(0, 1), forest)
-        root = tuple(
-            states[forest.roots].masked_fill(forest.unparsed.unsqueeze(1), 0.0) for states in (hiddens, memories)
-        )
+        hiddens, cells = self.tree_lstm.encode(hidden.flatten(0, 1), cell.flatten(0, 1), forest)
+        root = tuple(states[forest.roots].masked_fill(forest.unparsed.unsqueeze(1), 0.0) for states in (hiddens, cells))
         states = torch.cat([hidden, hiddens[forest.phrases]], dim=1)
         return Constituents(states, torch.cat([padding_mask, forest.phrase_padding], dim=1), end, root)

@@ -11,8 +11,8 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II, DictConfig
 
-from rnnsearch_fairseq import compat
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.patches import fixes
 
 LEARNING_RATE = 1.0
 
@@ -27,7 +27,7 @@ class AdadeltaConfig(FairseqDataclass):
     lr: Any = II("optimization.lr")
 
 
-compat.replace_optimizer("adadelta")
+fixes.replace_optimizer("adadelta")
 
 
 @register_optimizer("adadelta", dataclass=AdadeltaConfig)

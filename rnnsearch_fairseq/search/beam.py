@@ -8,9 +8,9 @@ from fairseq import search
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules.alignment import Memory
-from rnnsearch_fairseq.modules.search_step import GROUP, Carried
-from rnnsearch_fairseq.modules.softmax_loss import ROWS
+from rnnsearch_fairseq.modules.attention import Memory
+from rnnsearch_fairseq.modules.fused.loss import ROWS
+from rnnsearch_fairseq.modules.fused.search_step import GROUP, Carried
 from rnnsearch_fairseq.search.rows import Hypothesis, RowSearch
 
 

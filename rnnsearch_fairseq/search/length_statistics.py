@@ -1,14 +1,25 @@
 """log p(target length | source length), counted in training pairs (Eriguchi et al., 2016, Section 4.3)."""
 
+import argparse
 import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.output import check_not_input, open_output
+from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_pairs
 
+COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
+
+``rnnsearch lengths SOURCE TARGET --output FILE``
+
+SOURCE and TARGET are text as the training data was: tokenised, one sentence a line.
+"""
+MOST_PAIRS = 1_000_000
 HEADER = "# source words, target words, pairs; without end-of-sentence"
 
 
@@ -64,7 +75,7 @@ class LengthStatistics:
         Raises:
             InputError: if it is missing or is no such file, or if smoothing is negative.
         """
-        cure = "write it by python -m rnnsearch_fairseq.length_statistics"
+        cure = "write it by rnnsearch lengths"
         if not 0 <= smoothing < math.inf:
             raise InputError(f"--length-smoothing is {smoothing}, but it must be 0 or a positive number")
         try:
@@ -85,3 +96,30 @@ class LengthStatistics:
         if not counts:
             raise InputError(f"{path}: it holds no lengths; {cure}")
         return cls(counts, smoothing)
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(
+        description=COMMAND,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", type=Path, help="source side of the training text")
+    parser.add_argument("target", type=Path, help="its target side")
+    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of statistics to write")
+    parser.add_argument(
+        "--pairs", type=int, default=MOST_PAIRS, metavar="N", help=f"count the first N pairs (default: {MOST_PAIRS:,})"
+    )
+    args = parser.parse_args()
+    if args.pairs < 1:
+        raise InputError(f"--pairs is {args.pairs}; give at least 1")
+    check_not_input(args.output, (args.source, args.target))
+    check_rereadable(args.source, args.target)
+    check_parallel([args.source, args.target])
+    with open_output(args.output) as out:
+        pairs = read_pairs(args.source, args.target)
+        lengths = ((len(source.split()), len(target.split())) for source, target in pairs)
+        statistics = LengthStatistics.count(islice(lengths, args.pairs))
+        out.write(statistics.write().encode())
+    counted = sum(of_source.total() for of_source in statistics.counts.values())
+    print(f"{counted:,} pairs, {len(statistics.counts):,} source lengths -> {args.output}")

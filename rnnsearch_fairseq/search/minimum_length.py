@@ -6,7 +6,7 @@ from typing import Any
 from fairseq.search import Search
 from torch import Tensor
 
-from rnnsearch_fairseq.search.around import AroundSearch
+from rnnsearch_fairseq.search.delegating import AroundSearch
 
 
 class MinimumLength(AroundSearch):

@@ -8,9 +8,9 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 
-from rnnsearch_fairseq import compat
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+from rnnsearch_fairseq.patches import fixes
 from rnnsearch_fairseq.search.beam import FastBeamSearch
 from rnnsearch_fairseq.search.groundhog import HALF_THE_SOURCE, GroundhogSearch
 from rnnsearch_fairseq.search.minimum_length import MinimumLength
@@ -41,7 +41,7 @@ class SearchOptions(FairseqDataclass):
     length_statistics: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "file of python -m rnnsearch_fairseq.length_statistics: adds log p(target length | source length) "
+            "help": "file of rnnsearch lengths: adds log p(target length | source length) "
             "to the score (--search tree2seq)"
         },
     )
@@ -146,4 +146,4 @@ def refuse_excluded(args: Any, search: str) -> None:
             )
 
 
-compat.add_generation_options(SearchOptions, choose_generator)
+fixes.add_generation_options(SearchOptions, choose_generator)

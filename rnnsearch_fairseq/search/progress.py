@@ -7,7 +7,7 @@ from fairseq.search import Search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from rnnsearch_fairseq.search.around import AroundSearch
+from rnnsearch_fairseq.search.delegating import AroundSearch
 
 # Is given the target words so far, (words,), by the sentence's "id" in the sample. What it raises ends the search.
 OnStep = Callable[[dict[int, Tensor]], None]

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rnnsearch_fairseq.hub import TranslationHub
+from rnnsearch_fairseq.inference.hub import TranslationHub
 from rnnsearch_fairseq.serve.batching import BUSY, Batcher, Busy
 from rnnsearch_fairseq.serve.schema import openapi
 from rnnsearch_fairseq.serve.translator import Abandoned, Job, Limits, Translator

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.hub import LETTERS_OF_PARSE, Alignment, Source, Translation, TranslationHub
+from rnnsearch_fairseq.inference.hub import LETTERS_OF_PARSE, Alignment, Source, Translation, TranslationHub
 
 SECONDS_BETWEEN_GLIMPSES = 0.05
 DIGITS = 4

@@ -39,7 +39,7 @@ class TreeTranslationConfig(TranslationConfig):
 
 @register_task("tree_translation", dataclass=TreeTranslationConfig)
 class TreeTranslationTask(TranslationTask):
-    """``translation`` with the transitions of ``python -m rnnsearch_fairseq.trees`` as a third language.
+    """``translation`` with the transitions of ``rnnsearch trees`` as a third language.
 
     ``fairseq-interactive`` takes a line of source, a tab, and its transitions; without them, the sentence has no parse.
     """

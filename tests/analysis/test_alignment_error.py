@@ -1,4 +1,4 @@
-"""``python -m rnnsearch_fairseq.analysis alignment-error``."""
+"""``rnnsearch alignment-error``."""
 
 import json
 import sys

@@ -134,7 +134,7 @@ def test_longest_of_the_short_sentences_is_drawn(
 
 
 def test_command_prints_nothing_but_its_line(output: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rnnsearch_fairseq.analysis.alignment_plot", output, tmp_path / "figure.png"]
+    command = [sys.executable, "-m", "rnnsearch_fairseq", "plot", "alignment", output, tmp_path / "figure.png"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == [f"alignment of sentence 0 -> {tmp_path / 'figure.png'}"]
     assert "DEBUG" not in done.stderr

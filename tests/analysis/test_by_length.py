@@ -1,4 +1,4 @@
-"""``python -m rnnsearch_fairseq.analysis by-length``."""
+"""``rnnsearch by-length``."""
 
 import sys
 from collections.abc import Callable

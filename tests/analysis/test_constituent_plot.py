@@ -41,7 +41,7 @@ def no_figures() -> Iterator[None]:
 
 
 def record(number: int, words: int, tree: Tree | None) -> dict[str, Any]:
-    """A sentence as ``rnnsearch_fairseq.score`` writes it."""
+    """A sentence as ``rnnsearch_fairseq.inference.scoring`` writes it."""
     spans = [] if tree is None else tree.spans()
     weights = np.random.default_rng(number).dirichlet(np.ones(words + 1 + len(spans)), size=3)
     return {

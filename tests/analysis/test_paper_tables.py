@@ -1,4 +1,4 @@
-"""``python -m rnnsearch_fairseq.analysis tables``."""
+"""``rnnsearch tables``."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""``python -m rnnsearch_fairseq.analysis report``."""
+"""``rnnsearch report``."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""``python -m rnnsearch_fairseq.analysis.token_scores``."""
+"""``rnnsearch token-scores``."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``python -m rnnsearch_fairseq.analysis.tree_tables``."""
+"""``rnnsearch tree-tables``."""
 
 import sys
 from collections.abc import Callable

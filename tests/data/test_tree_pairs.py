@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 
-from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.tree_pairs import TreePairs, read_transitions
 from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
@@ -135,7 +135,7 @@ def test_a_corpus_without_failed_parses_needs_no_symbol_for_them() -> None:
 
 @pytest.mark.parametrize("line", ["S S", "R", "S R S", "S S R R", "S S R S", "", "- -", "S S X", "S -"])
 def test_transitions_that_make_no_tree_are_refused(line: str) -> None:
-    with pytest.raises(InputError, match=r"write the trees by python -m rnnsearch_fairseq\.trees"):
+    with pytest.raises(InputError, match=r"write the trees by rnnsearch trees"):
         read_transitions(TREES.encode_line(line, add_if_not_exist=False), TREES)
 
 
@@ -150,7 +150,7 @@ def test_phrases_are_planted_in_the_order_of_the_tree_itself() -> None:
             height += -1 if join else 1
         tree = parse_transitions(" ".join("R" if join else "S" for join in joins))
         assert tree is not None
-        forest = plant([tree], [0], leaves)
+        forest = build_forest([tree], [0], leaves)
         rows = forest.phrases[0].tolist()
         node = {row: leaves + number for number, row in enumerate(rows)}
         for number, (left, right) in enumerate(tree.children()):

@@ -13,7 +13,7 @@ from fairseq.tokenizer import tokenize_line
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rnnsearch_fairseq.data import grammar
+from rnnsearch_fairseq.corpora import grammar
 from rnnsearch_fairseq.data.trees import (
     READERS,
     NoParse,

@@ -23,33 +23,35 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 from fairseq.tasks.translation import TranslationTask
 
-from rnnsearch_fairseq import groundhog, trees, unknown_words
 from rnnsearch_fairseq.analysis import alignment_error, constituent_plot, paper_tables, systems, token_scores
 from rnnsearch_fairseq.analysis.generate_output import read_translations, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
-from rnnsearch_fairseq.average_checkpoints import average_checkpoints
-from rnnsearch_fairseq.data import aspec, grammar, prepare, selection, wmt
-from rnnsearch_fairseq.data.groundhog_files import read_arrays, read_settings, read_words
-from rnnsearch_fairseq.data.plain_pickle import read_plain_dict
-from rnnsearch_fairseq.data.text_files import check_parallel, check_text_file
-from rnnsearch_fairseq.data.typed_lines import read_buffers
+from rnnsearch_fairseq.corpora import aspec, grammar, parses, prepare, selection, wmt
+from rnnsearch_fairseq.corpora.link_grammar import put_words
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.link_grammar import put_words
-from rnnsearch_fairseq.loading import load_models
+from rnnsearch_fairseq.files.pickles import read_plain_dict
+from rnnsearch_fairseq.files.text import check_parallel, check_text_file
+from rnnsearch_fairseq.groundhog import convert
+from rnnsearch_fairseq.groundhog.files import read_arrays, read_settings, read_words
+from rnnsearch_fairseq.inference import unknown_words
+from rnnsearch_fairseq.inference.average_checkpoints import average_checkpoints
+from rnnsearch_fairseq.inference.loading import load_models
+from rnnsearch_fairseq.inference.scoring import read_trees, score_pairs
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.score import read_trees, score_pairs
+from rnnsearch_fairseq.patches.typed_lines import read_buffers
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from tests.analysis.test_generate_output import OUTPUT
 from tests.analysis.test_train_log import SIMPLE
 from tests.builders import make_dictionary, parse_training, randomize
-from tests.data import test_aspec, test_trees, test_wmt
-from tests.data.test_plain_pickle import SETTINGS, numpy_scalar, python2
-from tests.data.test_scores import record
+from tests.corpora import test_aspec, test_wmt
+from tests.data import test_trees
+from tests.files.test_pickles import SETTINGS, numpy_scalar, python2
+from tests.files.test_scores import record
 from tests.fuzz import mutations
 from tests.fuzz.mutations import Mutation, damage
-from tests.test_groundhog import make_original
-from tests.test_score import SIZES, save_checkpoint
-from tests.test_unknown_words import SOURCE, TARGET, score_line
+from tests.groundhog.test_convert import make_original
+from tests.inference.test_scoring import SIZES, save_checkpoint
+from tests.inference.test_unknown_words import SOURCE, TARGET, score_line
 
 Files = dict[str, bytes]
 READERS: dict[str, "Reader"] = {}
@@ -142,13 +144,13 @@ def read_state(folder: Path) -> None:
 
 @reader("GroundHog vocabulary", texts_of_originals, ["source.json", "source.pkl"], mutations.damage_state, pieces=CODE)
 def read_vocabulary(folder: Path) -> None:
-    groundhog.make_dictionary(read_words(pick(folder / "source"), read_settings(pick(folder / "state")).source))
+    convert.make_dictionary(read_words(pick(folder / "source"), read_settings(pick(folder / "state")).source))
 
 
 @reader("GroundHog .npz", originals, ["model.npz"], mutations.damage_npz, mutations.damage_npz)
 def read_npz(folder: Path) -> None:
     settings = read_settings(pick(folder / "state"))
-    groundhog.make_parameters(read_arrays(folder / "model.npz", settings), settings)
+    convert.make_parameters(read_arrays(folder / "model.npz", settings), settings)
 
 
 # Checkpoints and data
@@ -352,10 +354,10 @@ def parsed(form: str) -> list[Files]:
 
 def read_parsed(form: str, folder: Path) -> None:
     for binarize in ("left", "right"):
-        found = trees.read_trees(
-            folder / "text", folder / "parses", form, trees.Report(), binarize=binarize, refuse=binarize == "left"
+        found = parses.read_trees(
+            folder / "text", folder / "parses", form, parses.Report(), binarize=binarize, refuse=binarize == "left"
         )
-        list(map(trees.format_transitions, found))
+        list(map(parses.format_transitions, found))
     # And whatever is read is a tree.
     for line in (folder / "parses").read_bytes().decode(errors="replace").split("\n")[:20]:
         test_trees.check(form, line, "right")
@@ -373,7 +375,7 @@ TRANSITIONS = {"tree": b"S S R\n-\nS S S R R\nS\n", "text": b"a b\n\na b c d\ne\
 def read_transitions(folder: Path) -> None:
     check_parallel([folder / "tree", folder / "text"])
     for tree in read_trees(folder / "tree", folder / "text"):
-        trees.format_transitions(tree)
+        parses.format_transitions(tree)
 
 
 @reader(

@@ -84,7 +84,7 @@ def test_one_step_at_a_time_equals_teacher_forcing(model: RNNsearchModel) -> Non
             net_input["prev_output_tokens"][:, : position + 1], encoder_out, incremental_state=state
         )
         torch.testing.assert_close(step, logits[:, position : position + 1], **EXACT)
-        if model.decoder.aligns:
+        if model.decoder.has_attention:
             torch.testing.assert_close(step_extra["attn"][0], extra["attn"][0][:, position : position + 1], **EXACT)
         else:
             assert step_extra["attn"] == extra["attn"] == [None]
@@ -243,7 +243,7 @@ def test_wider_beams_never_lose_to_greedy_by_their_own_measure() -> None:
 def test_ensemble_of_one_model_twice_is_that_model(model: RNNsearchModel) -> None:
     for twice, once in zip(generate([model, model], beam=5), generate([model], beam=5)):
         assert_same(twice, once)
-        if model.decoder.aligns:
+        if model.decoder.has_attention:
             torch.testing.assert_close(twice[0]["attention"], once[0]["attention"], **SINGLE)
 
 
@@ -258,7 +258,7 @@ def test_ensemble_of_two_models_averages_probabilities(arch: str) -> None:
             passes = [forced(model, source, [EOS, *tokens[:-1]]) for model in models]
             mean = torch.stack([log_probs.exp() for log_probs, _ in passes]).mean(dim=0).log()
             torch.testing.assert_close(hypothesis["positional_scores"].double(), positional(mean, tokens), **SINGLE)
-            if models[0].decoder.aligns:
+            if models[0].decoder.has_attention:
                 attn = torch.stack([attn for _, attn in passes]).mean(dim=0)
                 found = hypothesis["attention"].double().T[:, -len(source) :]
                 torch.testing.assert_close(found, attn, **SINGLE)

@@ -10,7 +10,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import parse_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.tree2seq import ARCHITECTURES, Tree2SeqModel, complete, reverse_words
@@ -39,7 +39,7 @@ def make_batch(
     width = max(map(len, sources))
     first = [width - len(source) if left else 0 for source in sources]
     sample["net_input"]["trees"] = tuple(
-        plant([parse_transitions(transitions_of(tree)) for tree in trees], first, width)
+        build_forest([parse_transitions(transitions_of(tree)) for tree in trees], first, width)
     )
     return sample
 

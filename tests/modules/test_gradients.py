@@ -1,6 +1,5 @@
 """Gradients in float64 against finite differences, through every module and both scans, padding included."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,9 +15,8 @@ from rnnsearch_fairseq.modules import (
     Encoder,
     GatedHiddenUnit,
     Maxout,
-    fused_scan,
-    scan,
 )
+from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
 from tests.builders import pad, randomize
 
 
@@ -57,7 +55,7 @@ def test_alignment_model_with_padding() -> None:
             self.model = model
 
         def forward(self, state: torch.Tensor, annotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return self.model(state, self.model.remember(annotations, mask))
+            return self.model(state, self.model.encode_keys(annotations, mask))
 
     attend = Attend()
     assert_gradients(
@@ -84,21 +82,21 @@ def test_maxout_sends_the_gradient_to_the_maximum() -> None:
     assert units.grad.tolist() == [[0, 1, 0, 1]]
 
 
-@pytest.mark.parametrize("scan", [scan.encoder_scan, fused_scan.encoder_scan], ids=["reference", "fused"])
-@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("kind", [Encoder, FusedEncoder])
+@pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("left", [False, True])
-def test_encoder_scan(scan: Callable[..., list[torch.Tensor]], directions: int, left: bool) -> None:
+def test_encoder_direction(kind: type[Encoder], backward: bool, left: bool) -> None:
     mask = pad([[5, 5, 5], [5]], left).eq(1)
 
-    class Scan(torch.nn.Module):
+    class Direction(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.units = torch.nn.ModuleList(GatedHiddenUnit(3, 4) for _ in range(directions))
+            self.unit = GatedHiddenUnit(3, 4)
 
-        def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            return tuple(scan(self.units, inputs, mask))
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return kind.read(self.unit, inputs, mask, backward)
 
-    module = Scan()
+    module = Direction()
     assert_gradients(module, lambda p, x: functional_call(module, p, (x,)), torch.randn(2, 3, 3))
 
 
@@ -111,12 +109,13 @@ def test_whole_model(alignment_size: int, order: dict[str, Any], fused: bool) ->
     class Whole(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.encoder = Encoder(6, 2, 3, 1, bidirectional=alignment_size > 0, fused=fused)
-            self.decoder = Decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, 1, fused=fused, **order)
+            encoder, decoder = (FusedEncoder, FusedDecoder) if fused else (Encoder, Decoder)
+            self.encoder = encoder(6, 2, 3, 1, bidirectional=alignment_size > 0)
+            self.decoder = decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, 1, **order)
 
         def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
             annotations, summary = self.encoder(source, source.eq(1))
-            memory = self.decoder.attention.remember(annotations, source.eq(1))
+            memory = self.decoder.attention.encode_keys(annotations, source.eq(1))
             features = self.decoder(target, self.decoder.initial_state(summary), memory).features
             return self.decoder.readout.to_vocabulary(features)
 

@@ -50,7 +50,7 @@ def test_decoder_follows_a_2_2(seed: int, encdec: bool, left: bool, pool: int, r
     encoder, decoder = modules_from(params, pool, current=readout_state == "current")
     words = pad(sources, left)
     annotations, summary = encoder(words, words.eq(1))
-    memory = decoder.attention.remember(annotations, words.eq(1))
+    memory = decoder.attention.encode_keys(annotations, words.eq(1))
     features, alpha, _, _ = decoder(pad(targets), decoder.initial_state(summary), memory)
     log_probs = torch.log_softmax(decoder.readout.to_vocabulary(features), dim=-1).detach()
     for row, (source, target) in enumerate(zip(sources, targets)):
@@ -68,7 +68,7 @@ def test_last_state_is_that_of_the_equations(seed: int, encdec: bool) -> None:
     params, sources, targets = draw(seed, encdec)
     encoder, decoder = modules_from(params, pool=2)
     annotations, summary = encoder(torch.tensor(sources[:1]))
-    memory = decoder.attention.remember(annotations, None)
+    memory = decoder.attention.encode_keys(annotations, None)
     state = decoder(torch.tensor(targets[:1]), decoder.initial_state(summary), memory).state
     expected = reference.decode(params, sources[0], targets[0])["states"][-1]
     np.testing.assert_allclose(state[0].detach(), expected, **TOLERANCE)
@@ -80,7 +80,7 @@ def test_one_word_at_a_time_equals_all_at_once(seed: int, encdec: bool, readout_
     encoder, decoder = modules_from(params, pool=2, current=readout_state == "current")
     words = pad(sources)
     annotations, summary = encoder(words, words.eq(1))
-    memory = decoder.attention.remember(annotations, words.eq(1))
+    memory = decoder.attention.encode_keys(annotations, words.eq(1))
     previous = torch.randint(2, 18, (len(sources), 8))
     whole = decoder(previous, decoder.initial_state(summary), memory)
     state = decoder.initial_state(summary)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.data import forest
 from rnnsearch_fairseq.data.trees import parse_transitions
+from rnnsearch_fairseq.modules.fused.tree import FusedTreeLSTM
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -28,7 +29,7 @@ def transitions_of(tree: Tree) -> str:
 
 
 def plant(lines: list[str], first_columns: list[int], src_len: int) -> Forest:
-    return forest.plant([parse_transitions(line) for line in lines], first_columns, src_len)
+    return forest.build_forest([parse_transitions(line) for line in lines], first_columns, src_len)
 
 
 def recursive(
@@ -49,10 +50,10 @@ def recursive(
     return (h, c), [(h, c), *below_left, *below_right]
 
 
-@pytest.fixture
-def cell() -> TreeLSTM:
+@pytest.fixture(params=[TreeLSTM, FusedTreeLSTM])
+def cell(request: pytest.FixtureRequest) -> TreeLSTM:
     torch.manual_seed(1)
-    cell = TreeLSTM(SIZE).double()
+    cell = request.param(SIZE).double()
     torch.nn.init.normal_(cell.from_children.weight)
     torch.nn.init.normal_(cell.from_children.bias)
     return cell

@@ -14,7 +14,7 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq import groundhog
+from rnnsearch_fairseq.groundhog import convert
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.search.groundhog import GroundhogSearch, best_continuations
 from tests.builders import EOS, PAD, from_original, groundhog_model, make_dictionary, make_model, make_sample, pad
@@ -278,7 +278,7 @@ def test_the_best_continuations_are_the_best() -> None:
 def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[RNNsearchModel, TranslationTask]:
     folder = tmp_path_factory.mktemp("converted")
     files = (RECORDED / f"vocab.{language}.pkl" for language in ("en", "fr"))
-    groundhog.convert(RECORDED / "search_model.npz", RECORDED / "search_state.pkl", tuple(files), ("en", "fr"), folder)
+    convert.convert(RECORDED / "search_model.npz", RECORDED / "search_state.pkl", tuple(files), ("en", "fr"), folder)
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(folder / "checkpoint.pt")], arg_overrides={"data": str(folder)}
     )

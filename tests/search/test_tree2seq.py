@@ -123,7 +123,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
 def test_malformed_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "lengths"
     path.write_text(text)
-    with pytest.raises(InputError, match=f"{message}.*; write it by python -m rnnsearch_fairseq.length_statistics"):
+    with pytest.raises(InputError, match=f"{message}.*; write it by rnnsearch lengths"):
         LengthStatistics.read(path)
 
 

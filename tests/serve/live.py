@@ -33,8 +33,8 @@ class Live:
 
 @contextlib.contextmanager
 def serving(checkpoint: Path, log: Path, *words: str) -> Iterator[Live]:
-    """``python -m rnnsearch_fairseq.serve`` on a free port and one core; ended by Ctrl-C, with the status 0."""
-    command = [sys.executable, "-m", "rnnsearch_fairseq.serve", "--path", str(checkpoint), "--port", "0", "--cpu"]
+    """``rnnsearch serve`` on a free port and one core; ended by Ctrl-C, with the status 0."""
+    command = [sys.executable, "-m", "rnnsearch_fairseq", "serve", "--path", str(checkpoint), "--port", "0", "--cpu"]
     with log.open("w", encoding="utf-8") as messages:
         process = subprocess.Popen(
             [*command, *words],

@@ -20,7 +20,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from rnnsearch_fairseq.serve import load
+from recipes.benchmark import serving_load
 from tests.serve.fuzz_page import check, growth
 from tests.serve.live import Live, serving
 from tests.trained import PARSES, train
@@ -59,7 +59,7 @@ def test_fifty_users_at_a_time_meet_no_error(
     text = tmp_path / "text"
     text.write_text("The dog sleeps.\nThe black cat eats.\n\n", encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["load", live.url, str(text), "--users", "50", "--seconds", "2"])
-    status = load.main()
+    status = serving_load.main()
     first, second = capsys.readouterr().out.splitlines()
     assert status == 0, first
     assert int(first.split()[0].replace(",", "")) >= 50
@@ -68,14 +68,14 @@ def test_fifty_users_at_a_time_meet_no_error(
 
 
 def test_errors_are_told_from_being_busy(live: Live) -> None:
-    assert load.ask(live.url, "The dog sleeps.") == ""
-    assert load.ask(live.url, "a " * 200).startswith("sentence 1 has 200 words")
-    assert load.ask(live.url, "a" * 10**6).startswith("sentence 1 has 1,000,000 characters")
-    assert load.ask(live.url, "a" * 10**7).startswith("413: the request has more than 8,388,608 bytes")
+    assert serving_load.ask(live.url, "The dog sleeps.") == ""
+    assert serving_load.ask(live.url, "a " * 200).startswith("sentence 1 has 200 words")
+    assert serving_load.ask(live.url, "a" * 10**6).startswith("sentence 1 has 1,000,000 characters")
+    assert serving_load.ask(live.url, "a" * 10**7).startswith("413: the request has more than 8,388,608 bytes")
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    assert load.ask(f"http://127.0.0.1:{port}/", "a").startswith("ConnectionRefusedError")
-    tally = load.Tally([1.0, 2.0, 3.0], busy=2)
+    assert serving_load.ask(f"http://127.0.0.1:{port}/", "a").startswith("ConnectionRefusedError")
+    tally = serving_load.Tally([1.0, 2.0, 3.0], busy=2)
     tally.errors["500: a mistake"] += 1
     assert tally.summary().splitlines() == [
         "3 translations, 2 times busy, 1 errors",
@@ -96,7 +96,7 @@ def test_slow_and_vanishing_users_do_not_stop_it(live: Live) -> None:
         if number % 2:
             connection.close()
     started = time.monotonic()
-    assert load.ask(live.url, "The dog sleeps.") == ""
+    assert serving_load.ask(live.url, "The dog sleeps.") == ""
     assert time.monotonic() - started < PATIENCE
     for connection in hanging:
         connection.close()

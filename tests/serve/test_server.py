@@ -16,10 +16,10 @@ import pytest
 import starlette
 from starlette.testclient import TestClient
 
-from rnnsearch_fairseq import hub as hub_module
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.hub import TranslationHub
-from rnnsearch_fairseq.serve import __main__ as command
+from rnnsearch_fairseq.inference import hub as hub_module
+from rnnsearch_fairseq.inference.hub import TranslationHub
+from rnnsearch_fairseq.serve import main as command
 from rnnsearch_fairseq.serve import server
 from rnnsearch_fairseq.serve.server import make_app
 from rnnsearch_fairseq.serve.translator import Limits

@@ -1,0 +1,121 @@
+"""JoeyNMT's updates, where it is installed: its model, cost, clipping and optimizer."""
+
+import importlib
+from importlib.metadata import version
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from recipes.benchmark.workloads import WARM_UP, Timing, Workload, count_operations
+from rnnsearch_fairseq.errors import InputError
+
+SYMBOLS = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}  # in its order, from 0
+
+
+class JoeyNMT(Workload):
+    """Updates of its encoder-decoder of GRUs with attention, at the sizes of `model_options`, on given batches.
+
+    The update is that of its ``TrainManager``: the cost of the sentences' mean, gradients clipped to norm 1, Adam.
+
+    Args:
+        dictionaries: of source and target.
+        batches: fairseq's, of sentences of equal lengths.
+        device: where it trains.
+
+    Raises:
+        InputError: if JoeyNMT is not installed.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        dictionaries: tuple[Dictionary, Dictionary],
+        batches: list[dict[str, Any]],
+        device: torch.device,
+    ) -> None:
+        builders, self.batch, self.device = load("builders"), load("batch"), device
+        vocabularies = [make_vocabulary(dictionary) for dictionary in dictionaries]
+        self.model = load("model").build_model(model_options(width), *vocabularies).to(device).train()
+        self.model.loss_function = ("crossentropy", 0.0)
+        self.clip = builders.build_gradient_clipper({"clip_grad_val": None, "clip_grad_norm": 1.0})
+        training = {"optimizer": "adam", "learning_rate": 0.001}
+        self.optimizer = builders.build_optimizer(training, self.model.parameters())
+        self.words = [(batch["net_input"]["src_tokens"], batch["target"]) for batch in batches]
+        self.timing = Timing(f"JoeyNMT {version('joeynmt')}", sum(batch["ntokens"] for batch in batches))
+        for words in self.words[:WARM_UP]:
+            self.update(*words)
+        self.timing.operations = count_operations(self.work)
+
+    def update(self, source: Tensor, target: Tensor) -> float:
+        """One update on words ``(batch, src_len)`` and ``(batch, tgt_len)``, fairseq's ids; the cost."""
+        batch = self.make_batch(source, target)
+        batch.sort_by_src_length()
+        cost, _, _, _ = self.model(return_type="loss", **vars(batch))
+        cost = batch.normalize(cost, normalization="batch")
+        cost.backward()
+        self.clip(parameters=self.model.parameters())
+        self.optimizer.step()
+        self.model.zero_grad()
+        return cost.item()
+
+    def make_batch(self, source: Tensor, target: Tensor) -> Any:
+        """JoeyNMT's batch of the same words, which has a beginning-of-sentence before the target."""
+        index = self.model
+        source, target = (translate_ids(words, index) for words in (source, target))
+        first = target.new_full((len(target), 1), index.bos_index)
+        return self.batch.Batch(
+            src=source,
+            src_length=torch.full((len(source),), source.size(1)),
+            src_prompt_mask=None,
+            trg=torch.cat([first, target], dim=1),
+            trg_prompt_mask=None,
+            indices=torch.arange(len(source)),
+            device=self.device,
+            pad_index=index.pad_index,
+            eos_index=index.eos_index,
+        )
+
+    def work(self) -> None:
+        """Update by update."""
+        for words in self.words:
+            self.update(*words)
+
+
+def load(name: str) -> ModuleType:
+    """A module of JoeyNMT.
+
+    Raises:
+        InputError: if it is not there, or something that it needs.
+    """
+    try:
+        return importlib.import_module(f"joeynmt.{name}")
+    except ImportError as error:
+        raise InputError(
+            f"--joeynmt: JoeyNMT cannot be imported ({error}); install it by pip install --no-deps joeynmt && "
+            "pip install importlib_metadata tensorboard"
+        ) from error
+
+
+def model_options(width: int) -> dict[str, Any]:
+    """Its options for a bidirectional encoder and a decoder of GRUs, ``width`` throughout, as in RNNsearch."""
+    shared = {"type": "recurrent", "rnn_type": "gru", "num_layers": 1, "hidden_size": width, "dropout": 0.0}
+    shared |= {"embeddings": {"embedding_dim": width, "dropout": 0.0}}
+    decoder = {"attention": "bahdanau", "init_hidden": "bridge", "input_feeding": True, "hidden_dropout": 0.0}
+    return {"encoder": shared | {"bidirectional": True}, "decoder": shared | decoder}
+
+
+def make_vocabulary(dictionary: Dictionary) -> Any:
+    """A vocabulary of as many entries, with the same words."""
+    tokens = {f"{name}_token": symbol for name, symbol in SYMBOLS.items()}
+    ids = {f"{name}_id": number for number, name in enumerate(SYMBOLS)}
+    options = SimpleNamespace(**tokens, **ids, sep_token=None, sep_id=None, lang_tags=[])
+    return load("vocabulary").Vocabulary(dictionary.symbols[dictionary.nspecial :], options)
+
+
+def translate_ids(words: Tensor, index: Any) -> Tensor:
+    """JoeyNMT's ids for fairseq's, which differ for the four symbols only."""
+    ids = torch.tensor([index.bos_index, index.pad_index, index.eos_index, index.unk_index])
+    return torch.where(words < len(ids), ids[words.clamp(max=len(ids) - 1)], words)

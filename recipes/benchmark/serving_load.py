@@ -1,0 +1,121 @@
+"""How a running page holds many users: ``python -m recipes.benchmark.serving_load URL TEXT --users 50 --seconds 300``
+
+Each user asks, as the page does, for the translation of a line of TEXT, reads the answer to its end, and asks again at
+once. Printed are the answers, those of them that were "busy", errors of every other kind, and the median and the 95th
+percentile of the seconds from question to answer, of translations. The exit status is 1 if there were errors.
+"""
+
+import argparse
+import http.client
+import json
+import random
+import statistics
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import check_text_file
+from rnnsearch_fairseq.serve.batching import BUSY
+
+SECONDS_TO_ANSWER = 60
+SECONDS_TO_TRY_AGAIN = 1.0
+
+
+@dataclass
+class Tally:
+    """What the users met."""
+
+    seconds: list[float] = field(default_factory=list)
+    busy: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def summary(self) -> str:
+        """Some lines for people."""
+        lines = [f"{len(self.seconds):,} translations, {self.busy:,} times busy, {self.errors.total():,} errors"]
+        if len(self.seconds) > 1:
+            percentiles = statistics.quantiles(self.seconds, n=20, method="inclusive")
+            lines.append(f"median {percentiles[9]:.3f} s, 95th percentile {percentiles[18]:.3f} s")
+        return "\n".join(lines + [f"{count:,} x {error}" for error, count in self.errors.most_common(5)])
+
+
+def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
+    """Let ``users`` ask the server at ``url`` for the translations of ``sentences``, drawn at random."""
+    tally, lock = Tally(), threading.Lock()
+    ends = time.monotonic() + seconds
+
+    def user(number: int) -> None:
+        generator = random.Random(number)
+        while time.monotonic() < ends:
+            started = time.monotonic()
+            kind = ask(url, generator.choice(sentences))
+            with lock:
+                if kind == "":
+                    tally.seconds.append(time.monotonic() - started)
+                elif kind == "busy":
+                    tally.busy += 1
+                else:
+                    tally.errors[kind] += 1
+            if kind:
+                time.sleep(SECONDS_TO_TRY_AGAIN)
+
+    threads = [threading.Thread(target=user, args=(number,)) for number in range(users)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return tally
+
+
+def ask(url: str, sentence: str) -> str:
+    """Ask for a translation as the page does: "" if one came, "busy", or what went wrong."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port or 80, timeout=SECONDS_TO_ANSWER)
+    try:
+        body = json.dumps({"sentences": [sentence]})
+        connection.request("POST", "/api/translate/stream", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        lines = response.read().splitlines()
+        if response.status == 503 and response.headers["Retry-After"]:
+            return "busy"
+        answer = json.loads(lines[-1])
+        if response.status != 200:
+            return f"{response.status}: {answer['error']}"
+        problem = answer.get("error") or answer["sentences"][0].get("error")
+        return "busy" if problem == BUSY else problem or ""
+    except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        connection.close()
+
+
+def main() -> int:
+    """The command line of this module; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m recipes.benchmark.serving_load",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("url", help="of the page: http://127.0.0.1:8000/")
+    parser.add_argument("text", type=Path, help="sentences to translate, one a line")
+    parser.add_argument("--users", type=int, default=50, metavar="N", help="at a time (default: 50)")
+    parser.add_argument("--seconds", type=float, default=300, metavar="S", help="default: 300")
+    args = parser.parse_args()
+    for option in ("users", "seconds"):
+        if getattr(args, option) <= 0:
+            raise InputError(f"--{option} is {getattr(args, option)}; give a positive number")
+    if urlsplit(args.url).scheme != "http":
+        raise InputError(f"{args.url}: no address of a page; give one like http://127.0.0.1:8000/")
+    check_text_file(args.text)
+    sentences = [line.strip() for line in args.text.read_text(encoding="utf-8").splitlines() if line.strip()]
+    tally = use(args.url, sentences, args.users, args.seconds)
+    print(tally.summary())
+    return 1 if tally.errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

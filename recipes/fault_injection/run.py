@@ -1,0 +1,425 @@
+"""Train a small model, break its training again and again, and see that it always goes on to the same numbers.
+
+``python -m recipes.fault_injection OUT [--kills 100]``
+
+One ``fairseq-train`` is left in peace: the reference. The same training is then killed at random moments (two in five
+times while it saves), stopped by SIGTERM, given a full disk and robbed of the worker that reads its data, and its
+checkpoints are damaged. After each fault it is started again. It *resumes exactly* if it goes on from the newest
+checkpoint there is, and all that it logs of its updates, and the parameters, the optimizer's state and the position in
+the data that it saves are the reference's, bit for bit. A checkpoint is *lost* if it was saved and is missing or
+damaged, by anything but our own hand. Where a training comes to its end, another begins, until all faults were done.
+
+Attempts are forked from this process, which has imported fairseq already, so that each starts in a second. Linux only.
+"""
+
+import argparse
+import dataclasses
+import functools
+import importlib
+import json
+import logging
+import math
+import multiprocessing
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.corpora.grammar import write_corpus
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.integrity import count_updates, find_damage, find_newest
+from rnnsearch_fairseq.files.output import open_output
+from rnnsearch_fairseq.patches.recovery import saving
+from rnnsearch_fairseq.patches.recovery.stopping import TERMINATED
+
+PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)
+PAIRS = {"train": 400, "valid": 16}
+UPDATES = 100
+MODEL = ["--arch", "bahdanau_gru_small", "--dropout", "0.1", "--task", "pooled_translation", "--pool-batches", "2"]
+MODEL += [word for name in ("embedding", "hidden", "alignment", "maxout") for word in (f"--{name}-size", "16")]
+TRAINING = ["--batch-size", "16", "--criterion", "summed_nll", "--optimizer", "adadelta", "--clip-norm", "1", "--cpu"]
+TRAINING += ["--save-interval-updates", "5", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", "1"]
+# What a log says of an update, without what the time changes.
+EXACT = ("epoch", "loss", "nll_sentence", "nll_word", "ppl", "wpb", "bsz", "num_updates", "lr", "gnorm", "clip")
+WAIT = 600  # seconds for an attempt, which takes some
+FILE_LIMIT = 200_000  # bytes: less than a checkpoint has
+
+Log = Path
+
+
+def start_training(
+    data: Path, folder: Path, log: Log, words: Sequence[str], prepare: Callable[[], None] | None = None
+) -> multiprocessing.Process:
+    """Begin what ``fairseq-train DATA`` does with further ``words``, in a fork of this process.
+
+    Args:
+        folder: its --save-dir.
+        log: gets what it prints.
+        prepare: called in the fork.
+    """
+    for module in ("fairseq_cli.train", "torch._dynamo"):  # which every attempt would import for itself otherwise
+        importlib.import_module(module)
+    words = [str(data), "--user-dir", PLUGIN, "--save-dir", str(folder), *words]
+    log.write_bytes(b"")  # here, since the fork may be killed before it gets so far
+    process = multiprocessing.get_context("fork").Process(target=_train, args=(words, log, prepare))
+    process.start()
+    return process  # type: ignore[return-value]
+
+
+def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> None:
+    os.dup2(os.open(log, os.O_WRONLY), 1)
+    os.dup2(1, 2)
+    sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
+    form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+    logging.basicConfig(format=form, level=logging.INFO, stream=sys.stdout, force=True)
+    torch.set_num_threads(1)  # those of the process that was forked are not here
+    # What fairseq keeps there of a training in the process that was forked.
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    sys.argv = ["fairseq-train", *words]
+    if prepare is not None:
+        prepare()
+    try:
+        importlib.import_module("fairseq_cli.train").cli_main()
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
+
+
+def read_updates(log: Log) -> list[dict[str, Any]]:
+    """What a log says of each update."""
+    records = re.findall(r"\| train_inner \| (\{.*\})$", log.read_text(encoding="utf-8"), re.MULTILINE)
+    return [{name: value for name, value in json.loads(record).items() if name in EXACT} for record in records]
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """What the training goes on from: parameters, optimizer state, position in the data, best score."""
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    kept = {name: state["extra_state"].get(name) for name in ("train_iterator", "val_loss", "best")}
+    return {"model": state["model"], "optimizer": state["last_optimizer_state"], **kept}
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two states are the same, tensors bit for bit."""
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_equal(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    return one == other
+
+
+# The faults: each starts an attempt, does its harm, and returns the exit status, 0 where it came too late.
+
+
+def send_sometime(number: signal.Signals, run: "FaultRun", log: Log) -> int:
+    """Send it a signal at a random moment."""
+    process = run.start(log)
+    process.join(run.random.uniform(0, run.span))
+    if process.is_alive():
+        os.kill(process.pid, number)  # type: ignore[arg-type]
+    return run.wait(process, log)
+
+
+def kill_while_saving(run: "FaultRun", log: Log) -> int:
+    """Kill it when it opens, renames or removes some file of its checkpoints, or some milliseconds later."""
+    left, delay = run.random.randint(1, 60), run.random.choice([0, run.random.uniform(0, 0.005)])
+
+    def count_down(event: str, args: tuple[Any, ...]) -> None:
+        nonlocal left
+        if event in ("open", "os.rename", "os.remove", "shutil.copyfile") and str(run.folder) in str(args[0]):
+            left -= 1
+            if left == 0 and delay:
+                threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            elif left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return run.wait(run.start(log, prepare=lambda: sys.addaudithook(count_down)), log)
+
+
+def fill_disk(run: "FaultRun", log: Log) -> int:
+    """Let it write no file as large as a checkpoint."""
+
+    def prepare() -> None:
+        saving.WAITS = (0.01, 0.01)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
+
+    return run.wait(run.start(log, prepare=prepare), log)
+
+
+def kill_worker(run: "FaultRun", log: Log) -> int:
+    """Kill the process that reads its data, at a random moment."""
+    process = run.start(log, "--num-workers", "1")
+    moment = time.monotonic() + run.random.uniform(0, run.span)
+    while process.is_alive():
+        process.join(0.02)
+        children = [Path(f"/proc/{process.pid}/task/{thread}/children") for thread in _threads(process)]
+        workers = [int(pid) for path in children if path.exists() for pid in path.read_text().split()]
+        if workers and time.monotonic() > moment:
+            os.kill(workers[0], signal.SIGKILL)
+            break
+    return run.wait(process, log)
+
+
+def _threads(process: multiprocessing.Process) -> list[str]:
+    folder = Path(f"/proc/{process.pid}/task")
+    return os.listdir(folder) if folder.exists() else []
+
+
+@dataclasses.dataclass
+class Fault:
+    """How to bring it about, with what status the training then ends, and how often, for each 100 kills."""
+
+    strike: Callable[["FaultRun", Log], int]
+    statuses: tuple[int, ...]
+    share: int
+
+
+FAULTS = {
+    "kill -9 at a random moment": Fault(functools.partial(send_sometime, signal.SIGKILL), (-signal.SIGKILL,), 60),
+    "kill -9 while saving": Fault(kill_while_saving, (-signal.SIGKILL,), 40),
+    # Before the first update, when there is nothing to save, SIGTERM does what it always does.
+    "SIGTERM": Fault(functools.partial(send_sometime, signal.SIGTERM), (TERMINATED, -signal.SIGTERM), 15),
+    "full disk while saving": Fault(fill_disk, (1,), 5),
+    "kill -9 of the data's worker": Fault(kill_worker, (1,), 5),
+}
+
+
+# Damage to checkpoints, between two attempts
+
+
+def cut_off(path: Path, random_: random.Random) -> None:
+    """Keep only the beginning of a file."""
+    os.truncate(path, random_.randrange(path.stat().st_size))
+
+
+def flip_a_bit(path: Path, random_: random.Random) -> None:
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[random_.randrange(len(content))] ^= 1 << random_.randrange(8)
+    path.write_bytes(content)
+
+
+def remove(path: Path, random_: random.Random) -> None:
+    """Remove a file."""
+    path.unlink()
+
+
+DAMAGES = {"cut off": cut_off, "with one bit flipped": flip_a_bit, "removed": remove}
+
+
+@dataclasses.dataclass
+class Tally:
+    """Of a kind of fault: how many there were, how many resumes after them were exact, what they cost."""
+
+    times: int = 0
+    exact: int = 0
+    lost: int = 0
+
+
+class FaultRun:
+    """A training that is broken, started again, and compared.
+
+    Args:
+        data: binarized data.
+        out: folder of the reference, ``out/reference`` and ``out/reference.log``, and for all that is written.
+        span: seconds from the start of an attempt, within which faults happen.
+    """
+
+    def __init__(self, data: Path, out: Path, span: float, seed: int) -> None:
+        self.data, self.out, self.span, self.random = data, out, span, random.Random(seed)
+        self.folder = out / "checkpoints"
+        self.reference = {record["num_updates"]: record for record in read_updates(out / "reference.log")}
+        self.saved = {count_updates(path): path for path in (out / "reference").glob("checkpoint*.pt")}
+        self.table: dict[str, Tally] = {}
+        self.attempts = 0
+        self._to_resume: list[str] = []
+        self._our_damage: set[tuple[Path, int]] = set()
+
+    def start(self, log: Log, *words: str, prepare: Callable[[], None] | None = None) -> multiprocessing.Process:
+        """Start an attempt."""
+        words = (*MODEL, *TRAINING, "--max-update", str(UPDATES), "--keep-interval-updates", "3", *words)
+        words = words if "--num-workers" in words else (*words, "--num-workers", "0")
+        return start_training(self.data, self.folder, log, words, prepare)
+
+    def wait(self, process: multiprocessing.Process, log: Log) -> int:
+        """The exit status of an attempt.
+
+        Raises:
+            InputError: it does not end.
+        """
+        process.join(WAIT)
+        if process.exitcode is None:
+            process.kill()
+            raise InputError(f"{log}: this attempt did not end within {WAIT} seconds; see what it hangs in")
+        return process.exitcode
+
+    def attempt(self, kind: str | None) -> bool:
+        """Start, or go on, with a fault of this kind or none; and compare. Whether the fault came before the end.
+
+        Raises:
+            InputError: the attempt ended in another way than it should.
+        """
+        self.attempts += 1
+        log = self.out / "logs" / f"{self.attempts:04}.log"
+        newest = self._newest_updates()
+        started = time.monotonic()
+        status = self.wait(self.start(log), log) if kind is None else FAULTS[kind].strike(self, log)
+        if status != 0 and (kind is None or status not in FAULTS[kind].statuses):
+            raise InputError(f"{log}: after {kind}, this attempt ended with status {status}; see why")
+        tally = self.table.setdefault(kind or "none", Tally())
+        tally.lost += self._count_lost(log, newest)
+        self._compare(log, newest)
+        if status == 0:
+            self.span = min(self.span, time.monotonic() - started)
+            shutil.rmtree(self.folder)
+            return False
+        tally.times += 1
+        self._to_resume.append(kind or "none")
+        return True
+
+    def damage(self) -> None:
+        """Damage checkpoint_last.pt or, one time in three, all of the newest, where there is another to go on from."""
+        counts = {path: count_updates(path) for path in self.folder.glob("checkpoint*.pt") if not find_damage(path)}
+        last = self.folder / "checkpoint_last.pt"
+        all_newest = self.random.random() < 1 / 3
+        hit = [path for path in counts if counts[path] == counts.get(last)] if all_newest else [last]
+        if last not in counts or len(hit) == len(counts):
+            return
+        how = self.random.choice(list(DAMAGES))
+        for path in hit:
+            DAMAGES[how](path, self.random)
+        self._our_damage |= {_identify(path) for path in hit if path.exists()}
+        kind = f"{'newest checkpoints' if all_newest else 'checkpoint_last.pt'} {how}"
+        self.table.setdefault(kind, Tally()).times += 1
+        self._to_resume.append(kind)
+
+    def _newest_updates(self) -> int:
+        last = self.folder / "checkpoint_last.pt"
+        newest = last if not find_damage(last) else find_newest(self.folder)[0]
+        return 0 if newest is None else count_updates(newest) or 0
+
+    def _count_lost(self, log: Log, newest: int) -> int:
+        """Checkpoints that are damaged, and whether there is none as new as the newest that was saved."""
+        said = re.findall(r"Saved checkpoint .* @ (\d+) updates|training stops after update (\d+)", log.read_text())
+        saved = max([newest, *(int(updates) for pair in said for updates in pair if updates)])
+        paths = [path for path in self.folder.glob("checkpoint*.pt") if _identify(path) not in self._our_damage]
+        return sum(find_damage(path) is not None for path in paths) + (self._newest_updates() < saved)
+
+    def _compare(self, log: Log, newest: int) -> None:
+        """Settle whether the attempt resumed exactly, if it got so far."""
+        updates = read_updates(log)
+        loaded = re.search(r"Loaded checkpoint .* @ (\d+) updates", log.read_text())
+        if not updates and "done training" not in log.read_text():
+            return
+        first = int(updates[0]["num_updates"]) - 1 if updates else UPDATES
+        exact = newest == (int(loaded[1]) if loaded else 0) == first
+        exact &= all(self.reference.get(record["num_updates"]) == record for record in updates)
+        exact &= all(self._is_reference(path) for path in self.folder.glob("checkpoint*.pt") if not find_damage(path))
+        for kind in self._to_resume:
+            self.table[kind].exact += exact
+        self._to_resume.clear()
+
+    def _is_reference(self, checkpoint: Path) -> bool:
+        saved = self.saved.get(count_updates(checkpoint))
+        # After a SIGTERM, there may be one that the reference has not saved.
+        return saved is None or is_equal(read_state(checkpoint), read_state(saved))
+
+
+def _identify(path: Path) -> tuple[Path, int]:
+    return path, path.stat().st_mtime_ns
+
+
+def make_data(out: Path) -> Path:
+    """Write and binarize a small corpus."""
+    write_corpus(out / "text", PAIRS)
+    command = ["fairseq-preprocess", "--user-dir", PLUGIN, "-s", "en", "-t", "fr", "--destdir", str(out / "data")]
+    command += [word for part in PAIRS for word in (f"--{part}pref", str(out / "text" / part))]
+    _run_command([*command, "--thresholdsrc", "2", "--thresholdtgt", "2"], out / "preprocess.log")
+    return out / "data"
+
+
+def _run_command(command: list[str], log: Log) -> None:
+    with log.open("wb") as printed:
+        program = Path(sys.executable).with_name(command[0])
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # like the attempts
+        done = subprocess.run(
+            [program, *command[1:]], stdout=printed, stderr=subprocess.STDOUT, env=one_thread, check=False
+        )
+    if done.returncode != 0:
+        raise InputError(f"{log}: {command[0]} failed; see there why")
+
+
+def measure_span(run: FaultRun) -> float:
+    """The seconds that an attempt takes to start, and to make a sixth of its updates."""
+    seconds = []
+    for updates in (1, UPDATES):
+        started = time.monotonic()
+        run.wait(run.start(run.out / "logs" / "undisturbed.log", "--max-update", str(updates)), run.out)
+        seconds.append(time.monotonic() - started)
+        shutil.rmtree(run.folder)
+    return seconds[0] + (seconds[1] - seconds[0]) / 6
+
+
+def run_faults(out: Path, kills: int) -> dict[str, Tally]:
+    """Make the data, train the reference, and break ``kills`` trainings by kill -9 and some in other ways."""
+    (out / "logs").mkdir(parents=True)
+    data = make_data(out)
+    words = [str(data), "--user-dir", PLUGIN, "--save-dir", str(out / "reference"), *MODEL, *TRAINING]
+    command = ["fairseq-train", *words, "--max-update", str(UPDATES), "--num-workers", "0"]
+    _run_command(command, out / "reference.log")
+    run = FaultRun(data, out, 0, seed=1)
+    run.span = measure_span(run)
+    kinds = [kind for kind, fault in FAULTS.items() for _ in range(math.ceil(fault.share * kills / 100))]
+    run.random.shuffle(kinds)
+    for done, kind in enumerate(kinds, start=1):
+        while not run.attempt(kind):
+            pass
+        if run.random.random() < 0.4:
+            run.damage()
+        print(f"\r{done} of {len(kinds)} faults", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    run.attempt(None)
+    return {kind: run.table[kind] for kind in [*FAULTS, *sorted(run.table.keys() - FAULTS)] if kind in run.table}
+
+
+def format_table(table: dict[str, Tally]) -> str:
+    """A Markdown table, with the sums."""
+    total = Tally(*(sum(getattr(tally, name) for tally in table.values()) for name in ("times", "exact", "lost")))
+    rows = ["| fault | times | resumed exactly | checkpoints lost |", "|---|---|---|---|"]
+    for kind, tally in [*table.items(), ("all", total)]:
+        if tally.times or tally.lost:
+            rows.append(f"| {kind} | {tally.times} | {tally.exact} | {tally.lost} |")
+    return "\n".join(rows) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; status 1 if a resume was not exact or a checkpoint was lost."""
+    parser = argparse.ArgumentParser(prog="python -m recipes.fault_injection", description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path, help="new folder for all that is written; the table is faults.md in it")
+    parser.add_argument("--kills", type=int, default=100, help="how often to kill the training (default: 100)")
+    args = parser.parse_args(arguments)
+    if args.kills < 1:
+        raise InputError(f"--kills is {args.kills}, but there is at least 1")
+    if args.out.exists():
+        raise InputError(f"{args.out}: exists already; give a new folder, or remove it")
+    started = time.monotonic()
+    table = run_faults(args.out.resolve(), args.kills)
+    text = format_table(table)
+    with open_output(args.out / "faults.md") as file:
+        file.write(text.encode())
+    print(f"{text}\n{time.monotonic() - started:.0f} seconds; logs of all attempts in {args.out / 'logs'}")
+    return 1 if any(tally.exact < tally.times or tally.lost for tally in table.values()) else 0

@@ -1,0 +1,132 @@
+"""Checks of what `fairseq-preprocess` has written, before fairseq maps it into memory: it may come from anyone.
+
+fairseq believes the sizes and places that a file names, and looks up whatever numbers it finds there; so a damaged file
+ends a training in the middle of an epoch. The numbers are read once here; fairseq reads all of a file at once, too.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import check_line
+
+CURE = "write it anew by fairseq-preprocess"
+AT_A_TIME = 1 << 22  # numbers that are looked at together
+# fairseq/data/indexed_dataset.py: the types of whole numbers, of those that it knows.
+TYPES = {
+    **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32},
+    **{5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64},
+}
+OVERWRITE = "#fairseq:overwrite"
+SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+
+
+class _Index(NamedTuple):
+    """What an index says: the type of the numbers, how many each sentence has, and where in the data it begins."""
+
+    dtype: np.dtype
+    sizes: np.ndarray
+    starts: np.ndarray
+
+
+def check_dictionary(path: Path) -> None:
+    """Check a dictionary file: a word and a number a line, and no word twice.
+
+    Raises:
+        InputError: a line is not like that.
+        OSError: the file cannot be read.
+    """
+    words = set(SYMBOLS)
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            word, space, count = check_line(path, number, line).rstrip().rpartition(" ")
+            replaces = count == OVERWRITE
+            if replaces:
+                word, space, count = word.rpartition(" ")
+            complete = space and _is_number(count)
+            if not complete or (word in words and not replaces):
+                wrong = "a word that was there before" if complete else "not a word and a number"
+                raise InputError(f"{path}, line {number}: {wrong}; give the dictionary that fairseq-preprocess wrote")
+            words.add(word)
+
+
+def check_indexed(prefix: str, words: int | None, legacy: bool) -> None:
+    """Check the data in ``PREFIX.idx`` and ``PREFIX.bin``.
+
+    Args:
+        words: the size of the dictionary; None of numbers that are no words'.
+        legacy: the format is that of ``--dataset-impl lazy`` and ``cached``, not of ``mmap``.
+
+    Raises:
+        InputError: the two files do not go together, are damaged, or have a number that is no word's.
+        OSError: one cannot be read.
+    """
+    index_path, path = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
+    content = np.memmap(index_path, mode="r") if index_path.stat().st_size else np.zeros(0, np.uint8)
+    try:
+        index = (_read_legacy_index if legacy else _read_index)(content)
+    except (ValueError, KeyError, struct.error):
+        raise InputError(f"{index_path}: not an index of binarized data, or damaged; {CURE}") from None
+    whole = path.stat().st_size
+    if len(index.sizes) == 0 or whole == 0:
+        raise InputError(f"{path}: holds no sentence; {CURE}")
+    # fairseq ends each sentence by end-of-sentence; with sizes larger than the file, their sum might overflow.
+    least = 0 if words is None else 1
+    starts = np.cumsum(index.sizes, dtype=np.int64) - index.sizes
+    end = int(starts[-1] + index.sizes[-1])
+    in_range = least <= index.sizes.min() and index.sizes.max() <= whole
+    if not in_range or not np.array_equal(index.starts, starts) or whole != end * index.dtype.itemsize:
+        raise InputError(f"{index_path}: does not say where the sentences in {path} are; {CURE}")
+    if words is not None:
+        first = int(legacy)  # Lua counts from 1
+        for number in _outside(np.memmap(path, index.dtype, mode="r"), first, words + first):
+            raise InputError(
+                f"{path}: holds the number {number - first}, and its dictionary has {words:,} words, from 0; give the "
+                "dictionary that was written with it"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_index(content: np.ndarray) -> _Index:
+    magic, version, code, sentences = struct.unpack("<9sQBQ", content[:26].tobytes())
+    if magic != b"MMIDIDX\0\0" or version != 1 or len(content) != 26 + 12 * sentences:
+        raise ValueError
+    dtype = np.dtype(TYPES[code])
+    sizes, starts = content[26 : 26 + 4 * sentences].view(np.int32), content[26 + 4 * sentences :].view(np.int64)
+    if (starts % dtype.itemsize).any():
+        raise ValueError
+    return _Index(dtype, sizes, starts // dtype.itemsize)
+
+
+def _read_legacy_index(content: np.ndarray) -> _Index:
+    magic, version, code, width, sentences, axes = struct.unpack("<8sQQQQQ", content[:48].tobytes())
+    dtype = np.dtype(TYPES[code])
+    known = magic == b"TNTIDX\0\0" and version == 1 and width == dtype.itemsize and axes == sentences
+    if not known or len(content) != 48 + 8 * (3 * sentences + 2):
+        raise ValueError
+    numbers = content[48:].view(np.int64)
+    of_axes, starts, sizes = np.split(numbers, [sentences + 1, 2 * sentences + 2])
+    # Each sentence has one axis; the last place is where the next one would begin.
+    if not np.array_equal(of_axes, np.arange(sentences + 1)) or starts[-1] != sizes.sum():
+        raise ValueError
+    return _Index(dtype, sizes, starts[:-1])
+
+
+def _outside(numbers: np.ndarray, first: int, end: int) -> Iterator[int]:
+    """Some that are not from ``first`` to ``end`` - 1."""
+    for start in range(0, len(numbers), AT_A_TIME):
+        some = numbers[start : start + AT_A_TIME]
+        for number in (int(some.min()), int(some.max())):
+            if not first <= number < end:
+                yield number

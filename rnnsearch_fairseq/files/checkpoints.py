@@ -1,0 +1,294 @@
+"""What is in a checkpoint, found out before torch makes anything of it: a checkpoint may come from anyone.
+
+`torch.load` with weights_only runs no code that a file brings along, but it takes a file's word for sizes, and numpy,
+whose constructors fairseq's checkpoints need, takes its word for what lies where in memory. So a file is read twice:
+here, where nothing of it is made but numbers, text, and lists of them, and everything else is only counted; and then by
+torch, which finds what was found here.
+"""
+
+import argparse
+import io
+import math
+import pickle
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import torch
+
+from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.files.integrity import find_broken_seal
+from rnnsearch_fairseq.files.pickles import NumberType, check_pickle
+
+MOST_PICKLED = 8 << 20  # bytes of all that is not a tensor's numbers; 0.3 % of that in the checkpoints of the tests
+MOST_LISTED = 16 << 20  # bytes of a zip file's directory, of some 60 for a tensor
+MOST_SHARED = 8  # tensors, of average size, that may have their numbers at the same place
+MOST_AXES = 16  # of a tensor
+MOST_SETTINGS = 20_000  # parts of a configuration; fairseq's has some 700
+CURE = "give one that fairseq-train wrote"
+
+STORAGES = {
+    **{"FloatStorage": 4, "DoubleStorage": 8, "HalfStorage": 2, "BFloat16Storage": 2, "LongStorage": 8},
+    **{"IntStorage": 4, "ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1},
+}
+
+
+class TensorEntry(NamedTuple):
+    """A tensor in a checkpoint: its size, and how many bytes that is."""
+
+    size: tuple[int, ...]
+    bytes: int
+
+
+def check_checkpoint(path: Path) -> dict[str, Any]:
+    """Check that `torch.load` can read a file without running code, and in memory of the size of the file.
+
+    Returns:
+        What the file holds, with a :class:`TensorEntry` for each tensor.
+
+    Raises:
+        InputError: the file cannot be read, is no checkpoint as `torch.save` writes those of fairseq, or has changed
+            since it was sealed.
+    """
+    try:
+        broken = find_broken_seal(path)
+        state = _read_state(path) if broken is None else {}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}); {CURE}") from error
+    except Exception as error:  # a damaged file ends in any of a dozen kinds
+        raise InputError(f"{path}: not a checkpoint ({in_short(error)}); {CURE}") from error
+    if broken is not None:
+        raise InputError(f"{path}: it {broken}; put it back from a copy, or name another")
+    if not isinstance(state, dict):
+        raise InputError(f"{path}: not a checkpoint (it holds a {type(state).__name__}); {CURE}")
+    return state
+
+
+def _read_state(path: Path) -> Any:
+    with path.open("rb", buffering=0) as file:
+        content, sizes = _read_zip(file)
+    check_pickle(content)
+    reader = _Reader(content, sizes)
+    state = reader.load()
+    if reader.shown > MOST_SHARED * sum(sizes.values()):
+        raise pickle.UnpicklingError("its tensors are larger than the file")
+    return state
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """What is in a checkpoint, on the CPU.
+
+    Raises:
+        InputError: the file cannot be read, or is no checkpoint.
+    """
+    check_model(check_checkpoint(path), path)
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # what torch makes of it
+        raise InputError(f"{path}: not a checkpoint ({in_short(error)}); {CURE}") from error
+
+
+def check_model(state: dict[str, Any], path: Path) -> None:
+    """Check that what `check_checkpoint` has found has parameters.
+
+    Raises:
+        InputError: it has none.
+    """
+    model = state.get("model")
+    tensors = (torch.Tensor, TensorEntry)
+    if not isinstance(model, dict) or not all(
+        isinstance(name, str) and isinstance(tensor, tensors) for name, tensor in model.items()
+    ):
+        raise InputError(f"{path}: not a checkpoint (its model is no table of parameters); {CURE}")
+
+
+def check_settings(state: dict[str, Any], path: Path) -> None:
+    """Check the configuration that `check_checkpoint` has found: plain values, which name nothing to be looked up.
+
+    Of ``${oc.env:HOME}`` and the like, which would be, fairseq has written what it found when the model was trained.
+
+    Raises:
+        InputError: there is no configuration, or it is not like that.
+    """
+    cfg, args = state.get("cfg"), state.get("args")
+    sections = isinstance(cfg, dict) and all(
+        isinstance(cfg.get(name), (dict, argparse.Namespace)) for name in ("task", "model")
+    )
+    if not (isinstance(args, argparse.Namespace) if args is not None else sections):
+        raise InputError(f"{path}: not a checkpoint (it has no configuration); {CURE}")
+    pending: list[tuple[str, Any]] = [("cfg", cfg), ("args", args)]
+    for name, value in pending:  # grows as it is read
+        value = vars(value) if isinstance(value, argparse.Namespace) else value
+        if isinstance(value, dict):
+            if not all(isinstance(key, str) for key in value) or any("${" in key for key in value):
+                raise InputError(f"{path}: {name} has a key that is no name; {CURE}")
+            pending += [(f"{name}.{key}"[:60], inside) for key, inside in value.items()]
+        elif type(value) in (list, tuple):
+            pending += [(name, inside) for inside in value]
+        elif isinstance(value, str) and "${" in value:
+            raise InputError(f"{path}: {name!r} holds {value[:60]!r}, to be looked up on this computer; {CURE}")
+        elif not isinstance(value, (str, int, float, type(None))):
+            raise InputError(f"{path}: {name!r} is a {type(value).__name__}, which is no setting; {CURE}")
+        if len(pending) > MOST_SETTINGS:
+            raise InputError(f"{path}: its configuration has more than {MOST_SETTINGS:,} parts; {CURE}")
+
+
+class _Bounded(io.RawIOBase):
+    """A file of which only so much is read at a time."""
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self._file, self._most = file, most
+
+    def read(self, size: int = -1) -> bytes:
+        if size > self._most:
+            raise zipfile.BadZipFile(f"{size:,} bytes in one place")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+
+def _read_zip(file: BinaryIO) -> tuple[bytes, dict[str, int]]:
+    """The pickle of a checkpoint, and the sizes in bytes of what else there is, by the names that the pickle has.
+
+    Raises:
+        zipfile.BadZipFile: it is not as torch writes it.
+    """
+    if not file.seekable() or file.read(2) != b"PK":
+        raise zipfile.BadZipFile("not as torch.save has written it since torch 1.6")
+    whole = file.seek(0, io.SEEK_END)
+    records: dict[str, int] = {}
+    for info in zipfile.ZipFile(_Bounded(file, MOST_LISTED)).infolist():  # type: ignore[arg-type]
+        name = info.filename.partition("/")[2]
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or name in records:
+            raise zipfile.BadZipFile(f"the record {info.filename[:60]!r} is compressed or there twice")
+        records[name] = info.file_size
+    if sum(records.values()) > whole or records.get("data.pkl", whole) > MOST_PICKLED:
+        raise zipfile.BadZipFile("no record data.pkl of a checkpoint, or of too many bytes")
+    file.seek(0)
+    # By torch's own reader: two readers might find two pickles in a file made for that.
+    content = torch._C.PyTorchFileReader(file).get_record("data.pkl")
+    return content, {name.removeprefix("data/"): size for name, size in records.items() if name.startswith("data/")}
+
+
+class _Reader(pickle.Unpickler):
+    """Reads a checkpoint's pickle; of its tensors and arrays, only the sizes.
+
+    What a pickle can name stands for what torch will find under that name. None of it is a function or class of this
+    module's own, whose attributes a pickle could set, or a class that it could make an object of past its constructor.
+
+    ``shown`` counts the bytes of all tensors, each as if it had its numbers for itself.
+    """
+
+    def __init__(self, content: bytes, sizes: dict[str, int]) -> None:
+        super().__init__(io.BytesIO(content), encoding="utf-8")
+        self._sizes = sizes
+        self._ndarray = object()
+        self.shown = 0
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "torch" and name in STORAGES:
+            return _Kind(STORAGES[name])
+        known = {
+            "collections.OrderedDict": _Ordered,
+            "argparse.Namespace": _Namespace,
+            "torch._utils._rebuild_tensor_v2": self._tensor,
+            "torch._utils._rebuild_parameter": self._parameter,
+            "numpy.ndarray": self._ndarray,
+            "numpy.dtype": self._dtype,
+            "numpy.core.multiarray.scalar": self._scalar,
+            "numpy.core.multiarray._reconstruct": self._array,
+            "_codecs.encode": self._bytes,
+        }
+        # numpy 2 renamed the module.
+        found = known.get(f"{module}.{name}".replace("numpy._core.", "numpy.core."))
+        if found is None:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which may be code, and is not followed")
+        return found
+
+    def persistent_load(self, saved: Any) -> "_Storage":
+        what, kind, key, location, numbers = saved
+        if what != "storage" or not isinstance(kind, _Kind) or not all(isinstance(x, str) for x in (key, location)):
+            raise pickle.UnpicklingError("a tensor has no numbers")
+        if type(numbers) is not int or self._sizes.get(key) != numbers * kind.bytes:
+            raise pickle.UnpicklingError("a tensor has not as many numbers as it says")
+        return _Storage(numbers, kind.bytes)
+
+    def _tensor(self, storage: Any, offset: Any, size: Any, stride: Any, grad: Any, hooks: Any) -> TensorEntry:
+        if not isinstance(storage, _Storage) or len(size) != len(stride) or len(size) > MOST_AXES or hooks:
+            raise pickle.UnpicklingError("a tensor is not as torch writes it")
+        if not all(type(number) is int and 0 <= number < 2**63 for number in (offset, *size, *stride)):
+            raise pickle.UnpicklingError("the size of a tensor is none")
+        numbers = math.prod(size)
+        last = offset + sum((length - 1) * step for length, step in zip(size, stride))
+        if numbers and max(numbers - 1, last) >= storage.numbers:
+            raise pickle.UnpicklingError("a tensor has not as many numbers as it says")
+        self.shown += numbers * storage.bytes
+        return TensorEntry(tuple(size), numbers * storage.bytes)
+
+    def _parameter(self, tensor: Any, grad: Any, hooks: Any) -> TensorEntry:
+        if not isinstance(tensor, TensorEntry) or hooks:
+            raise pickle.UnpicklingError("a parameter is not as torch writes it")
+        return tensor
+
+    def _dtype(self, code: Any, align: Any, copy: Any) -> NumberType:
+        return NumberType(code, align, copy)
+
+    def _scalar(self, kind: Any, content: Any) -> bool | int | float:
+        return kind.number(content)
+
+    def _array(self, kind: Any, shape: Any, code: Any) -> "_Array":
+        if kind is not self._ndarray or shape != (0,) or code != b"b":
+            raise pickle.UnpicklingError("an array is not as numpy writes it")
+        return _Array()
+
+    def _bytes(self, text: Any, coding: Any) -> bytes:
+        if coding != "latin1":
+            raise pickle.UnpicklingError("bytes are not as pickle writes them")
+        return text.encode("latin1")
+
+
+class _Kind(NamedTuple):
+    """The type of a tensor's numbers, and the bytes of each."""
+
+    bytes: int
+
+
+class _Storage(NamedTuple):
+    """How many numbers there are in a record, and the bytes of each."""
+
+    numbers: int
+    bytes: int
+
+
+class _Ordered(OrderedDict):
+    def __setstate__(self, state: Any) -> None:
+        if state.keys() != {"_metadata"}:  # that of `torch.nn.Module.state_dict`
+            raise pickle.UnpicklingError("a table is not as torch writes it")
+
+
+class _Namespace(argparse.Namespace):
+    def __setstate__(self, state: Any) -> None:
+        if not all(isinstance(name, str) for name in state):
+            raise pickle.UnpicklingError("options are not as argparse names them")
+        vars(self).update(state)
+
+
+class _Array:
+    """Stands for `numpy.ndarray`."""
+
+    def __setstate__(self, state: Any) -> None:
+        version, shape, kind, _, content = state
+        if version != 1 or not isinstance(kind, NumberType) or not isinstance(content, bytes):
+            raise pickle.UnpicklingError("an array is not as numpy writes it")
+        if not all(type(length) is int and length >= 0 for length in shape) or len(shape) > MOST_AXES:
+            raise pickle.UnpicklingError("the shape of an array is none")
+        if math.prod(shape) * kind.dtype.itemsize != len(content):
+            raise pickle.UnpicklingError("an array has not as many numbers as it says")

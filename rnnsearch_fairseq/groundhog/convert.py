@@ -1,0 +1,245 @@
+"""Turn a model trained by the original GroundHog code, RNNsearch or RNNencdec, into a fairseq checkpoint.
+
+``rnnsearch convert-groundhog MODEL.npz STATE VOCAB_SRC VOCAB_TRG OUT_DIR``
+
+STATE (``search_state``) and the vocabularies (``vocab.en``, ``vocab.fr``) are the ``.pkl`` that GroundHog reads and
+writes, or the same as ``.json``. OUT_DIR gets ``checkpoint.pt`` and two dictionaries; an earlier conversion there is
+replaced. Every probability stays what it was, and training can go on.
+
+The two number words differently:
+
+===================  =============================  =======
+what                 original                       fairseq
+===================  =============================  =======
+``<s>``              0; no sentence contains it     0
+``<pad>``            none                           1
+end of sentence      ``null_sym``, after all words  2
+unknown word         ``unk_sym``, 1                 3
+words                from 2                         from 4
+===================  =============================  =======
+"""
+
+import argparse
+import contextlib
+import functools
+import os
+import re
+import shlex
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.options import get_training_parser, parse_args_and_arch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
+from rnnsearch_fairseq.optim.adadelta import Adadelta
+
+# The output of fairseq's <pad>, which the original lacks. Beside any other word e^-100 rounds to nothing in float32, so
+# the others keep their probabilities; and unlike -inf it leaves label smoothing and gradients finite.
+PAD_BIAS = -100.0
+
+# fairseq's dictionaries hold counts, the original's vocabularies none. Counts only matter when fairseq-preprocess sorts
+# or cuts a dictionary, which it does not do with one that is given.
+COUNT = 1
+
+OVERWRITE = "#fairseq:overwrite"  # in a dictionary file: this word shall hide fairseq's symbol of the same spelling
+
+
+def make_dictionary(words: list[str]) -> Dictionary:
+    """fairseq's dictionary of ``words``, where a word spelt like one of fairseq's symbols, <unk>, stays a word."""
+    dictionary = Dictionary()
+    for word in words:
+        hides_symbol = word in dictionary
+        number = dictionary.add_symbol(word, COUNT, overwrite=True)
+        if hides_symbol:
+            # The file needs a flag. Dictionary.save knows none, but writes the count as it stands here.
+            dictionary.count[number] = f"{COUNT} {OVERWRITE}"
+    return dictionary
+
+
+def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[str, Tensor]:
+    """The parameters of the fairseq model, by name."""
+
+    def convert_array(name: str, axes: str) -> np.ndarray:
+        # A vocabulary is the first axis of an embedding, and the last, like all outputs, of the softmax.
+        array = arrays[name] if axes in ("xm", "ym") else arrays[name].T
+        pad = PAD_BIAS if axes == "y" else 0.0
+        for letter, symbols in (("x", settings.source), ("y", settings.target)):
+            if letter in axes:
+                array = symbols.rearrange(array, pad)
+        return array
+
+    stacked = {
+        parameter: np.concatenate([convert_array(name, axes) for name, axes in origins.items()])
+        for parameter, origins in settings.parameters().items()
+    }
+    return {parameter: torch.from_numpy(np.ascontiguousarray(array)) for parameter, array in stacked.items()}
+
+
+def architecture_words(settings: Settings, arrays: dict[str, np.ndarray]) -> list[str]:
+    """The words of a ``fairseq-train`` command that describe the model."""
+    options = {
+        "arch": "groundhog_search" if settings.searches else "groundhog_encdec",
+        "embedding-size": settings.embedding,
+        "hidden-size": settings.units,
+        "maxout-size": settings.units // settings.pool,
+        "maxout-pool": settings.pool,
+        "output-rank": settings.embedding,
+    }
+    if settings.searches:
+        options["alignment-size"] = arrays["B_dec_transition_0"].shape[1]
+    return [word for option, value in options.items() for word in (f"--{option}", str(value))]
+
+
+def make_checkpoint(model: dict[str, Tensor], model_words: list[str], languages: tuple[str, str]) -> dict[str, Any]:
+    """What fairseq's trainer writes (``Trainer.state_dict``), with --no-save-optimizer-state, before its first update.
+
+    The configuration is that of the paper's training. Without the state of an optimizer, which GroundHog does not save,
+    training goes on with any optimizer and criterion, and no ``--reset-...`` is needed.
+    """
+    training = shlex.split("--optimizer adadelta --lr 1.0 --clip-norm 1.0 --criterion summed_nll --batch-size 80")
+    parsed = parse_args_and_arch(get_training_parser(), [".", "--task", "translation", *training, *model_words])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # hydra's, of fairseq's age
+        cfg = OmegaConf.to_container(convert_namespace_to_omegaconf(parsed), resolve=True, enum_to_str=True)
+    cfg["task"] |= {"source_lang": languages[0], "target_lang": languages[1]}
+    return {
+        "args": None,
+        "cfg": cfg,
+        "model": model,
+        "criterion": None,
+        "optimizer_history": [
+            {
+                "criterion_name": SummedNLL.__name__,
+                "optimizer_name": Adadelta.__name__,
+                "lr_scheduler_state": {"best": None},
+                "num_updates": 0,
+            }
+        ],
+        "task_state": {},
+        "extra_state": {"train_iterator": {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}},
+    }
+
+
+def write_together(writers: dict[Path, Callable[[Path], None]]) -> None:
+    """Write all files beside their places, and only then move them there: a failure leaves what was there before.
+
+    Raises:
+        InputError: if they cannot be written.
+    """
+    parts = {path: path.with_name(path.name + ".tmp") for path in writers}
+    try:
+        with contextlib.ExitStack() as cleanup:
+            for path, write in writers.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                cleanup.callback(parts[path].unlink, missing_ok=True)
+                write(parts[path])
+            for path, part in parts.items():
+                os.replace(part, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); give another folder") from error
+
+
+def save_dictionary(dictionary: Dictionary, path: Path) -> None:
+    """Write ``dictionary`` to ``path``."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        dictionary.save(file)
+
+
+def save_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
+    """Write ``checkpoint`` to ``path``."""
+    with path.open("wb") as file:
+        torch.save(checkpoint, file)
+
+
+def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
+    """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``, and print how to use them.
+
+    Args:
+        vocabularies: of the source and of the target.
+        languages: source and target, for the names of the dictionaries.
+
+    Raises:
+        InputError: if an input is missing or damaged, or they are not one model of a kind that can be converted.
+    """
+    check_languages(languages)
+    settings = read_settings(state)
+    sides = zip(vocabularies, (settings.source, settings.target))
+    dictionaries = [make_dictionary(read_words(path, symbols)) for path, symbols in sides]
+    arrays = read_arrays(model, settings)
+    model_words = architecture_words(settings, arrays)
+    checkpoint = make_checkpoint(make_parameters(arrays, settings), model_words, languages)
+
+    paths = [out / f"dict.{language}.txt" for language in languages]
+    writers = {path: functools.partial(save_dictionary, dictionary) for path, dictionary in zip(paths, dictionaries)}
+    write_together(writers | {out / "checkpoint.pt": functools.partial(save_checkpoint, checkpoint)})
+    print(f"{'RNNsearch' if settings.searches else 'RNNencdec'} -> {out / 'checkpoint.pt'}")
+    for path, dictionary in zip(paths, dictionaries):
+        print(f"{len(dictionary) - dictionary.nspecial:,} words -> {path}")
+        if any(isinstance(count, str) for count in dictionary.count):
+            print("  with a word spelt like a symbol of fairseq's: copy it over what fairseq-preprocess makes of it")
+    print_commands(out, languages, model_words)
+
+
+def check_languages(languages: tuple[str, str]) -> None:
+    """Check that ``languages`` can name two files.
+
+    Raises:
+        InputError: if they are equal, or one is empty or holds anything but letters, digits, ``_`` and ``-``.
+    """
+    for language in languages:
+        if not re.fullmatch(r"[\w-]+", language):
+            raise InputError(f"the language {language!r} cannot be part of a file name; give a code, as -s en -t fr")
+    if languages[0] == languages[1]:
+        raise InputError(f"both languages are {languages[0]!r}; give two, as -s en -t fr")
+
+
+def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
+    """en and fr for vocab.en.pkl and vocab.fr.pkl; src and trg where both names are not like that, or they agree."""
+    found = [re.fullmatch(r"vocab\.([\w-]+)\.(pkl|json)", path.name) for path in vocabularies]
+    if found[0] and found[1] and found[0][1] != found[1][1]:
+        return found[0][1], found[1][1]
+    return "src", "trg"
+
+
+def print_commands(out: Path, languages: tuple[str, str], model_words: list[str]) -> None:
+    """Print the commands that translate with a converted model, as GroundHog does, and that train it further."""
+    pair = ["-s", languages[0], "-t", languages[1]]
+    plugin, checkpoint = ["--user-dir", str(Path(__file__).parent)], str(out / "checkpoint.pt")
+    search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
+    print("To translate, one tokenised sentence a line, as GroundHog does:")
+    print(" ", shlex.join(["fairseq-interactive", str(out), *plugin, "--path", checkpoint, *pair, *search]))
+    print("To train it further, on text/{train,valid}.{" + ",".join(languages) + "}:")
+    texts = ["--trainpref", "text/train", "--validpref", "text/valid", "--destdir", "bin"]
+    for option, language in zip(("--srcdict", "--tgtdict"), languages):
+        texts += [option, str(out / f"dict.{language}.txt")]
+    print(" ", shlex.join(["fairseq-preprocess", *plugin, *pair, *texts]))
+    print(" ", shlex.join(["fairseq-train", "bin", *plugin, *model_words, "--finetune-from-model", checkpoint]))
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    parser.add_argument("model", type=Path, help="parameters that GroundHog saved, .npz")
+    parser.add_argument("state", type=Path, help="settings that it saved beside them, .pkl or .json")
+    parser.add_argument("vocab_src", type=Path, help="source vocabulary, from word to id, .pkl or .json")
+    parser.add_argument("vocab_trg", type=Path, help="target vocabulary")
+    parser.add_argument("out", type=Path, help="folder to write; made if it is not there")
+    of_vocabulary = "default: en for vocab.en.pkl, if both are named like that"
+    parser.add_argument("-s", "--source-lang", help=f"source language ({of_vocabulary}; else src)")
+    parser.add_argument("-t", "--target-lang", help=f"target language ({of_vocabulary}; else trg)")
+    args = parser.parse_args()
+    vocabularies = (args.vocab_src, args.vocab_trg)
+    guessed = guess_languages(vocabularies)
+    languages = (args.source_lang or guessed[0], args.target_lang or guessed[1])
+    print(f"languages: {languages[0]} to {languages[1]}; give others by -s and -t")
+    convert(args.model, args.state, vocabularies, languages, args.out)

@@ -1,0 +1,46 @@
+"""Average the parameters of several checkpoints of one run: fairseq's script for it is not part of its distribution.
+
+``rnnsearch average OUT.pt IN.pt IN.pt ...``
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from fairseq.checkpoint_utils import torch_persistent_save
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.checkpoints import load_checkpoint
+
+
+def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
+    """Write to ``out`` the last checkpoint of ``paths`` with the mean of all their parameters.
+
+    Raises:
+        InputError: if there is no checkpoint, one is damaged, or their parameters differ in name or shape.
+    """
+    if not paths:
+        raise InputError("there is no checkpoint to average; name at least one")
+    total: dict[str, torch.Tensor] = {}
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path}: no such checkpoint; give the files that fairseq-train wrote to its --save-dir")
+        state = load_checkpoint(path)
+        model = state["model"]
+        if total and {name: p.shape for name, p in model.items()} != {name: p.shape for name, p in total.items()}:
+            raise InputError(f"{path}: its parameters are not those of {paths[0]}; average checkpoints of one model")
+        # Summed in float64: the mean of equal numbers is then that number, in any precision they are kept in.
+        total = {name: parameter.double() + total.get(name, 0) for name, parameter in model.items()}
+    state["model"] = {name: (total[name] / len(paths)).to(parameter.dtype) for name, parameter in model.items()}
+    torch_persistent_save(state, str(out))
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="checkpoint to write")
+    parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints to average")
+    args = parser.parse_args()
+    average_checkpoints(args.checkpoints, args.out)
+    print(f"average of {len(args.checkpoints)} checkpoints -> {args.out}")

@@ -1,0 +1,242 @@
+"""Replace unknown words in translations by way of the alignment (what the paper's conclusion leaves to the future).
+
+``rnnsearch unknown-words learn SCORES... --source TEXT --target TEXT --output DICT``
+``rnnsearch unknown-words replace GENERATED --source TEXT [--dictionary DICT] > TRANSLATIONS``
+
+learn    makes a dictionary of the training text: for each source word the target word that was most often aligned with
+         it. SCORES is what rnnsearch score --format jsonl wrote of the text in --source and --target,
+         one file or several in order. Each target word is linked with the source word of the greatest weight; links
+         with end-of-sentence are not counted. Of equally frequent words, the one that came first is kept. A line of
+         DICT is a source word, its translation and the number of their links; fairseq's --replace-unk reads it, too
+replace  prints GENERATED's best translation of each line of --source, in their order, and puts for each <unk> the
+         translation in DICT of the source word that it is most aligned with, or that source word itself where DICT has
+         none. GENERATED is what fairseq-generate --print-alignment soft printed, with no --replace-unk, --tokenizer,
+         --bpe, --remove-bpe or --post-process
+
+A model reports its unknown words as <unk>; the texts, as it read them, tell which they are. So fairseq-generate needs
+no --dataset-impl raw, as its own --replace-unk does, and one run of it gives the translations before and after.
+"""
+
+import argparse
+import itertools
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rnnsearch_fairseq.analysis.generate_output import Translation, read_translations
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.output import check_not_input, open_output, stop_printing
+from rnnsearch_fairseq.files.scores import read_scores
+from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_pairs
+
+UNKNOWN = "<unk>"
+
+Counts = dict[str, Counter[str]]
+
+
+def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
+    """How often each source word is linked with each target word.
+
+    Args:
+        scores: files of ``rnnsearch score --format jsonl``; together, one line for each of the text.
+        source: the text that was scored, which `check_parallel` has passed.
+        target: its translation.
+
+    Raises:
+        InputError: a file of scores is bad, has no alignments, or is of another text.
+    """
+    counts: Counts = defaultdict(Counter)
+    pairs = enumerate(read_pairs(source, target), 1)
+    where = ""
+    for score in itertools.chain.from_iterable(map(read_scores, scores)):
+        where = score.where
+        pair = next(pairs, None)
+        if pair is None:
+            raise InputError(f"{where}: {source} has no more lines; give the text that was scored")
+        number, texts = pair
+        # The last word of each side, the last row and the last column are end-of-sentence's.
+        words = [
+            _own_words(seen[:-1], text, where, f"{path}, line {number}")
+            for seen, text, path in zip((score.source, score.target), texts, (source, target))
+        ]
+        for word, position in zip(words[1], score.alignment.argmax(axis=1)):
+            if position < len(words[0]):
+                counts[words[0][position]][word] += 1
+    missing = sum(1 for _ in pairs)
+    if missing:
+        raise InputError(f"{where}: the scores end {missing:,} lines before {source}; score all of it")
+    return counts
+
+
+def write_dictionary(counts: Counts, path: Path) -> None:
+    """Write each source word, the target word that it is most often linked with, and how often."""
+    with open_output(path) as out:
+        for word in sorted(counts):
+            ((best, links),) = counts[word].most_common(1)
+            out.write(f"{word} {best} {links}\n".encode())
+
+
+def read_dictionary(path: Path) -> dict[str, str]:
+    """The translation of each source word, from a file whose lines begin with the two, as `write_dictionary`'s do.
+
+    Raises:
+        InputError: the file is bad, or a line has only one word.
+    """
+    check_rereadable(path)
+    check_text_file(path)
+    dictionary = {}
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        for number, line in enumerate(lines, 1):
+            words = line.split()
+            if len(words) < 2:
+                raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
+            dictionary[words[0]] = words[1]
+    return dictionary
+
+
+@dataclass
+class Report:
+    """How many of the unknown words were replaced from the dictionary, were replaced by a copy, and were not."""
+
+    translations: int = 0
+    affected: int = 0
+    looked_up: int = 0
+    copied: int = 0
+    left: int = 0
+
+    def summary(self) -> str:
+        """One line for people."""
+        unknown = self.looked_up + self.copied + self.left
+        return (
+            f"{unknown:,} unknown words in {self.affected:,} of {self.translations:,} translations: {self.looked_up:,} "
+            f"replaced from the dictionary, {self.copied:,} by the source word, {self.left:,} left (no source words)"
+        )
+
+
+def replace_all(generated: Path, source: Path, dictionary: dict[str, str], report: Report) -> list[str]:
+    """The translation of each line of ``source``, which `check_text_file` has passed, without unknown words.
+
+    Raises:
+        InputError: ``generated`` is bad, has no alignments, or does not hold exactly the translations of ``source``.
+    """
+    translations = read_translations(generated)
+    replaced = []
+    with source.open(encoding="utf-8", newline="\n") as lines:
+        for number, line in enumerate(lines):
+            if number not in translations:
+                raise InputError(
+                    f"{generated}: sentence {number}, line {number + 1} of {source}, is missing; translate all of them"
+                )
+            translation = translations.pop(number)
+            where = f"{generated}, sentence {number}"
+            words = _own_words(translation.source, line, where, f"{source}, line {number + 1}")
+            replaced.append(" ".join(replace(translation, words, dictionary, report, where)))
+    if translations:
+        raise InputError(
+            f"{generated}: sentence {min(translations)} is more than {source} has; give the text that was translated"
+        )
+    return replaced
+
+
+def replace(
+    translation: Translation, source: list[str], dictionary: dict[str, str], report: Report, where: str
+) -> list[str]:
+    """The words of ``translation``, unknown ones replaced; those of an empty ``source`` cannot be.
+
+    Raises:
+        InputError: there is no soft alignment, or it is of another size.
+    """
+    weights = translation.alignment
+    if weights is None:
+        raise InputError(f"{where}: there is no alignment; give fairseq-generate --print-alignment soft")
+    words = list(translation.hypothesis)
+    unknown = [position for position, word in enumerate(words) if word == UNKNOWN]
+    # A row more than words is end-of-sentence's; a translation that was cut off has none.
+    sizes = [(rows, len(source) + 1) for rows in (len(words), len(words) + 1)]
+    if unknown and weights.shape not in sizes:
+        raise InputError(
+            f"{where}: its alignment is {weights.shape}, its words say {sizes[1]}; use a model with attention, and no "
+            "--tokenizer, --bpe, --remove-bpe or --post-process"
+        )
+    report.translations += 1
+    report.affected += bool(unknown)
+    for position in unknown:
+        if not source:
+            report.left += 1
+            continue
+        aligned = source[weights[position, :-1].argmax()]
+        words[position] = dictionary.get(aligned, aligned)
+        report.looked_up += aligned in dictionary
+        report.copied += aligned not in dictionary
+    return words
+
+
+def _own_words(seen: list[str], line: str, where: str, there: str) -> list[str]:
+    """The words of ``line``, which a model has seen as ``seen``, with <unk> for some of them.
+
+    Raises:
+        InputError: it has seen another line.
+    """
+    words = line.split()
+    for position, (model, word) in enumerate(zip(seen, words), 1):
+        if model not in (word, UNKNOWN):
+            raise InputError(
+                f"{where}: word {position} is {model!r}, but {word!r} in {there}; give the text that the model read"
+            )
+    if len(seen) != len(words):
+        raise InputError(f"{where}: {len(seen)} words, but {there} has {len(words)}; give the text that the model read")
+    return words
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line.
+
+    Raises:
+        InputError: the output would replace an input.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    learn = commands.add_parser("learn", help="make a dictionary of the alignments of the training text")
+    learn.add_argument("scores", type=Path, nargs="+", help="files of score --format jsonl, in the text's order")
+    learn.add_argument("--source", type=Path, required=True, metavar="TEXT", help="source text that was scored")
+    learn.add_argument("--target", type=Path, required=True, metavar="TEXT", help="target text that was scored")
+    learn.add_argument("--output", type=Path, required=True, metavar="DICT", help="dictionary to write")
+    replace = commands.add_parser("replace", help="print translations with their unknown words replaced")
+    replace.add_argument("generated", type=Path, help="what fairseq-generate --print-alignment soft printed")
+    replace.add_argument("--source", type=Path, required=True, metavar="TEXT", help="source text that was translated")
+    replace.add_argument("--dictionary", type=Path, metavar="DICT", help="without it, source words are copied")
+    args = parser.parse_args()
+    if args.command == "learn":
+        check_not_input(args.output, (*args.scores, args.source, args.target))
+    return args
+
+
+def main() -> int:
+    """The command line of this module; returns its exit status."""
+    args = parse_arguments()
+    if args.command == "learn":
+        check_rereadable(args.source, args.target)
+        check_parallel([args.source, args.target])
+        counts = count_links(args.scores, args.source, args.target)
+        write_dictionary(counts, args.output)
+        links = sum(words.total() for words in counts.values())
+        print(f"{links:,} links of {len(counts):,} source words -> {args.output}")
+        return 0
+    check_rereadable(args.source)
+    check_text_file(args.source)
+    report = Report()
+    dictionary = {} if args.dictionary is None else read_dictionary(args.dictionary)
+    lines = replace_all(args.generated, args.source, dictionary, report)
+    try:
+        sys.stdout.buffer.writelines(f"{line}\n".encode() for line in lines)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        stop_printing()
+        return 1
+    print(report.summary(), file=sys.stderr)
+    return 0

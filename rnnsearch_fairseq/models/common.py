@@ -1,0 +1,127 @@
+"""What the models of both papers share of fairseq's interface."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder, register_model_architecture
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+
+if TYPE_CHECKING:
+    from rnnsearch_fairseq.inference.hub import TranslationHub
+
+MAX_POSITIONS = 100_000  # recurrent networks have no table of positions: any length fits
+
+
+def fill_in(cfg: Any, options: type[FairseqDataclass]) -> DictConfig:
+    """The ``options`` of ``cfg`` (from the command line, Hydra or a checkpoint), with defaults where it has none.
+
+    Raises:
+        InputError: if a value is of another type, or no choice.
+    """
+    names = {option.name for option in fields(options)}
+    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
+    merged = OmegaConf.structured(options)
+    for name in sorted(names & values.keys()):
+        try:
+            merged[name] = values[name]
+        except OmegaConfBaseException:
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values") from None
+    return merged
+
+
+def check_sizes(cfg: DictConfig, *names: str) -> None:
+    """
+    Raises:
+        InputError: if one of these options is below 1.
+    """
+    for name in names:
+        if cfg[name] < 1:
+            raise InputError(f"--{name.replace('_', '-')} is {cfg[name]}, but a size must be at least 1")
+
+
+def register_architectures(
+    model: str, architectures: dict[str, dict[str, Any]], then: Callable[[argparse.Namespace], None] | None = None
+) -> None:
+    """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``.
+
+    Args:
+        then: what else is to be done with a command line that names one of them.
+    """
+    for name, settings in architectures.items():
+
+        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
+            for option, value in settings.items():
+                if getattr(args, option, None) is None:
+                    setattr(args, option, value)
+            if then is not None and isinstance(args, argparse.Namespace):
+                then(args)
+
+        register_model_architecture(model, name)(architecture)
+
+
+class FromPretrained:
+    """A model's ``from_pretrained``, which gives a :class:`~rnnsearch_fairseq.inference.hub.TranslationHub`."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | Path,
+        checkpoint_file: str | None = None,
+        data_name_or_path: str | Path | None = None,
+        **options: Any,
+    ) -> "TranslationHub":
+        """Load trained models from a local folder; see :func:`rnnsearch_fairseq.inference.hub.load` for all of it.
+
+        Args:
+            model_name_or_path: folder of the checkpoint.
+            checkpoint_file: default: the best one there.
+            data_name_or_path: folder of the dictionaries; default: found near the checkpoint.
+            options: of the languages, of text and of translation.
+
+        Raises:
+            InputError: a file is missing or damaged, or an option is unknown.
+        """
+        # Not at the top: the package must not import the modules that are commands, such as score.
+        from rnnsearch_fairseq.inference.hub import load
+
+        return load(model_name_or_path, checkpoint_file, data_name_or_path, **options)
+
+
+class BatchFirstEncoder(FairseqEncoder):
+    """An encoder whose output is lists of tensors ``(batch, ...)``."""
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
+        return {name: [tensor.index_select(0, new_order) for tensor in kept] for name, kept in encoder_out.items()}
+
+    def max_positions(self) -> int:
+        """The longest source that the encoder takes, in words."""
+        return MAX_POSITIONS
+
+
+class BatchFirstDecoder(FairseqIncrementalDecoder):
+    """A decoder that keeps tensors ``(batch, ...)``, or None, under the name "search" during search."""
+
+    def reorder_incremental_state(
+        self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
+    ) -> None:
+        """Follow the beams: row ``new_order[k]`` becomes row k; fairseq reorders ``encoder_out`` itself."""
+        saved = self.get_incremental_state(incremental_state, "search")
+        if saved:
+            reordered = {
+                name: None if tensor is None else tensor.index_select(0, new_order) for name, tensor in saved.items()
+            }
+            self.set_incremental_state(incremental_state, "search", reordered)
+
+    def max_positions(self) -> int:
+        """The longest target that the decoder writes, in words."""
+        return MAX_POSITIONS

@@ -1,0 +1,357 @@
+"""The functions of :mod:`~rnnsearch_fairseq.modules.fused.kernels`, each as one Triton kernel.
+
+A GPU waits for kernels to be started, not for their arithmetic. They compute in float32, of float64 tensors in float64.
+Every number is written by one program and every sum has one order: a training gives the same twice. The rows of states,
+gates and products may lie apart, those of the padding mask and the weights' gradient anyhow; all else is contiguous.
+The kernels run on the current device.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+WIDEST = 1024  # units that a program has before it at a time
+TILE = 8192  # elements of the keys, or the annotations, that a program has before it at a time
+WARPS = 8  # of a program that has tiles
+
+
+def scratch(keys: Tensor) -> None:
+    """No kernel needs room for what is as large as the keys."""
+
+
+def open_gates(gates: Tensor, summand: Tensor | None, state: Tensor, kept: Tensor | None, reset_state: Tensor) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.open_gates`."""
+    size = state.size(1)
+    _open_gates[_grid(state, size)](
+        gates, summand, state, kept, reset_state, _row(kept),
+        gates.stride(0), _row(summand), state.stride(0), reset_state.stride(0), size, _block(size),
+    )  # fmt: skip
+
+
+def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state`."""
+    size = state.size(1)
+    _update_state[_grid(state, size)](
+        candidate, update, state, new_state,
+        candidate.stride(0), update.stride(0), state.stride(0), new_state.stride(0), size, _block(size),
+    )  # fmt: skip
+
+
+def update_state_backward(
+    opened: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
+) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state_backward`."""
+    size = state.size(1)
+    _update_state_backward[_grid(state, size)](
+        opened, state, grad_state, grads, grad_before,
+        opened.stride(0), state.stride(0), grad_state.stride(0), grads.stride(0), grad_before.stride(0),
+        size, _block(size),
+    )  # fmt: skip
+
+
+def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, to_reset: Tensor, grad_before: Tensor) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.reset_backward`."""
+    size = state.size(1)
+    _reset_backward[_grid(state, size)](
+        reset, state, grad_product, to_reset, grad_before,
+        reset.stride(0), state.stride(0), grad_product.stride(0), to_reset.stride(0), grad_before.stride(0),
+        size, _block(size),
+    )  # fmt: skip
+
+
+def attend(
+    product: Tensor,
+    keys: Tensor,
+    annotations: Tensor,
+    energy: Tensor,
+    padding_mask: Tensor | None,
+    aligned: None,
+    query: Tensor,
+    weights: Tensor,
+    context: Tensor,
+) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend`."""
+    _, src_len, size = keys.shape
+    width = annotations.size(2)
+    _attend[_grid(keys, width)](
+        product, keys, annotations, energy, padding_mask, query, weights, context,
+        src_len, *_strides(padding_mask),
+        product.stride(0), size, width, _block(size), _block(width), _positions(size, width),
+        num_warps=WARPS,
+    )  # fmt: skip
+
+
+def attend_backward(
+    query: Tensor,
+    keys: Tensor,
+    annotations: Tensor,
+    energy: Tensor,
+    aligned: None,
+    weights: Tensor,
+    context: Tensor,
+    grad_weights: Tensor | None,
+    grad_context: Tensor,
+    grad_query: Tensor,
+    grad_keys: Tensor,
+    grad_energy: Tensor,
+) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend_backward`."""
+    _, src_len, size = keys.shape
+    width = annotations.size(2)
+    _attend_backward[_grid(keys, size)](
+        query, keys, annotations, energy, weights, context,
+        grad_weights, grad_context, grad_query, grad_keys, grad_energy,
+        src_len, *_strides(grad_weights),
+        grad_query.stride(0), size, width, _block(size), _block(width), _positions(size, width),
+        num_warps=WARPS,
+    )  # fmt: skip
+
+
+def _block(width: int) -> int:
+    """Triton's ranges are powers of two. Its own functions for this take longer than a launch."""
+    return min(1 << (width - 1).bit_length(), WIDEST)
+
+
+def _positions(size: int, width: int) -> int:
+    """Source positions that a program has before it at a time."""
+    return min(max(TILE // max(_block(size), _block(width)), 1), 32)
+
+
+def _grid(rows: Tensor, width: int) -> tuple[int, int]:
+    return len(rows), -(-width // _block(width))
+
+
+def _row(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.stride(0)
+
+
+def _strides(tensor: Tensor | None) -> tuple[int, int]:
+    return (0, 0) if tensor is None else tensor.stride()
+
+
+@triton.jit
+def _place(size: tl.constexpr, block: tl.constexpr) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """This program's row, its units, and which of these there are."""
+    unit = tl.program_id(1) * block + tl.arange(0, block)
+    return tl.program_id(0).to(tl.int64), unit, unit < size
+
+
+@triton.jit
+def _load(pointers: tl.tensor, inside: tl.tensor) -> tl.tensor:
+    """In the precision of the arithmetic; zero where nothing is."""
+    values = tl.load(pointers, mask=inside, other=0.0)
+    return values if values.dtype == tl.float64 else values.to(tl.float32)
+
+
+@triton.jit
+def _tanh(values: tl.tensor) -> tl.tensor:
+    """Compiler and interpreter have none in common. Its error is absolute: of a small number as large as of 1."""
+    return 2 * tl.sigmoid(2 * values) - 1
+
+
+# What is not specialized changes with the length of the source: it should not have a kernel compiled anew.
+@triton.jit(do_not_specialize=["kept", "kept_row"])
+def _open_gates(
+    gates: tl.tensor, summand: tl.tensor, state: tl.tensor, kept: tl.tensor, reset_state: tl.tensor, kept_row: int,
+    gates_row: tl.constexpr, summand_row: tl.constexpr, state_row: tl.constexpr, reset_row: tl.constexpr,
+    size: tl.constexpr, block: tl.constexpr,
+) -> None:  # fmt: skip
+    row, unit, inside = _place(size, block)
+    gates += row * gates_row + unit
+    update, reset = _load(gates, inside), _load(gates + size, inside)
+    if summand is not None:
+        summand += row * summand_row + unit
+        update += _load(summand, inside)
+        reset += _load(summand + size, inside)
+    update, reset = tl.sigmoid(update), tl.sigmoid(reset)
+    if kept is not None:
+        update *= tl.load(kept + row * kept_row)
+    tl.store(gates, update, inside)
+    tl.store(gates + size, reset, inside)
+    tl.store(reset_state + row * reset_row + unit, reset * _load(state + row * state_row + unit, inside), inside)
+
+
+@triton.jit
+def _update_state(
+    candidate: tl.tensor, update: tl.tensor, state: tl.tensor, new_state: tl.tensor,
+    candidate_row: tl.constexpr, update_row: tl.constexpr, state_row: tl.constexpr, new_row: tl.constexpr,
+    size: tl.constexpr, block: tl.constexpr,
+) -> None:  # fmt: skip
+    row, unit, inside = _place(size, block)
+    candidate += row * candidate_row + unit
+    made = _tanh(_load(candidate, inside))
+    before = _load(state + row * state_row + unit, inside)
+    share = _load(update + row * update_row + unit, inside)
+    tl.store(candidate, made, inside)
+    tl.store(new_state + row * new_row + unit, before + share * (made - before), inside)
+
+
+@triton.jit
+def _update_state_backward(
+    opened: tl.tensor, state: tl.tensor, grad_state: tl.tensor, grads: tl.tensor, grad_before: tl.tensor,
+    opened_row: tl.constexpr, state_row: tl.constexpr, grad_row: tl.constexpr, grads_row: tl.constexpr,
+    before_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+) -> None:  # fmt: skip
+    row, unit, inside = _place(size, block)
+    opened += row * opened_row + unit
+    candidate, update = _load(opened, inside), _load(opened + size, inside)
+    grad = _load(grad_state + row * grad_row + unit, inside)
+    change = candidate - _load(state + row * state_row + unit, inside)
+    grads += row * grads_row + unit
+    tl.store(grads, grad * update * (1 - candidate * candidate), inside)
+    tl.store(grads + size, grad * change * update * (1 - update), inside)
+    grad_before += row * before_row + unit
+    tl.store(grad_before, _load(grad_before, inside) + grad * (1 - update), inside)
+
+
+@triton.jit
+def _reset_backward(
+    reset: tl.tensor, state: tl.tensor, grad_product: tl.tensor, to_reset: tl.tensor, grad_before: tl.tensor,
+    reset_row: tl.constexpr, state_row: tl.constexpr, product_row: tl.constexpr, to_row: tl.constexpr,
+    before_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+) -> None:  # fmt: skip
+    row, unit, inside = _place(size, block)
+    gate, grad = _load(reset + row * reset_row + unit, inside), _load(grad_product + row * product_row + unit, inside)
+    before = _load(state + row * state_row + unit, inside)
+    tl.store(to_reset + row * to_row + unit, grad * before * gate * (1 - gate), inside)
+    grad_before += row * before_row + unit
+    tl.store(grad_before, _load(grad_before, inside) + grad * gate, inside)
+
+
+@triton.jit(do_not_specialize=["padding_mask", "weights", "src_len", "mask_row", "mask_position"])
+def _attend(
+    product: tl.tensor, keys: tl.tensor, annotations: tl.tensor, energy: tl.tensor, padding_mask: tl.tensor,
+    query: tl.tensor, weights: tl.tensor, context: tl.tensor, src_len: int, mask_row: int, mask_position: int,
+    product_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
+    positions: tl.constexpr,
+) -> None:  # fmt: skip
+    """One program makes ``columns`` of a sentence's context, with energies of its own: so none waits for another.
+
+    It goes through the source once: the sums so far are of exp(e - the largest e so far).
+    """
+    row, column, inside = _place(width, columns)
+    leads = tl.program_id(1) == 0  # of a sentence's programs, that which writes what all of them have
+    product += row * product_row
+    query += row * size
+    keys += row * src_len * size
+    annotations += row * src_len * width + column[None, :]
+    weights += row * src_len
+    precise: tl.constexpr = weights.dtype.element_ty
+    largest, total = tl.full((), float("-inf"), precise), tl.zeros((), precise)
+    summed = tl.zeros([columns], precise)
+    for first in range(0, src_len, positions):
+        position = first + tl.arange(0, positions)
+        there = position < src_len
+        energies = _energies(product, keys + position[:, None] * size, energy, there, precise, size, block)
+        if padding_mask is not None:
+            padded = tl.load(padding_mask + row * mask_row + position * mask_position, mask=there, other=0)
+            energies = tl.where(padded, float("-inf"), energies)
+        if leads:
+            tl.store(weights + position, energies, there)
+        larger = tl.maximum(largest, tl.max(energies, axis=0))
+        # Padding on the left: as long as nothing is seen, the largest is no number to be subtracted.
+        base = tl.where(larger == float("-inf"), 0.0, larger)
+        shares, before = tl.exp(energies - base), tl.exp(largest - base)
+        read = _load(annotations + position[:, None] * width, there[:, None] & inside[None, :])
+        summed = summed * before + tl.sum(shares[:, None] * read, axis=0)
+        total = total * before + tl.sum(shares, axis=0)
+        largest = larger
+    tl.store(context + row * width + column, summed / total, inside)
+    tl.debug_barrier()  # the energies that are read here were written by other threads
+    if leads:
+        for first in range(0, src_len, block):
+            position = first + tl.arange(0, block)
+            there = position < src_len
+            tl.store(weights + position, tl.exp(_load(weights + position, there) - largest) / total, there)
+        for first in range(0, size, block):
+            unit = first + tl.arange(0, block)
+            tl.store(query + unit, tl.load(product + unit, unit < size), unit < size)
+
+
+@triton.jit
+def _energies(
+    query: tl.tensor, keys: tl.tensor, energy: tl.tensor, there: tl.tensor,
+    precise: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
+    """v_a^T tanh(query + key) of the positions that are ``there``, the others' -inf."""
+    energies = tl.zeros([there.shape[0]], precise)
+    for first in range(0, size, block):
+        unit = first + tl.arange(0, block)
+        inside = unit < size
+        of_keys = _load(keys + unit[None, :], there[:, None] & inside[None, :])
+        aligned = _tanh(of_keys + _load(query + unit, inside)[None, :])
+        energies += tl.sum(aligned * _load(energy + unit, inside)[None, :], axis=1)
+    return tl.where(there, energies, float("-inf"))
+
+
+@triton.jit(do_not_specialize=["weights", "grad_weights", "src_len", "to_row", "to_position"])
+def _attend_backward(
+    query: tl.tensor, keys: tl.tensor, annotations: tl.tensor, energy: tl.tensor, weights: tl.tensor,
+    context: tl.tensor, grad_weights: tl.tensor, grad_context: tl.tensor, grad_query: tl.tensor, grad_keys: tl.tensor,
+    grad_energy: tl.tensor, src_len: int, to_row: int, to_position: int,
+    grad_query_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
+    positions: tl.constexpr,
+) -> None:  # fmt: skip
+    """One program makes the gradients of ``block`` units of a sentence's query and keys.
+
+    Of e_j it is alpha_j (g_j - sum_k alpha_k g_k), where g_j is that of alpha_j. By way of the context, the sum is the
+    product of the context and its gradient: it is there before the source is gone through.
+    """
+    row, unit, inside = _place(size, block)
+    precise: tl.constexpr = weights.dtype.element_ty
+    weights += row * src_len
+    context += row * width
+    grad_context += row * width
+    annotations += row * src_len * width
+    keys += row * src_len * size + unit[None, :]
+    grad_keys += row * src_len * size + unit[None, :]
+    expected = _dot(context, grad_context, 1, width, precise, columns)
+    if grad_weights is not None:
+        grad_weights += row * to_row
+        expected += _dot(weights, grad_weights, to_position, src_len, precise, columns)
+    own = _load(query + row * size + unit, inside)
+    to_query, to_energy = tl.zeros([block], precise), tl.zeros([block], precise)
+    for first in range(0, src_len, positions):
+        position = first + tl.arange(0, positions)
+        there = position < src_len
+        grad = _products(annotations + position[:, None] * width, grad_context, there, precise, width, columns)
+        if grad_weights is not None:
+            grad += _load(grad_weights + position * to_position, there)
+        grad = (_load(weights + position, there) * (grad - expected))[:, None]
+        tile = there[:, None] & inside[None, :]
+        aligned = _tanh(_load(keys + position[:, None] * size, tile) + own[None, :])
+        slope = grad * (1 - aligned * aligned)
+        to_energy += tl.sum(grad * aligned, axis=0)
+        to_query += tl.sum(slope, axis=0)
+        of_keys = grad_keys + position[:, None] * size
+        tl.store(of_keys, _load(of_keys, tile) + slope, tile)
+    tl.store(grad_query + row * grad_query_row + unit, to_query * _load(energy + unit, inside), inside)
+    grad_energy += row * size + unit
+    tl.store(grad_energy, _load(grad_energy, inside) + to_energy, inside)
+
+
+@triton.jit
+def _dot(
+    left: tl.tensor, right: tl.tensor, step: int, size: int, precise: tl.constexpr, block: tl.constexpr
+) -> tl.tensor:  # fmt: skip
+    """The product of two rows of ``size``, of which the right one's elements lie ``step`` apart."""
+    summed = tl.zeros((), precise)
+    for first in range(0, size, block):
+        place = first + tl.arange(0, block)
+        summed += tl.sum(_load(left + place, place < size) * _load(right + place * step, place < size), axis=0)
+    return summed
+
+
+@triton.jit
+def _products(
+    rows: tl.tensor, vector: tl.tensor, there: tl.tensor,
+    precise: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
+    """Those of a vector with the rows that are ``there``."""
+    products = tl.zeros([there.shape[0]], precise)
+    for first in range(0, size, block):
+        place = first + tl.arange(0, block)
+        inside = place < size
+        read = _load(rows + place[None, :], there[:, None] & inside[None, :])
+        products += tl.sum(read * _load(vector + place, inside)[None, :], axis=1)
+    return products

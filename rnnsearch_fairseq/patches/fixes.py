@@ -1,0 +1,566 @@
+"""Every workaround for fairseq or torch, one function each, with the trap it cures.
+
+File and line numbers are those of fairseq-fixed 0.12.3.1. A cure leaves alone what a later fairseq no longer has.
+"""
+
+import argparse
+import collections
+import contextlib
+import copy
+import dataclasses
+import logging
+import os
+import sys
+import typing
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import fairseq.data.data_utils
+import fairseq.dataclass.configs
+import fairseq.dataclass.initialize
+import fairseq.distributed.utils
+import fairseq.optim
+import fairseq.options
+import fairseq.sequence_scorer
+import fairseq.tasks
+import fairseq.tasks.translation
+import fairseq.trainer
+import fairseq.utils
+import numpy as np
+import omegaconf
+import omegaconf.base
+import omegaconf.nodes
+import torch
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import check_preprocessing
+from rnnsearch_fairseq.patches.wrap import wrap, wrap_in_command
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = ("best", "num_runs")  # what fairseq keeps as attributes of a function
+
+
+def apply() -> None:
+    """Apply every cure; a second call changes nothing."""
+    calm_the_root_logger()
+    keep_every_sentence()
+    allow_checkpoint_classes()
+    keep_bf16_off_the_tpu()
+    list_every_option_in_help()
+    refuse_fp16_without_cuda()
+    run_processes_on_cpu()
+    name_the_plugin_to_spawned_processes()
+    explain_missing_data()
+    replace_unknown_words()
+    align_references_softly()
+    keep_double_precision()
+    remember_patience()
+    check_before_preprocessing()
+    print_input_errors()
+
+
+def calm_the_root_logger() -> None:
+    """Keep every library's debugging output off the screen.
+
+    Trap: importing fairseq calls logging.basicConfig(level=DEBUG) (models/wav2vec/wav2vec2_classification.py:25), so
+    that in a program that has not set up logging before, matplotlib alone prints 80 to 2,000 lines. Cure: INFO, unless
+    DEBUG was asked for as fairseq's commands ask for it.
+    """
+    if logging.root.level == logging.DEBUG and os.environ.get("LOGLEVEL", "").upper() != "DEBUG":
+        logging.root.setLevel(logging.INFO)
+
+
+def keep_every_sentence() -> None:
+    """Train on, validate on and translate every sentence.
+
+    Trap: fairseq drops the last batch of every data set unless its size is a multiple of
+    --required-batch-size-multiple, by default 8 (data/data_utils.py:357): of 500 test sentences 496 are translated,
+    of 5 none; and an empty data set raises IndexError there. Cure: append what is missing as the last batch, which is
+    the batch that fairseq had made.
+    """
+
+    def make(batch_by_size: Callable[..., Any]) -> Callable[..., Any]:
+        def keep_tail(indices: Any, *args: Any, **kwargs: Any) -> Any:
+            if not isinstance(indices, np.ndarray):
+                indices = np.fromiter(indices, dtype=np.int64)
+            if len(indices) == 0:
+                return []
+            batches = batch_by_size(indices, *args, **kwargs)
+            tail = indices[sum(len(batch) for batch in batches) :]
+            return [*batches, tail] if len(tail) > 0 else batches
+
+        return keep_tail
+
+    wrap(fairseq.data.data_utils, "batch_by_size", make)
+
+
+def allow_checkpoint_classes() -> None:
+    """Let `torch.load` read what fairseq writes, without turning weights_only off.
+
+    Trap: from torch 2.6 on `torch.load` refuses every class it does not know, and fairseq calls it plainly
+    (checkpoint_utils.py:340, distributed/utils.py:805): models and optimizers that are configured by argparse leave a
+    Namespace in the checkpoint, --eval-bleu leaves numpy arrays, and resuming with several processes broadcasts the
+    configuration as omegaconf objects, with placeholders for the tensors. Cure: allow these classes, which only hold
+    data.
+    """
+    if torch.__version__ < (2, 6):
+        return
+    dtypes = {type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")}
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, np.ndarray, np.dtype, *dtypes, *_numpy_constructors(), *_broadcast_classes()]
+    )
+
+
+def keep_bf16_off_the_tpu() -> None:
+    """Make --bf16 mean bfloat16 on the device in use.
+
+    Trap: --bf16 turns --tpu on (options.py:201), and without torch_xla that ends in an AttributeError. Cure: turn it
+    off again unless the user asked for it. Under Hydra nothing is amiss.
+    """
+
+    def make(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
+        def parse(
+            parser: argparse.ArgumentParser, input_args: list[str] | None = None, *rest: Any, **kwargs: Any
+        ) -> Any:
+            parsed = parse_args_and_arch(parser, input_args, *rest, **kwargs)
+            args = parsed[0] if isinstance(parsed, tuple) else parsed
+            if getattr(args, "bf16", False):
+                args.tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
+            return parsed
+
+        return parse
+
+    wrap(fairseq.options, "parse_args_and_arch", make)
+
+
+def list_every_option_in_help() -> None:
+    """Let --help list the options of the model, task, criterion and optimizer that the command line names.
+
+    Trap: fairseq parses twice, and adds their options in between (options.py:138), so --help, met the first time, knows
+    nothing of them. Cure: parse without it first, then print the help of the parser that results.
+    """
+
+    def make(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
+        def parse(
+            parser: argparse.ArgumentParser, input_args: list[str] | None = None, *rest: Any, **kwargs: Any
+        ) -> Any:
+            words = sys.argv[1:] if input_args is None else input_args
+            others = [word for word in words if word not in {"-h", "--help"}]
+            if len(others) == len(words):
+                return parse_args_and_arch(parser, input_args, *rest, **kwargs)
+            # A missing DATA must not keep anyone from reading about it.
+            parser.error = _stop_parsing  # type: ignore[method-assign]
+            with contextlib.suppress(_ParsingStopped):
+                parse_args_and_arch(parser, others, *rest, **kwargs)
+            parser.print_help()
+            parser.exit()
+
+        return parse
+
+    wrap(fairseq.options, "parse_args_and_arch", make)
+
+
+def refuse_fp16_without_cuda() -> None:
+    """Say what is wrong with --fp16 on a CPU.
+
+    Trap: fairseq asks CUDA for its device while it flattens the parameters (optim/fp16_optimizer.py:38), an assertion
+    or a driver error deep inside torch. Cure: refuse when the trainer is built. --memory-efficient-fp16 and
+    --fp16-no-flatten-grads never come there, and run.
+    """
+
+    def make(init: Callable[..., None]) -> Callable[..., None]:
+        def check_precision(self: fairseq.trainer.Trainer, cfg: Any, *args: Any, **kwargs: Any) -> None:
+            common = getattr(cfg, "common", cfg)
+            flattens = common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads)
+            if flattens and not _uses_cuda(common):
+                raise InputError(
+                    "--fp16 trains on a CUDA device and none is in use; train with --bf16, which also runs on a CPU, "
+                    "or in the default precision"
+                )
+            init(self, cfg, *args, **kwargs)
+
+        return check_precision
+
+    wrap(fairseq.trainer.Trainer, "__init__", make)
+
+
+def run_processes_on_cpu() -> None:
+    """Train with several processes on a CPU under torchrun, and refuse what would train nothing.
+
+    Trap: fairseq starts one process per CUDA device, so on a CPU --distributed-world-size 2 fails an assertion
+    (distributed/utils.py:160) or, with --distributed-init-method, starts no process and exits with status 0 (:382);
+    under torchrun it divides by zero (:91), or trains one independent model per process if the world size is left at
+    its default of 1 (:54); and the default backends, NCCL and PyTorch's DistributedDataParallel as fairseq calls it
+    (models/distributed_fairseq_model.py:60), want CUDA. Cure: read torchrun's variables here, choose gloo and fairseq's
+    own legacy_ddp, and refuse to start processes in any other way that needs CUDA devices.
+    """
+
+    def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
+        def call_main_on_cpu(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> Any:
+            if not _uses_cuda(cfg.common) and not cfg.common.tpu:
+                _set_up_cpu_processes(cfg)
+            return call_main(cfg, main, **kwargs)
+
+        return call_main_on_cpu
+
+    wrap(fairseq.distributed.utils, "call_main", make)
+
+
+def name_the_plugin_to_spawned_processes() -> None:
+    """Let training on several GPUs find this package when Hydra, not --user-dir, has imported it.
+
+    Trap: `fairseq-hydra-train --config-path pkg://rnnsearch_fairseq.config` imports the package in the first process
+    alone; those that fairseq spawns import what common.user_dir names (fairseq_cli/train.py:51). Cure: name it.
+    """
+
+    def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
+        def call_main_with_plugin(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> Any:
+            if cfg.common.user_dir is None:
+                cfg.common.user_dir = os.path.dirname(os.path.abspath(__file__))
+            return call_main(cfg, main, **kwargs)
+
+        return call_main_with_plugin
+
+    wrap(fairseq.distributed.utils, "call_main", make)
+
+
+def explain_missing_data() -> None:
+    """Name what is missing from the binarized data, and how it is made.
+
+    Trap: a missing data directory, dictionary or split ends in a traceback from a file system call
+    (data/dictionary.py:241, tasks/translation.py:82), and data whose two sides differ in size in a bare assertion that
+    does not name them (data/language_pair_dataset.py:235). Cure: one sentence.
+    """
+
+    def make_setup_task(setup_task: Callable[..., Any]) -> Callable[..., Any]:
+        def explain(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return setup_task(*args, **kwargs)
+            except FileNotFoundError as error:
+                raise InputError(
+                    f"{error.filename}: no such file or directory; give the --destdir of a finished fairseq-preprocess"
+                ) from error
+
+        return explain
+
+    def make_load_dataset(load_langpair_dataset: Callable[..., Any]) -> Callable[..., Any]:
+        def explain(data_path: str, split: str, src: str, src_dict: Any, tgt: str, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return load_langpair_dataset(data_path, split, src, src_dict, tgt, *args, **kwargs)
+            except FileNotFoundError as error:
+                raise InputError(
+                    f"{data_path}: no {split} data for {src}-{tgt}; write it with fairseq-preprocess, or name another "
+                    "split by --train-subset, --valid-subset or --gen-subset"
+                ) from error
+            except AssertionError as error:
+                if "same number of examples" not in str(error):
+                    raise
+                raise InputError(
+                    f"{data_path}: the {src} and {tgt} sides of the {split} data differ in their numbers of sentences; "
+                    "write both again in one run of fairseq-preprocess"
+                ) from error
+
+        return explain
+
+    wrap(fairseq.tasks, "setup_task", make_setup_task)
+    wrap(fairseq.tasks.translation, "load_langpair_dataset", make_load_dataset)
+
+
+def replace_optimizer(name: str) -> None:
+    """Make room for an optimizer of ours under a name that fairseq has taken.
+
+    Trap: fairseq's adadelta (optim/adadelta.py:11) is configured by argparse, so under Hydra it ends in "Missing key
+    lr", and its rho is 0.9, not the paper's .95; registering the name again raises. Cure: take fairseq's entry out; it
+    has no dataclass, so no entry elsewhere.
+    """
+    fairseq.optim.OPTIMIZER_REGISTRY.pop(name, None)
+
+
+def add_generation_options(options: type, make_build: Callable[..., Any]) -> None:
+    """Add options to those of generation, for every command and `from_pretrained`, and a layer that follows them.
+
+    Trap: a plugin may add options to models, tasks, criterions and optimizers, but generation has one closed
+    dataclass (dataclass/configs.py:834), which is all that fairseq-generate hands to `build_generator`; and the task,
+    which builds the generator, is another class under every --task. Cure: add the fields to that dataclass in place,
+    store it anew for Hydra, and wrap the method in the base class.
+
+    Args:
+        options: a dataclass whose fields all have defaults.
+        make_build: gives the new `FairseqTask.build_generator` for the old one.
+    """
+    config = fairseq.dataclass.configs.GenerationConfig
+    for option in dataclasses.fields(options):
+        if option.name not in config.__dataclass_fields__:
+            config.__dataclass_fields__[option.name] = option
+            config.__annotations__[option.name] = option.type
+            setattr(config, option.name, option.default)
+    fairseq.dataclass.initialize.hydra_init()
+    wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
+
+
+def replace_unknown_words() -> None:
+    """Make --replace-unk work: copy the source word that an unknown word is aligned with, or look it up.
+
+    Traps: --replace-unk without a file names the file "@@ " (dataclass/configs.py:889); no alignment is computed unless
+    --print-alignment is given too (tasks/fairseq_task.py:482); what is computed is a list of pairs, but read as one
+    source position per word, a TypeError (utils.py:227); and fairseq-interactive has forgotten the source's own unknown
+    words by then (interactive.py:253). Cure: each. fairseq-generate still wants --dataset-impl raw, and says so in
+    one sentence: binarized data does not hold the words.
+    """
+
+    def make_load(load_align_dict: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda replace_unk: load_align_dict("" if replace_unk == "@@ " else replace_unk)
+
+    def make_build(build_generator: Callable[..., Any]) -> Callable[..., Any]:
+        def build(self: Any, models: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+            if getattr(args, "replace_unk", None) is not None and not getattr(args, "print_alignment", None):
+                args = copy.deepcopy(args)
+                args.print_alignment = "hard"
+            return build_generator(self, models, args, *rest, **kwargs)
+
+        return build
+
+    def make_main(main: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_generate(cfg: Any, *args: Any, **kwargs: Any) -> Any:
+            # The command passes what argparse parsed; Python callers may pass a configuration by sections.
+            generation, dataset = getattr(cfg, "generation", cfg), getattr(cfg, "dataset", cfg)
+            if generation.replace_unk is not None and dataset.dataset_impl != "raw":
+                raise InputError(
+                    "--replace-unk copies words, and binarized data does not hold the unknown ones; give "
+                    "--dataset-impl raw to fairseq-preprocess and to fairseq-generate"
+                )
+            return main(cfg, *args, **kwargs)
+
+        return check_then_generate
+
+    wrap_in_command("fairseq_cli.generate", "main", make_main)
+    wrap(fairseq.utils, "load_align_dict", make_load)
+    wrap(fairseq.utils, "replace_unk", lambda _: _replace_unk)
+    wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
+    wrap_in_command("fairseq_cli.interactive", "make_batches", _remember_typed_words)
+
+
+def align_references_softly() -> None:
+    """Make --score-reference --print-alignment soft print the weights.
+
+    Trap: the scorer is told "soft", takes it for true and extracts hard links all the same (sequence_scorer.py:135),
+    which the command cannot print as weights, a TypeError (fairseq_cli/generate.py:319). Cure: extract the weights.
+    """
+
+    def make(generate: Callable[..., Any]) -> Callable[..., Any]:
+        def generate_with_weights(self: Any, models: Any, sample: dict[str, Any], **kwargs: Any) -> Any:
+            scored = generate(self, models, sample, **kwargs)
+            if self.compute_alignment == "soft":
+                for (best,), source, target in zip(scored, sample["net_input"]["src_tokens"], sample["target"]):
+                    if best["attention"] is not None:
+                        best["alignment"] = fairseq.utils.extract_soft_alignment(
+                            best["attention"].cpu(), source.cpu(), target.cpu(), self.pad, self.eos
+                        )
+            return scored
+
+        return generate_with_weights
+
+    wrap(fairseq.sequence_scorer.SequenceScorer, "generate", make)
+
+
+def keep_double_precision() -> None:
+    """Let a float64 model have float64 probabilities.
+
+    Trap: fairseq takes every softmax in float32 (utils.py:519), which is right for half precision and wrong for double.
+    Cure: only raise the precision.
+    """
+
+    def make(softmax: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        exact = torch.log_softmax if softmax.__name__ == "log_softmax" else torch.softmax
+
+        def keep(x: torch.Tensor, dim: int, *args: Any, **kwargs: Any) -> torch.Tensor:
+            return exact(x, dim) if x.dtype == torch.float64 else softmax(x, dim, *args, **kwargs)
+
+        return keep
+
+    for name in ("softmax", "log_softmax"):
+        wrap(fairseq.utils, name, make)
+
+
+def remember_patience() -> None:
+    """Let --patience count on where training was stopped.
+
+    Trap: fairseq counts validations without a better score in the running program only (fairseq_cli/train.py:230), so
+    that a training which is stopped and resumed takes the next score, however bad, for its best, and has all its
+    patience again. Cure: the count is kept in the checkpoint. Where it is not there, the best score is, and counts.
+    """
+
+    def make_save(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+        def save(self: Any, filename: str, extra_state: dict[str, Any]) -> Any:
+            counted = {name: value for name, value in vars(early_stopping()).items() if name in PATIENCE}
+            return save_checkpoint(self, filename, {**extra_state, "patience": counted} if counted else extra_state)
+
+        return save
+
+    def make_load(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+        def load(self: Any, *args: Any, reset_meters: bool = False, **kwargs: Any) -> Any:
+            extra_state = load_checkpoint(self, *args, reset_meters=reset_meters, **kwargs)
+            if extra_state is not None and not reset_meters and "best" in extra_state:
+                start = {"best": extra_state["best"], "num_runs": 0}
+                vars(early_stopping()).update(extra_state.get("patience", start))
+            return extra_state
+
+        return load
+
+    wrap(fairseq.trainer.Trainer, "save_checkpoint", make_save)
+    wrap(fairseq.trainer.Trainer, "load_checkpoint", make_load)
+
+
+def check_before_preprocessing() -> None:
+    """Check the input of `fairseq-preprocess` before it is read.
+
+    Trap: fairseq_cli/preprocess.py:main binarizes source and target one after the other and never compares them, so
+    files of different lengths become misaligned data without a word, and a bad byte ends in a traceback after minutes
+    of work. Cure: `check_preprocessing` first. The command loads --user-dir before it looks its main function up.
+    """
+
+    def make(main: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_preprocess(args: argparse.Namespace) -> Any:
+            check_preprocessing(args)
+            return main(args)
+
+        return check_then_preprocess
+
+    wrap_in_command("fairseq_cli.preprocess", "main", make)
+
+
+def print_input_errors() -> None:
+    """Print an uncaught `InputError` as one line, without a traceback; the exit status stays 1.
+
+    Trap: fairseq's commands catch nothing, so a message meant for the user comes last, after much code; and
+    the trainer replaces what a model says of a checkpoint that does not fit by a general remark (trainer.py:596).
+    """
+
+    def make(excepthook: Callable[..., None]) -> Callable[..., None]:
+        def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            first: BaseException | None = error
+            while first is not None and not isinstance(first, InputError):
+                first = first.__cause__ or first.__context__
+            if first is None:
+                excepthook(kind, error, trace)
+            else:
+                print(f"error: {first}", file=sys.stderr)
+
+        return print_or_delegate
+
+    wrap(sys, "excepthook", make)
+
+
+class _ParsingStopped(Exception):
+    """A command line that asks for help has a mistake elsewhere."""
+
+
+def _stop_parsing(message: str) -> None:
+    raise _ParsingStopped(message)
+
+
+def _replace_unk(hypo_str: str, src_str: str, alignment: Any, align_dict: dict[str, str], unk: str) -> str:
+    """`fairseq.utils.replace_unk` for the alignments that fairseq makes: hard (pairs) or soft (rows of weights)."""
+    words = hypo_str.split()
+    source = src_str.split()
+    if len(alignment) and isinstance(alignment[0], list):
+        # The last column is end-of-sentence, which is no word to copy.
+        aligned = {i: int(np.argmax([float(weight) for weight in row[:-1]])) for i, row in enumerate(alignment)}
+    else:
+        aligned = {int(target): int(position) for position, target in alignment}
+    for i, word in enumerate(words):
+        if word == unk and aligned.get(i, len(source)) < len(source):
+            copied = source[aligned[i]]
+            words[i] = align_dict.get(copied, copied)
+    return " ".join(words)
+
+
+def _remember_typed_words(make_batches: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `fairseq-interactive --replace-unk` print and copy the words that were typed, not their <unk>."""
+
+    def remember(lines: Any, cfg: Any, task: Any, max_positions: Any, encode_fn: Callable[[str], str]) -> Any:
+        if cfg.generation.replace_unk is not None:
+            dictionary = task.source_dictionary
+            typed = collections.deque(encode_fn(line) for line in lines)
+
+            def string(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+                # The command asks for each sentence once, in order; one that was too long to translate is passed over.
+                while typed:
+                    text = typed.popleft()
+                    if dictionary.encode_line(text, add_if_not_exist=False).tolist() == tensor.tolist():
+                        return text
+                return type(dictionary).string(dictionary, tensor, *args, **kwargs)
+
+            dictionary.string = string
+        yield from make_batches(lines, cfg, task, max_positions, encode_fn)
+
+    return remember
+
+
+def early_stopping() -> Callable[..., bool]:
+    """fairseq-train's function, which keeps its count in its attributes; a stranger where no training is under way."""
+    for module in (sys.modules["__main__"], sys.modules.get("fairseq_cli.train")):
+        if hasattr(module, "should_stop_early"):
+            return module.should_stop_early
+    return lambda cfg, valid_loss: False
+
+
+def _uses_cuda(common: Any) -> bool:
+    return torch.cuda.is_available() and not common.cpu
+
+
+def _numpy_constructors() -> list[tuple[Callable[..., Any], str]]:
+    reconstruct, scalar = np.empty(0).__reduce__()[0], np.float64(0).__reduce__()[0]
+    # numpy 2 renamed the module, and a checkpoint may have been written under either.
+    return [
+        (constructor, f"{module}.multiarray.{name}")
+        for module in ("numpy.core", "numpy._core")
+        for constructor, name in ((reconstruct, "_reconstruct"), (scalar, "scalar"))
+    ]
+
+
+def _broadcast_classes() -> list[Any]:
+    nodes = omegaconf.nodes
+    placeholder = getattr(fairseq.distributed.utils, "_TensorPlaceholder", None)
+    return [
+        *([placeholder] if placeholder else []),
+        omegaconf.DictConfig,
+        omegaconf.ListConfig,
+        omegaconf.base.ContainerMetadata,
+        omegaconf.base.Metadata,
+        *(nodes.AnyNode, nodes.BooleanNode, nodes.IntegerNode, nodes.FloatNode, nodes.StringNode),
+        # The types that omegaconf's metadata names.
+        *(dict, list, int, float, str, bool, collections.defaultdict),
+        (typing.Any, "typing.Any"),
+    ]
+
+
+def _set_up_cpu_processes(cfg: Any) -> None:
+    distributed = cfg.distributed_training
+    # Only training reads no model, and only training is what torchrun is started for without a world size.
+    trains = cfg.common_eval.path is None
+    if (
+        distributed.distributed_init_method is None
+        and int(os.environ.get("WORLD_SIZE", "1")) > 1
+        and {"MASTER_ADDR", "MASTER_PORT", "RANK"} <= os.environ.keys()
+        and (trains or distributed.distributed_world_size > 1)
+    ):
+        distributed.distributed_init_method = "env://"
+        distributed.distributed_world_size = int(os.environ["WORLD_SIZE"])
+        distributed.distributed_rank = int(os.environ["RANK"])
+        distributed.distributed_no_spawn = True
+    if distributed.distributed_world_size == 1:
+        return
+    if not distributed.distributed_no_spawn and distributed.distributed_world_size > torch.cuda.device_count():
+        raise InputError(
+            f"--distributed-world-size {distributed.distributed_world_size}: fairseq starts processes on CUDA devices "
+            "only; on a CPU start them by torchrun --nproc-per-node "
+            f'{distributed.distributed_world_size} "$(which fairseq-train)" with the other arguments unchanged'
+        )
+    if distributed.distributed_backend == "nccl":
+        distributed.distributed_backend = "gloo"
+    if distributed.ddp_backend in ("c10d", "pytorch_ddp"):
+        distributed.ddp_backend = "legacy_ddp"
+    logger.info("CPU processes: backend %s, %s", distributed.distributed_backend, distributed.ddp_backend)

@@ -1,0 +1,146 @@
+"""A page to translate on, and a JSON API beside it.
+
+``rnnsearch serve --path MODEL.pt[:MODEL2.pt] [--data DIR]``
+
+The page shows a translation while it is found, its alignment, unknown words and the other translations in the beam; of
+models that read trees, phrases too. The API is described by /openapi.json. Only this machine can reach them, unless
+--host says otherwise; nobody has to log in, so others should only through a server that sees to that.
+
+Text is given as people write it. The dictionaries tell how that of the training was prepared (Moses tokens, subwords,
+lower case); --tokenizer and --bpe say otherwise. A sentence has at most --max-words words, and too much at a time is
+answered by "busy". Needs pip install 'rnnsearch-fairseq[serve]'.
+"""
+
+import argparse
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import fields, make_dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.registry import REGISTRIES
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.hub import TranslationHub, load
+from rnnsearch_fairseq.serve.translator import Limits
+
+GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalized")
+GENERATION += ("search", "min_len_a", "length_statistics", "length_smoothing")
+NONE = "none"
+MOST_THREADS = 2
+SECONDS_TO_STOP = 5
+
+
+def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """Read the command line.
+
+    Returns:
+        It, and the options of text and of translation that are not at their defaults.
+
+    Raises:
+        InputError: a number is out of range.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--path", required=True, help="checkpoint, or several with colons between: an ensemble")
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder of the dictionaries dict.LANGUAGE.txt (default: found near the checkpoint)",
+    )
+    parser.add_argument("-s", "--source-lang", help="default: the checkpoint's, or that of the data in DIR")
+    parser.add_argument("-t", "--target-lang", help="default: likewise")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="0: any that is free (default: 8000)")
+    parser.add_argument(
+        "--max-words", type=int, default=Limits.words, metavar="N", help=f"of a sentence (default: {Limits.words})"
+    )
+    parser.add_argument("--cpu", action="store_true", help="do not use CUDA")
+    defaults: dict[str, Any] = _add_options(parser, GenerationConfig, GENERATION)
+    for kind, section in _chosen_sections(words).items():
+        choices = [*REGISTRIES[kind]["registry"], NONE]
+        parser.add_argument(f"--{kind}", choices=choices, help="default: as the dictionaries show")
+        defaults[kind] = None
+        if section is not None:
+            names = [f.name for f in fields(section) if not (f.name.startswith("_") or f.name.endswith("_lang"))]
+            defaults |= _add_options(parser, section, names)
+    args = parser.parse_args(words)
+    if args.max_words < 1:
+        raise InputError(f"--max-words is {args.max_words}; give at least 1")
+    given = {name: getattr(args, name) for name, default in defaults.items() if getattr(args, name) != default}
+    return args, {name: None if value == NONE else value for name, value in given.items()}
+
+
+def _chosen_sections(words: list[str]) -> dict[str, type | None]:
+    """fairseq's dataclasses of the tokenizer and the bpe that the command line names."""
+    parser = argparse.ArgumentParser(add_help=False)
+    for kind in ("tokenizer", "bpe"):
+        parser.add_argument(f"--{kind}")
+    chosen, _ = parser.parse_known_args(words)
+    return {kind: REGISTRIES[kind]["dataclass_registry"].get(name) for kind, name in vars(chosen).items()}
+
+
+def _add_options(parser: argparse.ArgumentParser, section: type, names: Sequence[str]) -> dict[str, Any]:
+    """Add these options of one of fairseq's dataclasses, and return their defaults."""
+    chosen = [(field.name, field.type, field) for field in fields(section) if field.name in names]
+    part = make_dataclass("Part", chosen, bases=(FairseqDataclass,))
+    gen_parser_from_dataclass(parser, part())
+    return {name: parser.get_default(name) for name, *_ in chosen}
+
+
+def load_model(args: argparse.Namespace, options: dict[str, Any]) -> TranslationHub:
+    """The model of the command line, on CUDA if there is a device.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
+    paths = [Path(path).resolve() for path in args.path.split(":")]
+    data = None if args.data is None else Path(args.data).resolve()
+    hub = load(paths[0].parent, ":".join(map(str, paths)), data, args.source_lang, args.target_lang, **options)
+    return hub.cuda() if torch.cuda.is_available() and not args.cpu else hub
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that waits for connections.
+
+    Raises:
+        InputError: the address is not one of this machine's, or is in use.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
+
+
+def main() -> int:
+    """The command line of this module; returns its exit status."""
+    args, options = parse_arguments(sys.argv[1:])
+    try:
+        import uvicorn
+
+        from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
+    except ImportError as error:
+        raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
+    torch.set_num_threads(min(MOST_THREADS, torch.get_num_threads()))
+    hub = load_model(args, options)
+    server = listen(args.host, args.port)
+    address, port = server.getsockname()[:2]
+    name = f"[{address}]" if ":" in address else address
+    app = make_app(hub, Limits(words=args.max_words), any_host=name not in LOOPBACK)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=SECONDS_TO_STOP
+    )
+    print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
+    try:
+        uvicorn.Server(config).run(sockets=[server])
+    except KeyboardInterrupt:
+        print()
+    return 0

@@ -1,0 +1,400 @@
+"""WMT's test sets out of SGML, large raw text to tokens and into random order, and the recipe that does it."""
+
+import contextlib
+import gzip
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from rnnsearch_fairseq.corpora import prepare, wmt
+from rnnsearch_fairseq.corpora.wmt import main, tokenize, write_segments
+from rnnsearch_fairseq.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+LANGUAGES = ("en", "fr")
+SGML = """<srcset setid="newstest2014" srclang="any">
+<doc sysid="ref" docid="bbc.381790" genre="news" origlang="en">
+<hl>
+<seg id="1">Profits &amp; losses of the &quot;R&amp;D&quot; &lt;unit&gt;</seg>
+</hl>
+<p>
+<seg id="2">It&#39;s well-known.</seg>
+<seg id="3">  Two lines
+ of one sentence. </seg>
+</p>
+</doc>
+<DOC docid="lemonde.1" sysid="ref">
+<SEG ID="1">5 < 6, and A<B too</SEG>
+</DOC>
+</srcset>
+"""
+SENTENCES = [
+    'Profits & losses of the "R&D" <unit>',
+    "It's well-known.",
+    "Two lines of one sentence.",
+    "5 < 6, and A<B too",
+]
+
+
+def write(prefix: Path, *sides: list[str]) -> tuple[Path, Path]:
+    paths = tuple(prefix.with_name(f"{prefix.name}.{language}") for language in LANGUAGES)
+    for path, lines in zip(paths, sides):
+        path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return paths
+
+
+def read(path: Path) -> list[str]:
+    *lines, last = path.read_bytes().decode().split("\n")
+    assert last == ""
+    return lines
+
+
+def texts(prefix: Path) -> tuple[Path, Path]:
+    return write(prefix)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["wmt", *map(str, words), "-s", "en", "-t", "fr"])
+    main()
+
+
+# Test sets
+
+
+def sgml(folder: Path, source: str, reference: str) -> tuple[Path, Path]:
+    paths = folder / "src.en.sgm", folder / "ref.fr.sgm"
+    for path, text in zip(paths, (source, reference)):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+def test_a_segment_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    reference = SGML.replace("srcset", "refset").replace("well-known", "bien connu à Évian")
+    run(monkeypatch, "segments", *sgml(tmp_path, SGML, reference), tmp_path / "out")
+    assert read(tmp_path / "out.en") == SENTENCES
+    assert read(tmp_path / "out.fr") == [line.replace("well-known", "bien connu à Évian") for line in SENTENCES]
+    assert capsys.readouterr().out.startswith("4 sentences -> ")
+
+
+def test_segments_of_one_name_are_all_kept(tmp_path: Path) -> None:
+    twice = SGML.replace('id="3"', 'id="2"').replace("lemonde.1", "bbc.381790")
+    assert write_segments(sgml(tmp_path, twice, twice), texts(tmp_path / "out")) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ((SGML, "It is well-known."), "has no <seg>"),
+        (("</", "<"), "segment 1 of document bbc.381790 has no end"),
+        (("It&#39;s well-known.", " "), "segment 2 of document bbc.381790 is empty"),
+        (("well-known.</seg>", "well-known."), "segment 2 of document bbc.381790 has no end"),
+        (('id="3"', 'id="4"'), "segment 3 of document bbc.381790 is not at the same place"),
+        (('<seg id="2">It&#39;s well-known.</seg>', ""), "segment 2 of document bbc.381790"),
+        (("lemonde.1", "lemonde.2"), "segment 1 of document lemonde.1"),
+        (('<SEG ID="1">5 < 6, and A<B too</SEG>', ""), "segment 1 of document lemonde.1"),
+    ],
+)
+def test_a_bad_test_set_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in SGML
+    paths = sgml(tmp_path, SGML, SGML.replace(*change))
+    with pytest.raises(InputError, match=message):
+        write_segments(paths, (tmp_path / "out.en", tmp_path / "out.fr"))
+    assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.parametrize("piece", ["<seg id=1>", "<doc docid=", "<SEG ", "</seg>", "&#" + "9" * 5000 + ";"])
+def test_a_million_characters_are_read_in_seconds(tmp_path: Path, piece: str) -> None:
+    path = tmp_path / "a.sgm"
+    path.write_text("<seg>a</seg>" + piece * (10**6 // len(piece)) + "<seg>&amp;#b</seg>")
+    began = time.process_time()
+    with contextlib.suppress(InputError):
+        assert next(iter(wmt.read_segments(path))).text == "a"
+    assert time.process_time() - began < 2
+
+
+def test_a_test_set_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    paths = sgml(tmp_path, SGML, SGML)
+    out = tmp_path / "out.en", tmp_path / "out.fr"
+    paths[1].write_bytes("<seg id=1>caf\xe9</seg>".encode("latin-1"))
+    with pytest.raises(InputError, match=r"ref.fr.sgm: byte 14 is not UTF-8"):
+        write_segments(paths, out)
+    paths[1].unlink()
+    with pytest.raises(InputError, match="No such file"):
+        write_segments(paths, out)
+
+
+# Tokens
+
+
+ENGLISH = ["Hello, world!", "It's a well-known story.", "", "one two three", "A man, a plan.", "a\rb c", "x &amp; y"]
+FRENCH = ["Bonjour, le monde !", "L'histoire.", "vide", "un deux trois quatre", "Un homme, un plan.", "a b\r", "x et y"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_tokens_are_those_of_preparation_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(wmt, "CHUNK", 2)
+    raw, out = write(tmp_path / "raw", ENGLISH * 20, FRENCH * 20), texts(tmp_path / "out")
+    assert tokenize(raw, out, LANGUAGES, workers=workers) == (140, 140)
+    for side, (path, language) in enumerate(zip(raw, LANGUAGES)):
+        path.write_bytes(path.read_bytes().replace(b"\r", b" "))
+        prepare.tokenize(path, tmp_path / "expected", language)
+        assert out[side].read_bytes() == (tmp_path / "expected").read_bytes()
+    assert read(out[0])[5] == "a b c", "a carriage return parts words, and does not end the line"
+
+
+def test_pairs_that_are_too_long_or_empty_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(wmt, "CHUNK", 2)
+    write(tmp_path / "raw", ENGLISH, FRENCH)
+    run(monkeypatch, "tokenize", tmp_path / "raw", tmp_path / "out", "--max-words", 4, "--workers", 2)
+    assert read(tmp_path / "out.en") == ["one two three", "a b c"]
+    assert read(tmp_path / "out.fr") == ["un deux trois quatre", "a b"]
+    assert "tokenised 7 pairs, kept 2 ->" in capsys.readouterr().out
+
+
+def test_bad_text_is_refused_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wmt, "CHUNK", 2)
+    out = tmp_path / "out.en", tmp_path / "out.fr"
+    raw = write(tmp_path / "raw", ENGLISH, FRENCH[:-1])
+    with pytest.raises(InputError, match=r"raw.fr: ends at line 6, and .*raw.en goes on"):
+        tokenize(raw, out, LANGUAGES)
+    write(tmp_path / "raw", ENGLISH[:4], FRENCH)
+    with pytest.raises(InputError, match=r"raw.en: ends at line 4, and .*raw.fr goes on"):
+        tokenize(raw, out, LANGUAGES)
+    write(tmp_path / "raw", ENGLISH, FRENCH)
+    raw[1].write_bytes(raw[1].read_bytes().replace(b"un plan", b"un pl\xe9n"))
+    with pytest.raises(InputError, match=r"raw.fr, line 5: byte 0xe9 at column 16 is not UTF-8"):
+        tokenize(raw, out, LANGUAGES, workers=2)
+    with pytest.raises(InputError, match="no pair with 1 to 1 words on each side"):
+        tokenize(write(tmp_path / "raw", ["a b", ""], ["a", "b"]), out, LANGUAGES, most_words=1)
+    with pytest.raises(InputError, match="no pair; give"):
+        tokenize(write(tmp_path / "raw", [], []), out, LANGUAGES)
+    raw[0].unlink()
+    with pytest.raises(InputError, match=r"raw.en: cannot be read"):
+        tokenize(raw, out, LANGUAGES)
+    assert not list(tmp_path.glob("*out*"))
+
+
+# Order
+
+
+def test_pairs_are_shuffled_together_and_the_text_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [str(n) for n in range(100)]
+    text = write(tmp_path / "text", numbers, [f"n{n}" for n in numbers])
+    run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / "out", "--seed", 3)
+    english, french = read(tmp_path / "out.en"), read(tmp_path / "out.fr")
+    assert sorted(english, key=int) == numbers != english
+    assert french == [f"n{n}" for n in english]
+    assert read(text[0]) == numbers
+    run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / "again", "--seed", 3)
+    assert read(tmp_path / "again.en") == english
+    run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / "other", "--seed", 4)
+    assert read(tmp_path / "other.en") != english
+
+
+def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "text", ["a"], ["b"])
+    for option in ("max-words", "workers"):
+        with pytest.raises(InputError, match=f"--{option} is 0; give at least 1"):
+            run(monkeypatch, "tokenize", tmp_path / "text", tmp_path / "out", f"--{option}", 0)
+    for name in ("text", "none/out"):
+        with pytest.raises(InputError, match=r"text.en: cannot be copied"):
+            run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / name)
+
+
+# The recipe
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/usr/bin/env bash\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout that is set up, with programs that only say how they were called; the data is made."""
+    shutil.copytree(ROOT / "recipes/wmt14_en_fr", tmp_path / "recipes/wmt14_en_fr")
+    helpers = re.findall(r"^(?:say|die|die_of_log)\(\).*$", (ROOT / "recipes/setup.sh").read_text(), re.MULTILINE)
+    settings = [f'ROOT="{tmp_path}"', "USER_DIR=plugin"]
+    (tmp_path / "recipes/setup.sh").write_text("\n".join(["set -euo pipefail", *settings, *helpers]) + "\n")
+    for name in ("fairseq-train", "fairseq-preprocess", "torchrun", "python", "lmplz"):
+        program(tmp_path / "bin" / name, f'echo {name} "$@" >> {tmp_path}/calls')
+    (tmp_path / "runs/wmt14_en_fr/bin").mkdir(parents=True)
+    (tmp_path / "runs/wmt14_en_fr/bin/.done").touch()
+    return tmp_path
+
+
+def script(checkout: Path, name: str, *options: str, status: int = 0, **environment: str) -> str:
+    """What the script prints; the calls of programs, one a line, are in ``calls``."""
+    (checkout / "calls").unlink(missing_ok=True)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    path = os.pathsep.join([str(checkout / "bin"), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", str(checkout / "recipes/wmt14_en_fr" / name), *options],
+        cwd=checkout,
+        env={**inherited, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def option(call: str, name: str) -> str:
+    words = call.split()
+    return words[words.index(name) + 1]
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_all_gpus_together_get_batches_of_80_pairs(checkout: Path, gpus: int) -> None:
+    script(checkout, "train.sh", "RNNsearch-30", str(gpus), "--interval", "7", "--", "--bf16")
+    (call,) = read(checkout / "calls")
+    torchrun = f"torchrun --standalone --nproc-per-node 4 {checkout}/bin/fairseq-train "
+    assert call.startswith("fairseq-train " if gpus == 1 else torchrun)
+    assert int(option(call, "--batch-size")) * gpus == 80
+    assert int(option(call, "--pool-batches")) * int(option(call, "--batch-size")) == 20 * 80
+    assert option(call, "--distributed-world-size") == str(gpus)
+    assert option(call, "--max-update") == "471000" and option(call, "--max-words") == "30"
+    assert option(call, "--context") == "attention" and option(call, "--save-interval-updates") == "7"
+    assert call.endswith(" --bf16")
+
+
+def test_the_longest_training_begins_with_what_is_learnt(checkout: Path) -> None:
+    first = checkout / "runs/wmt14_en_fr/runs/RNNsearch-50"
+    (first / "checkpoints").mkdir(parents=True)
+    (first / "checkpoints/checkpoint_last.pt").write_text("288,000")
+    (first / "train.log").write_text("epoch 2\n")
+    script(checkout, "train.sh", "RNNsearch-50-long", "1")
+    run = first.with_name("RNNsearch-50-long")
+    assert (run / "checkpoints/checkpoint_last.pt").read_text() == "288,000"
+    assert (run / "train.log").read_text() == "epoch 2\n"
+    (run / "checkpoints/checkpoint_last.pt").write_text("400,000")
+    (run / ".trained").unlink()
+    script(checkout, "train.sh", "RNNsearch-50-long", "1")
+    assert option(read(checkout / "calls")[0], "--max-update") == "667000"
+    assert (run / "checkpoints/checkpoint_last.pt").read_text() == "400,000"
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["checkpoint_last.pt"]
+
+
+def test_what_is_trained_is_not_trained_again_unless_it_is_told_otherwise(checkout: Path) -> None:
+    program(checkout / "bin/fairseq-train", "exit 3")
+    assert "fairseq-train failed" in script(checkout, "train.sh", "RNNsearch-50", "1", status=1)
+    program(checkout / "bin/fairseq-train", f'echo "$@" > {checkout}/calls')
+    for options, calls in (([], 1), ([], 0), (["--", "--max-update", "500000"], 1)):
+        script(checkout, "train.sh", "RNNsearch-50", "1", *options)
+        assert (checkout / "calls").exists() == bool(calls)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["RNNsearch-50"], "give a model and the number of GPUs"),
+        (["RNNsearch", "1"], "RNNsearch is none of"),
+        (["RNNsearch-50", "3"], "3 GPUs cannot share 80 pairs"),
+        (["RNNsearch-50", "0"], "gpus: 0 is no number"),
+        (["RNNsearch-50", "1", "--nodes", "2"], "--nodes 2 needs --master"),
+        (["RNNsearch-50", "1", "--out", "nowhere"], "nowhere has no data"),
+    ],
+)
+def test_bad_options_of_training_are_refused(checkout: Path, options: list[str], message: str) -> None:
+    assert message in script(checkout, "train.sh", *options, status=1)
+    assert not (checkout / "calls").exists()
+
+
+def job(checkout: Path, **environment: str) -> str:
+    program(
+        checkout / "bin/scontrol", f'if [ $1 = show ]; then printf "n7\\nn9\\n"; else echo "$@" > {checkout}/queued; fi'
+    )
+    environment = {"SLURM_JOB_ID": "20042", "SLURM_JOB_NODELIST": "n[7,9]", "SLURM_GPUS_ON_NODE": "2", **environment}
+    return script(checkout, "slurm.sh", "RNNsearch-50", "--", "--fp16", SLURM_SUBMIT_DIR=str(checkout), **environment)
+
+
+def test_machines_of_a_job_train_together(checkout: Path) -> None:
+    program(checkout / "bin/srun", 'shift; for n in 1 0; do SLURM_NODEID=$n "$@" || exit; done')
+    job(checkout)
+    calls = read(checkout / "calls")
+    for node, call in zip((1, 0), calls):
+        together = f"--nnodes 2 --node-rank {node} --master-addr n7 --master-port 20042 --nproc-per-node 2"
+        assert call.startswith(f"torchrun {together} {checkout}/bin/fairseq-train ")
+        assert option(call, "--batch-size") == "20" and option(call, "--distributed-world-size") == "4"
+        assert call.endswith(" --fp16")
+    assert len(calls) == 2 and not (checkout / "queued").exists()
+
+
+def test_a_job_whose_time_is_over_queues_itself_again(checkout: Path) -> None:
+    program(
+        checkout / "bin/srun",
+        f"trap 'kill $!; echo stopped > {checkout}/calls; exit 1' TERM; kill -USR1 $PPID; sleep 30 > /dev/null & wait",
+    )
+    assert "another turn" in job(checkout)
+    assert read(checkout / "calls") == ["stopped"]
+    assert read(checkout / "queued") == ["requeue 20042"]
+
+
+CORPORA = {
+    "wmt13/training-parallel-europarl-v7.tgz": ["training/europarl-v7.fr-en.en", "training/europarl-v7.fr-en.fr"],
+    "wmt14/training-parallel-nc-v9.tgz": [
+        "training/news-commentary-v9.fr-en.en",
+        "training/news-commentary-v9.fr-en.fr",
+    ],
+    "wmt13/training-parallel-commoncrawl.tgz": ["commoncrawl.fr-en.en", "commoncrawl.fr-en.fr"],
+    "wmt13/training-parallel-un.tgz": ["un/undoc.2000.fr-en.en", "un/undoc.2000.fr-en.fr"],
+    "wmt10/training-giga-fren.tar": ["giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"],
+    "wmt14/dev.tgz": [f"dev/newstest201{year}.{language}" for year in (2, 3) for language in LANGUAGES],
+    "wmt14/test-full.tgz": ["test-full/newstest2014-fren-src.en.sgm", "test-full/newstest2014-fren-ref.fr.sgm"],
+}
+
+
+def write_archives(folder: Path) -> None:
+    """The archives as they are on the web, with a line that names it in each file, and another language's file."""
+    for name, files in CORPORA.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(folder / name, "w:gz" if name.endswith("tgz") else "w") as archive:
+            for file in [*files, f"{files[0]}.de"]:
+                text = f"{Path(file.removesuffix('.gz')).name}\n".encode()
+                content = gzip.compress(text) if file.endswith(".gz") else text
+                member = tarfile.TarInfo(file)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+
+def test_what_is_missing_is_downloaded_and_unpacked(checkout: Path) -> None:
+    write_archives(checkout / "web")
+    program(
+        checkout / "bin/curl",
+        f'echo curl "${{@: -1}}" >> {checkout}/calls; output="${{@: -2:1}}"; url="${{@: -1}}"\n'
+        f'cp {checkout}/web/${{url#https://www.statmt.org/}} "$output"',
+    )
+    given = checkout / "given"
+    given.mkdir()
+    for name in ("undoc.2000.fr-en", "europarl-v7.fr-en"):
+        write(given / name, ["given"], ["given"])
+    (given / "europarl-v7.fr-en.fr").unlink()
+    # The programs after the downloads only say how they were called, so the first that needs a file's content fails.
+    said = script(checkout, "data.sh", "--data", str(given), "--out", str(checkout / "new"), status=1)
+    calls = read(checkout / "calls")
+    downloaded = [call.removeprefix("curl https://www.statmt.org/") for call in calls if call.startswith("curl")]
+    assert downloaded == [name for name in CORPORA if name != "wmt13/training-parallel-un.tgz"], said
+    raw = checkout / "new/raw"
+    for files in CORPORA.values():
+        for file in files:
+            name = Path(file.removesuffix(".gz")).name
+            assert read(raw / name) == ["given" if name.startswith("undoc") else name]
+    assert not list(raw.glob("*.de")) and not list((checkout / "new").glob("*.t*"))
+    segments = next(call for call in calls if call.startswith("python"))
+    assert segments.endswith("newstest2014-fren-ref.fr.sgm " + str(raw / "newstest2014") + " -s en -t fr")
+    script(checkout, "data.sh", "--data", str(given), "--out", str(checkout / "new"), status=1)
+    assert not (checkout / "calls").exists(), "nothing is done twice"

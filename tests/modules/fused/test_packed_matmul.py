@@ -1,0 +1,34 @@
+"""Products with a matrix laid out once."""
+
+import pytest
+import torch
+
+from rnnsearch_fairseq.modules.fused.packed_matmul import FEW, WIDE, is_packable, packed_matmul
+
+MKL = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this PyTorch has no MKL")
+
+
+@pytest.mark.parametrize("rows", [1, FEW, 20])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("n", [3, pytest.param(WIDE // 512, marks=MKL, id="packed")])
+def test_it_is_the_product(rows: int, transposed: bool, n: int) -> None:
+    weight = torch.randn(512, n).T if transposed else torch.randn(n, 512)
+    x, summand = torch.randn(rows, 512), torch.randn(rows, 2 * n)[:, n:]
+    multiply = packed_matmul(weight, rows)
+    room = torch.full((rows, 3 * n), 7.0)
+    out = room[:, n : 2 * n]
+    assert multiply(x, None, out) is out
+    torch.testing.assert_close(out, x @ weight.T, rtol=1e-4, atol=1e-3)
+    multiply(x, summand, out)
+    torch.testing.assert_close(out, summand + x @ weight.T, rtol=1e-4, atol=1e-3)
+    assert room[:, :n].eq(7).all() and room[:, 2 * n :].eq(7).all()
+    multiply(x, out, out)
+    torch.testing.assert_close(out, summand + 2 * (x @ weight.T), rtol=1e-4, atol=1e-3)
+
+
+@MKL
+def test_only_wide_matrices_of_single_precision_are_packed() -> None:
+    wide = torch.empty(WIDE // 512, 512)
+    assert is_packable(wide)
+    assert not is_packable(wide[:-1])
+    assert not is_packable(wide.double()) and not is_packable(wide.bfloat16())

@@ -1,0 +1,109 @@
+"""The second paper's scans, with gradients written by hand, against one step at a time and autograd, in float64."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
+from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.tree_encoder import Constituents
+from tests.builders import randomize
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+BATCH, SIZE, EMBEDDING, VOCABULARY = 3, 5, 4, 11
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def gradients(outputs: tuple[Tensor, ...], module: nn.Module, inputs: list[Tensor]) -> dict[str, Tensor]:
+    """Of a sum in which every number of ``outputs`` has its own weight, by all parameters and ``inputs``."""
+    generator = torch.Generator().manual_seed(5)
+    cost = sum((out * torch.randn(out.shape, generator=generator, dtype=torch.float64)).sum() for out in outputs)
+    names = [*(name for name, _ in module.named_parameters()), *(f"input {k}" for k in range(len(inputs)))]
+    found = torch.autograd.grad(
+        cost, [*module.parameters(), *inputs], allow_unused=True, materialize_grads=True, retain_graph=True
+    )
+    return dict(zip(names, found, strict=True))
+
+
+def step_by_step(lstm: LSTM, inputs: Tensor, lengths: list[int], left: bool) -> tuple[Tensor, Tensor]:
+    """h and c of each sentence's words, one sentence and one word at a time; zero at padding."""
+    src_len = inputs.size(1)
+    hiddens, memories = ([[inputs.new_zeros(SIZE)] * src_len for _ in lengths] for _ in range(2))
+    for sentence, length in enumerate(lengths):
+        h = c = inputs.new_zeros(1, SIZE)
+        first = src_len - length if left else 0
+        for column in range(first, first + length):
+            h, c = lstm(lstm.from_input(inputs[sentence : sentence + 1, column]), h, c)
+            hiddens[sentence][column], memories[sentence][column] = h[0], c[0]
+    return tuple(torch.stack([torch.stack(row) for row in rows]) for rows in (hiddens, memories))
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
+@pytest.mark.parametrize("lengths", [[4, 4, 4], [4, 1, 2], [1, 1, 1]])
+@pytest.mark.parametrize("kind", [LSTM, FusedLSTM])
+def test_lstm_scan(kind: type[LSTM], lengths: list[int], left: bool) -> None:
+    torch.manual_seed(1)
+    lstm = kind(EMBEDDING, SIZE).double()
+    randomize(lstm)
+    src_len = max(lengths)
+    inputs = draw(BATCH, src_len, EMBEDDING)
+    position = torch.arange(src_len)
+    is_word = torch.stack([position >= src_len - n if left else position < n for n in lengths])
+    scanned = lstm.scan(inputs, None if is_word.all() else ~is_word)
+    expected = step_by_step(lstm, inputs, lengths, left)
+    torch.testing.assert_close(scanned, expected, **EXACT)
+    torch.testing.assert_close(gradients(scanned, lstm, [inputs]), gradients(expected, lstm, [inputs]), **EXACT)
+
+
+@pytest.mark.parametrize("parses", [True, False], ids=["tree", "sequence"])
+@pytest.mark.parametrize("tgt_len", [1, 2, 6])
+def test_decoder_scan(parses: bool, tgt_len: int) -> None:
+    torch.manual_seed(2)
+    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE, padding_idx=1, parses=parses).double()
+    randomize(decoder)
+    states, end, root = (
+        draw(BATCH, 7, SIZE),
+        (draw(BATCH, SIZE), draw(BATCH, SIZE)),
+        (draw(BATCH, SIZE), draw(BATCH, SIZE)),
+    )
+    padding_mask = torch.tensor([[False] * 7, [True] * 2 + [False] * 5, [False] * 4 + [True] * 3])
+    source = Constituents(states, padding_mask, end, root if parses else None)
+    words = torch.randint(2, VOCABULARY, (BATCH, tgt_len))
+    inputs = [states, *end, *(root if parses else ())]
+    scanned = decoder.scan(words, source)
+    stepped, alpha, state = decoder(words, decoder.initial_state(source), source)
+    torch.testing.assert_close(scanned, (stepped, alpha), **EXACT)
+    torch.testing.assert_close(state.fed, stepped[:, -1], **EXACT)
+    expected = gradients((stepped, alpha), decoder, inputs)
+    torch.testing.assert_close(gradients(scanned, decoder, inputs), expected, **EXACT)
+    expected = gradients((stepped,), decoder, inputs)  # as in training, where nothing depends on alpha
+    torch.testing.assert_close(gradients(scanned[:1], decoder, inputs), expected, **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_decoder_scan_in_half_precision(dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE, padding_idx=1)
+    randomize(decoder, std=0.2)
+    states = draw(BATCH, 7, SIZE)
+    source = Constituents(
+        states, torch.zeros(BATCH, 7, dtype=torch.bool), *((draw(BATCH, SIZE),) * 2 for _ in range(2))
+    )
+    words = torch.randint(2, VOCABULARY, (BATCH, 4))
+    exact = decoder.double().scan(words, source)
+    expected = gradients(exact[:1], decoder, [states])
+    decoder.to(dtype)
+    halved = Constituents(
+        states.detach().to(dtype).requires_grad_(),
+        source.padding_mask,
+        *(tuple(tensor.detach().to(dtype) for tensor in pair) for pair in (source.end, source.root)),
+    )
+    rounded = decoder.scan(words, halved)
+    assert rounded[0].dtype == dtype and rounded[1].dtype == torch.float32
+    torch.testing.assert_close([out.double() for out in rounded], list(exact), rtol=0.05, atol=0.02)
+    found = gradients(rounded[:1], decoder, [halved.states])
+    for name, gradient in found.items():
+        assert (gradient.double() - expected[name]).norm() <= 0.05 * expected[name].norm(), name

@@ -1,0 +1,228 @@
+"""SIGTERM and dead processes: training is saved where it can be, and ends in any case."""
+
+import functools
+import multiprocessing
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import fairseq.distributed.utils
+import pytest
+import torch
+from fairseq.trainer import Trainer
+from torch.utils.data import DataLoader
+
+from recipes.fault_injection.run import is_equal, read_state
+from rnnsearch_fairseq.patches.recovery.stopping import TERMINATED
+from tests.patches.recovery.training import TREES, WAIT, Trained, assert_same, train, train_two
+
+
+def terminate_at(update: int, everyone: bool = False) -> None:
+    """For ``prepare``: SIGTERM after an update; to the data's workers, too."""
+    train_step = Trainer.train_step
+    if everyone:
+        os.setpgrp()
+
+    def step(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        output = train_step(self, *args, **kwargs)
+        if self.get_num_updates() == update:
+            os.killpg(0, signal.SIGTERM) if everyone else os.kill(os.getpid(), signal.SIGTERM)
+        return output
+
+    Trainer.train_step = step
+
+
+def terminated(data: Path, folder: Path, update: int, *more: str, everyone: bool = False, **kwargs: Any) -> Trained:
+    """A training with a SIGTERM after an update."""
+    return train(data, folder, *more, prepare=functools.partial(terminate_at, update, everyone), **kwargs)
+
+
+def assert_stopped(stopped: Trained, updates: int) -> None:
+    assert stopped.status == TERMINATED, stopped.printed[-3000:]
+    assert f"SIGTERM: training stops after update {updates}; started again, it goes on" in stopped.printed
+    assert stopped.updates()[-1]["num_updates"] == str(updates)
+
+
+def test_sigterm_saves_and_ends(data: Path, undisturbed: Trained, tmp_path: Path) -> None:
+    parts = [terminated(data, tmp_path, update) for update in (3, 10, 13)]
+    for part, update in zip(parts, (3, 10, 13)):
+        assert_stopped(part, update)
+    assert_same(undisturbed, *parts, train(data, tmp_path))
+
+
+@pytest.mark.parametrize(("save_interval", "stops"), [(1, 12), (4, 13)])
+def test_sigterm_at_the_end_of_an_epoch(
+    data: Path, undisturbed_trees: Trained, tmp_path: Path, save_interval: int, stops: int
+) -> None:
+    """What is not saved there cannot be gone on from: the learning rate falls. Another update is made."""
+    words = [*TREES, "--save-interval", str(save_interval)]
+    stopped = terminated(data, tmp_path, 12, words=words)
+    assert_stopped(stopped, stops)
+    assert_same(undisturbed_trees, stopped, train(data, tmp_path, words=words))
+
+
+def test_sigterm_to_all_processes_while_the_workers_read(data: Path, undisturbed: Trained, tmp_path: Path) -> None:
+    # The validation that is under way wants its worker, and so does the next update.
+    words = ["--num-workers", "2", "--save-interval-updates", "100"]
+    stopped = terminated(data, tmp_path, 7, *words, everyone=True)
+    assert_stopped(stopped, 7)
+    assert_same(undisturbed, stopped, train(data, tmp_path, *words))
+
+
+def terminate_validation() -> None:
+    valid_step = Trainer.valid_step
+
+    def step(self: Trainer, sample: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return valid_step(self, sample)
+
+    Trainer.valid_step = step
+
+
+def test_sigterm_in_the_middle_of_a_validation(data: Path, undisturbed: Trained, tmp_path: Path) -> None:
+    stopped = train(data, tmp_path, prepare=terminate_validation)
+    assert_stopped(stopped, 5)
+    assert is_equal(read_state(stopped.last), read_state(undisturbed.folder / "checkpoint_1_5.pt"))
+    assert_same(undisturbed, stopped, train(data, tmp_path))
+
+
+def test_sigterm_in_the_last_update_is_too_late(data: Path, tmp_path: Path) -> None:
+    ended = terminated(data, tmp_path, 7, "--max-update", "7")
+    assert ended.status == 0
+    assert "done training" in ended.printed
+
+
+def test_sigterm_before_training_ends_it_at_once(data: Path, tmp_path: Path) -> None:
+    def prepare() -> None:
+        Trainer.load_checkpoint = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGTERM)
+
+    assert train(data, tmp_path, prepare=prepare).status == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("option", ["--no-save", "--no-last-checkpoints"])
+def test_sigterm_saves_nothing_against_the_users_will(data: Path, tmp_path: Path, option: str) -> None:
+    stopped = terminated(data, tmp_path, 2, option)
+    assert stopped.status == TERMINATED
+    lost = "training stops after update 2; what --no-save or --no-last-checkpoints forbid to save is lost"
+    assert lost in stopped.printed
+    assert not stopped.last.exists()
+
+
+def test_sigterm_after_training_is_the_callers(data: Path, tmp_path: Path) -> None:
+    def prepare() -> None:
+        call_main = fairseq.distributed.utils.call_main
+
+        def call(*args: Any, **kwargs: Any) -> None:
+            call_main(*args, **kwargs)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        fairseq.distributed.utils.call_main = call
+
+    assert train(data, tmp_path, "--max-update", "1", prepare=prepare).status == -signal.SIGTERM
+
+
+def kill_worker(how: str) -> None:
+    """For ``prepare``: after the seventh update, the data's worker is killed; or dies while it hands a batch over."""
+    train_step = Trainer.train_step
+
+    def step(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        output = train_step(self, *args, **kwargs)
+        if self.get_num_updates() == 7:
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            if how == "handing over":
+                raise_in_reading(EOFError)
+        return output
+
+    Trainer.train_step = step
+
+
+def raise_in_reading(kind: type[Exception]) -> None:
+    def _try_get_data(*args: Any, **kwargs: Any) -> Any:
+        raise kind
+
+    torch.utils.data.dataloader._MultiProcessingDataLoaderIter._try_get_data = _try_get_data
+
+
+@pytest.mark.parametrize("how", ["killed", "handing over"])
+def test_a_worker_that_is_killed_ends_training_in_one_sentence(
+    data: Path, undisturbed: Trained, tmp_path: Path, how: str
+) -> None:
+    words = ["--num-workers", "1", "--data-buffer-size", "0"]
+    broken = train(data, tmp_path, *words, prepare=functools.partial(kill_worker, how))
+    assert re.search(
+        r"error: a worker that reads the data \(--num-workers\) has died \((DataLoader worker .*|EOFError)\); start "
+        r"again, with fewer of them if the machine ran out of memory: the last complete checkpoint is "
+        rf"{broken.folder}/checkpoint_last.pt",
+        broken.sentence(),
+    )
+    assert_same(undisturbed, broken, train(data, tmp_path))
+
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 50
+
+    def __getitem__(self, number: int) -> int:
+        time.sleep(0.01)
+        return number**2
+
+
+def test_workers_outlive_all_sigterms_but_their_parents() -> None:
+    iterator = iter(DataLoader(Squares(), num_workers=1))
+    assert next(iterator) == 0
+    (worker,) = iterator._workers
+    # Sent by another process.
+    threading.Thread(target=os.system, args=(f"kill -TERM {worker.pid}",)).start()
+    assert [int(square) for square in iterator] == [number**2 for number in range(1, 50)]
+    assert worker.is_alive() or worker.exitcode == 0
+    worker.terminate()
+    worker.join(WAIT)
+    assert worker.exitcode == 0
+
+
+# Two processes
+
+
+@pytest.fixture(scope="module")
+def undisturbed_two(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return train_two(data, tmp_path_factory.mktemp("two"))[0]
+
+
+def test_sigterm_to_one_of_two_processes_stops_both(data: Path, undisturbed_two: Trained, tmp_path: Path) -> None:
+    stopped = train_two(data, tmp_path, lambda rank: terminate_at(3) if rank == 1 else None)
+    assert [part.status for part in stopped] == [TERMINATED, TERMINATED]
+    # The other one hears of it in the next update.
+    assert_stopped(stopped[0], 4)
+    assert_same(undisturbed_two, stopped[0], train_two(data, tmp_path)[0])
+
+
+def die_at(update: int) -> None:
+    """For ``prepare``."""
+    train_step = Trainer.train_step
+
+    def step(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        if self.get_num_updates() == update:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return train_step(self, *args, **kwargs)
+
+    Trainer.train_step = step
+
+
+def test_the_death_of_one_of_two_processes_ends_the_other(data: Path, undisturbed_two: Trained, tmp_path: Path) -> None:
+    left, killed = train_two(data, tmp_path, lambda rank: die_at(7) if rank == 1 else None)
+    assert killed.status == -signal.SIGKILL
+    assert "error: another process of this training, or the way to it, has died (" in left.sentence()
+    assert left.sentence().endswith(f"the last complete checkpoint is {left.folder}/checkpoint_last.pt")
+    # The first process tells the other which checkpoint is complete; or that none is.
+    os.truncate(left.last, 1000)
+    resumed = train_two(data, tmp_path)
+    assert "training goes on from" in resumed[0].printed
+    assert_same(undisturbed_two, left, resumed[0])
+    for path in left.folder.iterdir():
+        os.truncate(path, 1000)
+    assert all("no other checkpoint in" in part.sentence() for part in train_two(data, tmp_path))

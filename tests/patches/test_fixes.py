@@ -1,0 +1,606 @@
+"""Each trap of `rnnsearch_fairseq.patches.fixes` is shown without its cure, and gone with it."""
+
+import argparse
+import importlib
+import os
+import random
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import fairseq.data.data_utils
+import fairseq.distributed.utils
+import fairseq.options
+import fairseq.tasks
+import fairseq.tasks.translation
+import fairseq.trainer
+import fairseq.utils
+import numpy as np
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed.utils import _TensorPlaceholder
+from omegaconf import DictConfig, OmegaConf
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import check_parallel, check_preprocessing, check_text_file
+from rnnsearch_fairseq.patches import fixes
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDTHS = ("--encoder-embed-dim", "--decoder-embed-dim", "--decoder-out-embed-dim", "--encoder-hidden-size")
+TINY = [*(word for name in (*WIDTHS, "--decoder-hidden-size") for word in (name, "8"))]
+TINY += ["--arch", "lstm", "--encoder-layers", "1", "--decoder-layers", "1", "--optimizer", "adam", "--lr", "0.01"]
+TINY += ["--batch-size", "8", "--num-workers", "0", "--cpu", "--log-format", "json", "--no-epoch-checkpoints"]
+TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+wants_no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="the trap is of machines without CUDA")
+
+
+@pytest.fixture(autouse=True)
+def cured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in TORCHRUN:
+        monkeypatch.delenv(name, raising=False)
+    fixes.apply()
+
+
+def uncured(function: Callable[..., Any]) -> Callable[..., Any]:
+    while hasattr(function, "_cures"):
+        function = function.__wrapped__  # type: ignore[attr-defined]
+    return function
+
+
+def write_corpus(folder: Path, sentences: dict[str, int]) -> None:
+    generator = random.Random(1)
+    for split, count in sentences.items():
+        lines = [[f"w{generator.randrange(9)}" for _ in range(generator.randint(1, 5))] for _ in range(count)]
+        (folder / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
+        (folder / f"{split}.en").write_text("".join(" ".join(line[::-1]) + "\n" for line in lines))
+
+
+def preprocessing_args(folder: Path, *extra: str) -> argparse.Namespace:
+    words = ["-s", "de", "-t", "en", "--trainpref", f"{folder}/train", "--validpref", f"{folder}/valid"]
+    words += ["--testpref", f"{folder}/test", "--destdir", f"{folder}/bin", *extra]
+    return fairseq.options.get_preprocessing_parser().parse_args(words)
+
+
+def training_config(data: Path, *extra: str) -> DictConfig:
+    parser = fairseq.options.get_training_parser()
+    save = ["--save-dir", str(data / "checkpoints")]
+    args = fairseq.options.parse_args_and_arch(parser, [str(data), *TINY, "--max-update", "2", *save, *extra])
+    return convert_namespace_to_omegaconf(args)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Binarized data of 13 training, 5 validation and 5 test sentences."""
+    monkeypatch.setattr(sys, "argv", ["fairseq"])
+    write_corpus(tmp_path, {"train": 13, "valid": 5, "test": 5})
+    import fairseq_cli.preprocess
+
+    fixes.apply()
+    fairseq_cli.preprocess.main(preprocessing_args(tmp_path))
+    return tmp_path / "bin"
+
+
+def train(config: DictConfig) -> None:
+    import fairseq_cli.train
+
+    fairseq.distributed.utils.call_main(config, fairseq_cli.train.main)
+
+
+def test_applying_twice_changes_nothing() -> None:
+    wrapped = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch, sys.excepthook]
+    wrapped += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
+    fixes.apply()
+    again = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch, sys.excepthook]
+    again += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
+    assert wrapped == again
+    assert all(not hasattr(uncured(function), "_cured_by") for function in wrapped)
+
+
+def test_a_cure_steps_aside_when_fairseq_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(fairseq.data.data_utils, "batch_by_size")
+    fixes.keep_every_sentence()
+    assert not hasattr(fairseq.data.data_utils, "batch_by_size")
+
+
+# Every sentence
+
+
+BATCHINGS: list[dict[str, Any]] = [
+    {},
+    {"max_tokens": 20},
+    {"max_sentences": 3},
+    {"max_sentences": 100},
+    {"max_tokens": 20, "max_sentences": 6},
+    {"fixed_shapes": np.array([[4, 3], [2, 5]])},
+]
+
+
+def batches_of(batch_by_size: Callable[..., Any], count: int, vector: bool, **limits: Any) -> list[list[int]]:
+    tokens = np.array([i * 7 % 5 + 1 for i in range(count)], dtype=np.int64)
+    batches = batch_by_size(
+        np.arange(count),
+        lambda index: tokens[index],
+        num_tokens_vec=tokens if vector else None,
+        required_batch_size_multiple=8,
+        **limits,
+    )
+    assert all(len(batch) <= limits.get("max_sentences", count) for batch in batches)
+    assert all(max(tokens[batch]) * len(batch) <= limits.get("max_tokens", 5 * count) for batch in batches)
+    return [list(batch) for batch in batches]
+
+
+def test_fairseq_drops_the_tail() -> None:
+    drop = uncured(fairseq.data.data_utils.batch_by_size)
+    assert [sum(map(len, batches_of(drop, n, True, max_sentences=100))) for n in (5, 8, 13)] == [0, 8, 8]
+
+
+@pytest.mark.parametrize("limits", BATCHINGS, ids=str)
+@pytest.mark.parametrize("vector", [True, False])
+@pytest.mark.parametrize("count", [1, 5, 8, 13, 500])
+def test_every_sentence_is_kept_once_and_in_order(count: int, vector: bool, limits: dict[str, Any]) -> None:
+    batches = batches_of(fairseq.data.data_utils.batch_by_size, count, vector, **limits)
+    assert list(chain.from_iterable(batches)) == list(range(count))
+    assert all(batches)
+
+
+def test_no_sentences_make_no_batches() -> None:
+    with pytest.raises(IndexError):
+        batches_of(uncured(fairseq.data.data_utils.batch_by_size), 0, True, max_tokens=5)
+    assert fairseq.data.data_utils.batch_by_size(iter([]), len, max_tokens=5, required_batch_size_multiple=8) == []
+
+
+@pytest.mark.parametrize("options", [["--max-tokens", "40"], ["--batch-size", "4"], []])
+def test_the_iterators_of_a_task_hold_every_sentence(data: Path, options: list[str]) -> None:
+    config = training_config(data, *options)
+    task = fairseq.tasks.setup_task(config.task)
+    for split, count in {"train": 13, "valid": 5, "test": 5}.items():
+        task.load_dataset(split)
+        batches = task.get_batch_iterator(
+            task.dataset(split),
+            max_tokens=config.dataset.max_tokens,
+            max_sentences=config.dataset.batch_size,
+            required_batch_size_multiple=config.dataset.required_batch_size_multiple,
+        ).next_epoch_itr()
+        assert sorted(chain.from_iterable(batch["id"].tolist() for batch in batches)) == list(range(count))
+
+
+# Checkpoints
+
+
+def reload(path: Path, thing: Any) -> Any:
+    torch.save(thing, path)
+    return torch.load(path, map_location="cpu")
+
+
+def things() -> dict[str, Any]:
+    config = OmegaConf.create({"lr": [0.1], "n": 1, "name": "x", "flag": True, "none": None, "deep": {"a": 2.5}})
+    return {
+        "namespace": argparse.Namespace(arch="rnnsearch", lr=[0.25]),
+        "arrays": [np.arange(3), np.ones(2, np.float32), np.zeros(1, np.int32), np.array([True]), np.array([0.5])],
+        "scalars": [np.float64(0.5), np.int64(3), np.float32(2)],
+        "broadcast": {"cfg": config, "model": _TensorPlaceholder(3)},
+    }
+
+
+@pytest.mark.parametrize("name", things())
+def test_checkpoints_load_with_weights_only(name: str, tmp_path: Path) -> None:
+    if torch.__version__ >= (2, 6):
+        allowed = torch.serialization.get_safe_globals()
+        torch.serialization.clear_safe_globals()
+        try:
+            with pytest.raises(Exception, match=r"[Ww]eights"):
+                reload(tmp_path / "x.pt", things()[name])
+        finally:
+            torch.serialization.add_safe_globals(allowed)
+    loaded = reload(tmp_path / "x.pt", things()[name])
+    assert str(loaded) == str(things()[name])
+
+
+def test_both_names_of_numpy_are_allowed() -> None:
+    names = {name for _, name in fixes._numpy_constructors()}
+    assert {"numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"} <= names
+    assert all(callable(constructor) for constructor, _ in fixes._numpy_constructors())
+
+
+def test_other_classes_are_still_refused(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="Path"):
+        reload(tmp_path / "x.pt", Path("x")) if torch.__version__ >= (2, 6) else pytest.fail("Path: nothing to refuse")
+
+
+# Precision
+
+
+def parsed(monkeypatch: pytest.MonkeyPatch, parse: Callable[..., Any], *extra: str) -> argparse.Namespace:
+    words = ["bin", *TINY, *extra]
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", *words])
+    return parse(fairseq.options.get_training_parser())
+
+
+def test_bf16_is_no_tpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = fairseq.options.parse_args_and_arch
+    assert parsed(monkeypatch, uncured(parse), "--bf16").tpu
+    for option in ("--bf16", "--memory-efficient-bf16"):
+        args = parsed(monkeypatch, parse, option)
+        assert args.bf16
+        assert not args.tpu
+
+
+def test_tpu_asked_for_remains(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parsed(monkeypatch, fairseq.options.parse_args_and_arch, "--bf16", "--tpu").tpu
+    words = ["bin", *TINY, "--bf16", "--tpu"]
+    assert fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), words).tpu
+
+
+def test_bf16_trains_on_a_cpu(data: Path) -> None:
+    train(training_config(data, "--bf16"))
+    state = torch.load(data / "checkpoints" / "checkpoint_last.pt", map_location="cpu")
+    assert state["optimizer_history"][-1]["optimizer_name"] == "FP16Optimizer"
+    assert state["optimizer_history"][-1]["num_updates"] == 2
+    assert (state["cfg"]["common"]["bf16"], state["cfg"]["common"]["tpu"]) == (True, False)
+
+
+@pytest.mark.parametrize("words", [["DATA"], []], ids=["with data", "without"])
+def test_help_lists_the_options_of_what_is_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*words, "--arch", "lstm", "--optimizer", "adam", "--help"]
+    with pytest.raises(SystemExit) as stopped:
+        fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), words)
+    assert stopped.value.code == 0
+    assert {"--encoder-hidden-size", "--adam-betas", "--left-pad-source"} <= set(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit):
+        uncured(fairseq.options.parse_args_and_arch)(fairseq.options.get_training_parser(), words)
+    assert "--encoder-hidden-size" not in capsys.readouterr().out
+
+
+@wants_no_cuda
+def test_fp16_without_cuda_is_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"--fp16 .* CUDA .* --bf16"):
+        train(training_config(data, "--fp16"))
+    monkeypatch.setattr(fairseq.trainer.Trainer, "__init__", uncured(fairseq.trainer.Trainer.__init__))
+    with pytest.raises((AssertionError, RuntimeError), match=r"CUDA|NVIDIA"):
+        train(training_config(data, "--fp16"))
+
+
+@pytest.mark.parametrize("option", ["--memory-efficient-fp16", "--fp16-no-flatten-grads"])
+def test_fp16_that_runs_on_a_cpu_is_not_refused(data: Path, option: str) -> None:
+    train(training_config(data, "--fp16", option))
+    assert (data / "checkpoints" / "checkpoint_last.pt").exists()
+
+
+# Several processes
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[DictConfig]:
+    """The configurations with which training was started, in place of training."""
+    seen: list[DictConfig] = []
+    monkeypatch.setattr(fairseq.distributed.utils, "distributed_main", lambda i, main, cfg, kwargs: main(cfg))
+    return seen
+
+
+@wants_no_cuda
+@pytest.mark.parametrize("extra", [[], ["--distributed-init-method", "tcp://localhost:29500"]])
+def test_processes_that_would_not_start_are_refused(data: Path, ran: list[DictConfig], extra: list[str]) -> None:
+    config = training_config(data, "--distributed-world-size", "2", *extra)
+    with pytest.raises(InputError, match=r"--distributed-world-size 2: .* torchrun --nproc-per-node 2"):
+        fairseq.distributed.utils.call_main(config, ran.append)
+    if extra:
+        uncured(fairseq.distributed.utils.call_main)(config, ran.append)
+    else:
+        with pytest.raises(AssertionError):
+            uncured(fairseq.distributed.utils.call_main)(config, ran.append)
+    assert ran == []
+
+
+@wants_no_cuda
+@pytest.mark.parametrize("extra", [[], ["--distributed-world-size", "2"]])
+def test_torchrun_is_read_on_a_cpu(
+    data: Path, ran: list[DictConfig], monkeypatch: pytest.MonkeyPatch, extra: list[str]
+) -> None:
+    for name, value in zip(TORCHRUN, ("localhost", "29500", "2", "1"), strict=True):
+        monkeypatch.setenv(name, value)
+    if extra:
+        with pytest.raises(ZeroDivisionError):
+            uncured(fairseq.distributed.utils.call_main)(training_config(data, *extra), ran.append)
+    else:
+        uncured(fairseq.distributed.utils.call_main)(training_config(data), ran.append)
+        assert ran.pop().distributed_training.distributed_world_size == 1
+    fairseq.distributed.utils.call_main(training_config(data, *extra), ran.append)
+    distributed = ran.pop().distributed_training
+    assert (distributed.distributed_world_size, distributed.distributed_rank) == (2, 1)
+    assert (distributed.distributed_backend, distributed.ddp_backend) == ("gloo", "legacy_ddp")
+
+
+def test_one_process_is_left_alone(data: Path, ran: list[DictConfig]) -> None:
+    fairseq.distributed.utils.call_main(training_config(data), ran.append)
+    assert ran.pop().distributed_training == training_config(data).distributed_training
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [([], str(ROOT / "rnnsearch_fairseq")), (["--user-dir", "elsewhere"], "elsewhere")]
+)
+def test_the_plugin_is_named_to_spawned_processes(
+    data: Path, ran: list[DictConfig], given: list[str], named: str
+) -> None:
+    config = training_config(data)
+    if given:
+        config.common.user_dir = given[1]
+    fairseq.distributed.utils.call_main(config, ran.append)
+    assert ran.pop().common.user_dir == named
+
+
+def test_replacing_unknown_words_wants_raw_data(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = types.ModuleType("fairseq_cli.generate")
+    command.main = lambda cfg: "translated"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fairseq_cli.generate", command)
+    fixes.replace_unknown_words()
+    assert command.main(argparse.Namespace(replace_unk=None, dataset_impl="mmap")) == "translated"
+    assert command.main(argparse.Namespace(replace_unk="@@ ", dataset_impl="raw")) == "translated"
+    with pytest.raises(InputError, match="--dataset-impl raw"):
+        command.main(argparse.Namespace(replace_unk="@@ ", dataset_impl="mmap"))
+
+
+@pytest.mark.parametrize(
+    "alignment",
+    [[(2, 0), (0, 1)], [["0.1", "0.0", "0.7", "0.2"], ["0.5", "0.1", "0.0", "0.4"], ["0.0", "0.0", "0.0", "1.0"]]],
+    ids=["hard", "soft"],
+)
+def test_unknown_words_are_copied_or_looked_up(alignment: list[Any]) -> None:
+    copied = fairseq.utils.replace_unk("<unk> <unk>", "Anna sees Vulru", alignment, {}, "<unk>")
+    assert copied == "Vulru Anna"
+    looked_up = fairseq.utils.replace_unk("<unk> word", "Anna sees Vulru", alignment, {"Vulru": "Voulrou"}, "<unk>")
+    assert looked_up == "Voulrou word"
+    assert fairseq.utils.replace_unk("<unk>", "Anna", [], {}, "<unk>") == "<unk>"
+    with pytest.raises((TypeError, ValueError)):
+        uncured(fairseq.utils.replace_unk)("<unk> <unk>", "Anna sees Vulru", alignment, {}, "<unk>")
+
+
+def test_no_file_is_read_where_none_is_named() -> None:
+    assert fairseq.utils.load_align_dict("@@ ") == {}
+    with pytest.raises(FileNotFoundError):
+        uncured(fairseq.utils.load_align_dict)("@@ ")
+
+
+def train_and_resume(
+    data: Path, folder: Path, code: str, first: list[str], again: list[str], launcher: Sequence[str] = ()
+) -> str:
+    """What a training to ``folder/c`` prints that goes on from another; ``code`` is the plugin of both."""
+    plugin = folder / "plugin"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(code)
+    command = [sys.executable, *launcher, "-m", "fairseq_cli.train", str(data), "--user-dir", str(plugin), *TINY]
+    for options in (first, again):
+        done = subprocess.run(
+            [*command, "--save-dir", f"{folder}/c", *options],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> None:
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    code = "from rnnsearch_fairseq import compat\ncompat.apply()\n"
+    printed = train_and_resume(data, tmp_path, code, ["--max-update", "1"], ["--max-update", "2"], torchrun)
+    assert re.search(r"Loaded checkpoint .* @ 1 updates", printed)
+    state = load_checkpoint_to_cpu(f"{tmp_path}/c/checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 2
+    assert state["cfg"]["distributed_training"]["distributed_world_size"] == 2
+
+
+# Stopping and resuming
+
+
+UNCURED = "import argparse, torch; torch.serialization.add_safe_globals([argparse.Namespace])"
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "again", "last"),
+    [
+        (UNCURED, ["--patience", "3"], [], 6),  # the trap: epoch 3 counts as the best
+        ("import rnnsearch_fairseq", ["--patience", "3"], [], 4),
+        ("import rnnsearch_fairseq", [], [], 5),  # nothing was counted, but epoch 1 remains the best
+        ("import rnnsearch_fairseq", ["--patience", "3"], ["--reset-meters", "--reset-dataloader"], 4),  # begins anew
+    ],
+)
+def test_patience_survives_a_restart(
+    data: Path, tmp_path: Path, code: str, first: list[str], again: list[str], last: int
+) -> None:
+    # Nothing is learnt, so that no epoch is better than the first.
+    common = ["--lr", "0", "--log-format", "simple", "--required-batch-size-multiple", "1"]
+    resumed = [*common, "--patience", "3", "--max-epoch", "9", *again]
+    printed = train_and_resume(data, tmp_path, code, [*common, *first, "--max-epoch", "2"], resumed)
+    assert f"epoch {last:03d} | valid on" in printed
+    assert f"epoch {last + 1:03d}" not in printed
+
+
+# Missing or damaged data
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("*", r"dict\.de\.txt: no such file or directory; .* fairseq-preprocess"),
+        ("dict.en.txt", r"dict\.en\.txt: no such file or directory; .* fairseq-preprocess"),
+        ("train*", r"bin: no train data for de-en; .* fairseq-preprocess"),
+        ("valid*", r"bin: no valid data for de-en; .* --valid-subset"),
+    ],
+)
+def test_missing_data_is_named(data: Path, missing: str, message: str) -> None:
+    for path in data.glob(missing):
+        path.unlink()
+    with pytest.raises(InputError, match=message):
+        train(training_config(data, "-s", "de", "-t", "en"))
+
+
+def test_a_missing_data_directory_is_named(data: Path) -> None:
+    config = training_config(data.parent / "none")
+    with pytest.raises(InputError, match="none: no such file or directory"):
+        fairseq.tasks.setup_task(config.task)
+    with pytest.raises(FileNotFoundError):
+        uncured(fairseq.tasks.setup_task)(config.task)
+
+
+def test_sides_of_different_size_are_named(data: Path) -> None:
+    for suffix in ("bin", "idx"):
+        (data / f"train.de-en.en.{suffix}").write_bytes((data / f"test.de-en.en.{suffix}").read_bytes())
+    with pytest.raises(InputError, match="de and en sides of the train data differ"):
+        train(training_config(data))
+
+
+# Preprocessing
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "argv", ["fairseq-preprocess"])
+    write_corpus(tmp_path, {"train": 13, "valid": 5, "valid1": 3, "test": 5})
+    return tmp_path
+
+
+@pytest.fixture
+def preprocess() -> Iterator[Any]:
+    """The module as the command has it: loaded before the plugin is."""
+    module = importlib.reload(importlib.import_module("fairseq_cli.preprocess"))
+    yield module
+    importlib.reload(module)
+
+
+def test_misaligned_files_are_refused_before_preprocessing(corpus: Path, preprocess: Any) -> None:
+    (corpus / "valid1.en").write_text("a\nb\n")
+    args = preprocessing_args(corpus, "--validpref", f"{corpus}/valid,{corpus}/valid1")
+    fixes.apply()
+    with pytest.raises(InputError, match=r"valid1\.de has 3, \S+valid1\.en has 2"):
+        preprocess.main(args)
+    assert list((corpus / "bin").iterdir()) == []
+    uncured(preprocess.main)(args)
+    assert (corpus / "bin" / "valid1.de-en.en.bin").exists()
+
+
+def test_the_main_module_is_cured_too(monkeypatch: pytest.MonkeyPatch, corpus: Path) -> None:
+    started = argparse.Namespace(main=lambda args: args, __spec__=argparse.Namespace(name="fairseq_cli.preprocess"))
+    monkeypatch.setitem(sys.modules, "__main__", started)
+    fixes.check_before_preprocessing()
+    (corpus / "test.de").unlink()
+    with pytest.raises(InputError, match=r"test\.de"):
+        started.main(preprocessing_args(corpus))
+
+
+@pytest.mark.parametrize("extra", [[], ["--workers", "2"], ["--dataset-impl", "raw"], ["--joined-dictionary"]])
+def test_good_input_passes(corpus: Path, extra: list[str]) -> None:
+    check_preprocessing(preprocessing_args(corpus, *extra))
+
+
+def test_only_what_is_read_is_checked(corpus: Path) -> None:
+    (corpus / "train.en").unlink()
+    check_preprocessing(preprocessing_args(corpus, "--only-source"))
+    (corpus / "train.en").write_text("a\n")
+    (corpus / "test.de").unlink()
+    check_preprocessing(preprocessing_args(corpus, "--dict-only"))
+
+
+def test_alignments_are_counted(corpus: Path) -> None:
+    (corpus / "test.align").write_text("0-0\n")
+    with pytest.raises(InputError, match=r"test\.align has 1"):
+        check_preprocessing(preprocessing_args(corpus, "--align-suffix", "align"))
+
+
+def test_dictionaries_are_not_overwritten(corpus: Path) -> None:
+    (corpus / "bin").mkdir()
+    (corpus / "bin" / "dict.en.txt").write_text("w1 1\n")
+    with pytest.raises(InputError, match=r"dict\.en\.txt exists already; .* --tgtdict"):
+        check_preprocessing(preprocessing_args(corpus))
+    check_preprocessing(preprocessing_args(corpus, "--tgtdict", f"{corpus}/bin/dict.en.txt"))
+    with pytest.raises(InputError, match=r"none\.txt: cannot be read"):
+        check_preprocessing(preprocessing_args(corpus, "--tgtdict", f"{corpus}/none.txt"))
+
+
+def test_a_destination_that_is_a_file_is_refused(corpus: Path) -> None:
+    (corpus / "bin").write_text("")
+    with pytest.raises(InputError, match=r"--destdir .*bin: cannot be created"):
+        check_preprocessing(preprocessing_args(corpus))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "x: the file is empty; give"),
+        (b"good\nbad \xff here\n", "x, line 2: byte 0xff at column 5 is not UTF-8; .* iconv"),
+        (b"good\nbad \xc3\n", "x, line 2: byte 0xc3 at column 5"),
+        (b"good\nba\rd\n", "x, line 2: stray carriage return"),
+        (b"good\rbad\r\n", "x, line 1: stray carriage return"),
+    ],
+)
+def test_bad_text_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        check_text_file(tmp_path / "x")
+
+
+def test_unreadable_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="x: cannot be read"):
+        check_text_file(tmp_path / "x")
+    with pytest.raises(InputError, match=r"cannot be read .*directory"):
+        check_text_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["a\nb\n", "a\nb", "a\r\nb\r\n", "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\n\n", "ä\ufeff\n\nb"]
+)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_lines_are_counted_as_fairseq_reads_them(tmp_path: Path, text: str, workers: int) -> None:
+    from fairseq.file_chunker_utils import Chunker, find_offsets
+
+    path = tmp_path / "x"
+    path.write_bytes(text.encode())
+    offsets = find_offsets(str(path), workers)
+    read = 0
+    for start, end in pairwise(offsets):
+        with Chunker(str(path), start, end) as lines:
+            read += sum(1 for _ in lines)
+    assert check_parallel([path, path]) == read
+
+
+# Errors
+
+
+def test_input_errors_are_printed_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    delegated: list[BaseException] = []
+    for error in (InputError("train.de, line 3: bad; mend it"), KeyError("other")):
+        sys_hook = sys.excepthook
+        try:
+            sys.excepthook = lambda kind, value, trace: delegated.append(value)
+            fixes.print_input_errors()
+            sys.excepthook(type(error), error, None)
+        finally:
+            sys.excepthook = sys_hook
+    assert capsys.readouterr().err == "error: train.de, line 3: bad; mend it\n"
+    assert [type(error) for error in delegated] == [KeyError]
+
+
+def test_a_command_ends_in_one_sentence_and_status_1() -> None:
+    code = "from rnnsearch_fairseq import compat, errors; fixes.apply(); raise errors.InputError('x: bad; mend it')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("error: x: bad; mend it\n")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_probabilities_keep_double_precision_and_raise_half(name: str) -> None:
+    scores = torch.tensor([[0.1, 0.7, -3.0]], dtype=torch.float64)
+    ours = getattr(fairseq.utils, name)
+    assert torch.equal(ours(scores, dim=-1), getattr(torch, name)(scores, -1))
+    assert ours(scores.half(), dim=-1).dtype == ours(scores.float(), dim=-1).dtype == torch.float32

@@ -1,0 +1,56 @@
+"""``rnnsearch lengths``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.search.length_statistics import LengthStatistics, main
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["length_statistics", *map(str, words)])
+    main()
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> tuple[Path, Path]:
+    paths = (tmp_path / "en", tmp_path / "ja")
+    paths[0].write_text("a b c\na b c\n\na\n")
+    paths[1].write_text("x y\nx\nx\nz z z\n")
+    return paths
+
+
+def test_lengths_are_counted_and_can_be_read_back(
+    texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "lengths"
+    run(monkeypatch, *texts, "--output", out)
+    assert LengthStatistics.read(out).counts == {3: {2: 1, 1: 1}, 0: {1: 1}, 1: {3: 1}}
+    assert "4 pairs, 3 source lengths" in capsys.readouterr().out
+    run(monkeypatch, *texts, "--output", out, "--pairs", "2")
+    assert LengthStatistics.read(out).counts == {3: {2: 1, 1: 1}}
+
+
+def test_texts_of_different_lengths_and_no_pairs_are_refused(
+    texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="--pairs is 0"):
+        run(monkeypatch, *texts, "--output", tmp_path / "lengths", "--pairs", "0")
+    texts[1].write_text("x\n")
+    with pytest.raises(InputError, match="lines"):
+        run(monkeypatch, *texts, "--output", tmp_path / "lengths")
+    assert not (tmp_path / "lengths").exists()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_output_that_is_an_input_is_refused(
+    texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int
+) -> None:
+    before = [path.read_text() for path in texts]
+    (tmp_path / "link").symlink_to(texts[side])
+    for name in (texts[side], tmp_path / "link"):
+        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace what it is made of"):
+            run(monkeypatch, *texts, "--output", name)
+    assert [path.read_text() for path in texts] == before

@@ -1,0 +1,78 @@
+"""The command ``rnnsearch``."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rnnsearch_fairseq import __version__, cli
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
+    """Run the command in this process; returns its exit status."""
+    monkeypatch.setattr(sys, "argv", ["rnnsearch", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return stopped.value.code
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]], ids=str)
+def test_commands_are_listed(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *words) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {name} " in out for name in cli.COMMANDS)
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["figures"], ["plot"], ["plot", "figures"]], ids=str)
+def test_unknown_commands_are_refused(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *words) == 2
+    assert f"'{words[0]}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_commands_get_their_arguments(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *command.split(), "--help") == 0
+    assert capsys.readouterr().out.startswith(f"usage: rnnsearch {command} ")
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_no_command_has_a_second_path(command: str) -> None:
+    module = importlib.import_module(f"rnnsearch_fairseq.{cli.COMMANDS[command][0].split(':')[0]}")
+    assert 'if __name__ == "__main__"' not in Path(module.__file__).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "user-dir"])
+def test_help_imports_neither_pytorch_nor_fairseq(words: str) -> None:
+    program = "import sys; sys.argv[:] = ['rnnsearch', sys.argv[1]]\nfrom rnnsearch_fairseq.cli import main\n"
+    program += "try: main()\nfinally: print(sorted({'torch', 'fairseq', 'numpy'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", program, words], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_the_user_dir_is_the_package() -> None:
+    words = [sys.executable, "-m", "rnnsearch_fairseq", "user-dir"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{ROOT / 'rnnsearch_fairseq'}\n"
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "rnnsearch_fairseq", "by-length", f"A={tmp_path / 'nothing'}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"error: {tmp_path / 'nothing'}: cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
