@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer, register_optimizer
 from omegaconf import II, DictConfig
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.patches import fixes
 
 LEARNING_RATE = 1.0
 
@@ -27,7 +26,8 @@ class AdadeltaConfig(FairseqDataclass):
     lr: Any = II("optimization.lr")
 
 
-fixes.replace_optimizer("adadelta")
+# fairseq's own adadelta is configured by argparse, so Hydra cannot use it; a name is registered once only.
+OPTIMIZER_REGISTRY.pop("adadelta", None)
 
 
 @register_optimizer("adadelta", dataclass=AdadeltaConfig)

@@ -7,7 +7,6 @@ import argparse
 import collections
 import contextlib
 import copy
-import dataclasses
 import logging
 import os
 import sys
@@ -266,38 +265,6 @@ def explain_missing_data() -> None:
 
     wrap(fairseq.tasks, "setup_task", make_setup_task)
     wrap(fairseq.tasks.translation, "load_langpair_dataset", make_load_dataset)
-
-
-def replace_optimizer(name: str) -> None:
-    """Make room for an optimizer of ours under a name that fairseq has taken.
-
-    Trap: fairseq's adadelta (optim/adadelta.py:11) is configured by argparse, so under Hydra it ends in "Missing key
-    lr", and its rho is 0.9, not the paper's .95; registering the name again raises. Cure: take fairseq's entry out; it
-    has no dataclass, so no entry elsewhere.
-    """
-    fairseq.optim.OPTIMIZER_REGISTRY.pop(name, None)
-
-
-def add_generation_options(options: type, make_build: Callable[..., Any]) -> None:
-    """Add options to those of generation, for every command and `from_pretrained`, and a layer that follows them.
-
-    Trap: a plugin may add options to models, tasks, criterions and optimizers, but generation has one closed
-    dataclass (dataclass/configs.py:834), which is all that fairseq-generate hands to `build_generator`; and the task,
-    which builds the generator, is another class under every --task. Cure: add the fields to that dataclass in place,
-    store it anew for Hydra, and wrap the method in the base class.
-
-    Args:
-        options: a dataclass whose fields all have defaults.
-        make_build: gives the new `FairseqTask.build_generator` for the old one.
-    """
-    config = fairseq.dataclass.configs.GenerationConfig
-    for option in dataclasses.fields(options):
-        if option.name not in config.__dataclass_fields__:
-            config.__dataclass_fields__[option.name] = option
-            config.__annotations__[option.name] = option.type
-            setattr(config, option.name, option.default)
-    fairseq.dataclass.initialize.hydra_init()
-    wrap(fairseq.tasks.FairseqTask, "build_generator", make_build)
 
 
 def replace_unknown_words() -> None:

@@ -1,16 +1,19 @@
 """The options of generation that this package adds, and the generators that they choose."""
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.dataclass.initialize import hydra_init
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.tasks import FairseqTask
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
-from rnnsearch_fairseq.patches import fixes
 from rnnsearch_fairseq.search.beam import FastBeamSearch
 from rnnsearch_fairseq.search.groundhog import HALF_THE_SOURCE, GroundhogSearch
 from rnnsearch_fairseq.search.minimum_length import MinimumLength
@@ -146,4 +149,22 @@ def refuse_excluded(args: Any, search: str) -> None:
             )
 
 
-fixes.add_generation_options(SearchOptions, choose_generator)
+def register() -> None:
+    """Add :class:`SearchOptions` to those of generation, and let every task follow them; only the first call does.
+
+    fairseq lets a plugin add options to models, tasks, criterions and optimizers, but not to generation: its dataclass
+    (dataclass/configs.py:834) is closed, so the fields are added in place and stored anew for Hydra. A task builds the
+    generator, and is another class under every --task, so the method is replaced in their base class.
+    """
+    if "search" in GenerationConfig.__dataclass_fields__:
+        return
+    for option in fields(SearchOptions):
+        GenerationConfig.__dataclass_fields__[option.name] = option
+        GenerationConfig.__annotations__[option.name] = option.type
+        setattr(GenerationConfig, option.name, option.default)
+    hydra_init()
+    original = FairseqTask.build_generator
+    FairseqTask.build_generator = functools.wraps(original)(choose_generator(original))
+
+
+register()
