@@ -17,23 +17,25 @@ die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
 usage() { awk 'NR == 1 || /^#SBATCH/ { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
 
-parse_options() { # "NAME= NAME --" WORDS...: --NAME sets the variable NAME, in capitals, to the word after it, or to 1
-    # where no = stands behind its name. A -- ends the options, where it is named; REST has the words after it.
-    local known=" $1 " option name
+parse_options() { # "NAME= NAME --" WORDS...: --NAME sets the variable NAME, in capitals and with _ for -, to the word
+    # after it, or to 1 where no = stands behind its name. A -- ends the options, where it is named; REST has the words
+    # after it.
+    local known=" $1 " option name variable
     shift
     REST=()
     while [ $# -gt 0 ]; do
         option=$1 name=${1#--}
+        variable=${name//-/_}
         shift
         if [ "$option" = -- ] && [[ $known = *" -- "* ]]; then
             REST=("$@")
             return
         elif [[ $option = --* && $known = *" $name= "* ]]; then
             [ $# -gt 0 ] && [[ $1 != --* ]] || die "$option needs a value; see $0 --help"
-            printf -v "${name^^}" %s "$1"
+            printf -v "${variable^^}" %s "$1"
             shift
         elif [[ $option = --* && $known = *" $name "* ]]; then
-            printf -v "${name^^}" 1
+            printf -v "${variable^^}" 1
         else
             die "unknown option $option; see $0 --help"
         fi

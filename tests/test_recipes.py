@@ -27,6 +27,7 @@ PAIR = ["--data", "data", "--src", "en", "--trg", "fr"]
 WRITERS = {
     "recipes/quickstart.sh": [],
     "recipes/aspec_en_ja/data.sh": ["--data", "data", "--out"],
+    "recipes/benchmark/gpu.sh": ["--out"],
     "recipes/aspec_en_ja/run.sh": ["--data", "data", "--out"],
     "recipes/multi30k_en_fr/readings.sh": ["--data", "data", "--out"],
     "recipes/multi30k_en_fr/reproduce.sh": ["--data", "data", "--out"],
@@ -67,7 +68,7 @@ def checkout(tmp_path: Path) -> Path:
 def call(checkout: Path, script: str, *words: str, status: int) -> str:
     """What a recipe prints that ends with ``status``."""
     path = f"{checkout}/bin:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHON": "none", "OUT": f"{checkout}/unasked"}
+    environment = {**os.environ, "PATH": path, "PYTHON": "python", "OUT": f"{checkout}/unasked"}
     done = subprocess.run(
         ["bash", str(checkout / script), *words], cwd=checkout, env=environment, capture_output=True, timeout=WAIT
     )
