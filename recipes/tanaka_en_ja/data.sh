@@ -3,18 +3,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=6
-while [ $# -gt 0 ]; do
-    [ $# -ge 2 ] || die "$1 needs a value"
-    case $1 in
-        --data) DATA=$2 ;;
-        --out) OUT=$2 ;;
-        --epochs) EPOCHS=$2 ;;
-        *) die "unknown option $1; see the head of $0" ;;
-    esac
-    shift 2
-done
+parse_options "data= out= epochs=" "$@"
 [[ $EPOCHS =~ ^[1-9][0-9]*$ ]] || die "--epochs is $EPOCHS; give a number of passes, at least 1"
-mkdir -p "$OUT"
+own_folder "$OUT" tanaka_en_ja
+set_up
 
 if [ -z "$DATA" ]; then
     DATA=$OUT/raw
