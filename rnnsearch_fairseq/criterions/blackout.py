@@ -81,11 +81,12 @@ class BlackOut(FairseqCriterion):
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
             given = (layer.weight, layer.bias, log_proposal)
+            words = targets.new_full((1,), -1) if self.shared else targets
+            negatives = draw_negatives(words, self.samples, proposal, generator_of_process(features.device))
             if self.shared:
-                negatives = draw_negatives(targets.new_full((1,), -1), self.samples, proposal)[0]
-                loss = shared_blackout_loss(features, targets, negatives, *given)
+                loss = shared_blackout_loss(features, targets, negatives[0], *given)
             else:
-                loss = blackout_loss(features, targets, draw_negatives(targets, self.samples, proposal), *given)
+                loss = blackout_loss(features, targets, negatives, *given)
         else:
             loss = softmax_loss(features, layer.weight, layer.bias, targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
@@ -111,6 +112,18 @@ class BlackOut(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """Sums of sums: workers need only exchange totals."""
         return True
+
+
+def generator_of_process(device: torch.device) -> torch.Generator | None:
+    """Of several processes, let each draw its own negatives; None, which is torch's own generator, in the first.
+
+    fairseq seeds that generator by ``--seed`` and the update, alike in all processes. In the others it draws a seed, to
+    which the rank is added, so that a training that is resumed draws what it would have drawn.
+    """
+    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    if rank == 0:
+        return None
+    return torch.Generator(device).manual_seed(int(torch.randint(2**32, ())) + rank)
 
 
 def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
