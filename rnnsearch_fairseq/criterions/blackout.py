@@ -74,13 +74,13 @@ class BlackOut(FairseqCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """The cost of a batch, a scalar; the divisor; what to log."""
-        features, _ = model(**sample["net_input"], features_only=True)
+        features, extra = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
-        layer = model.decoder.to_vocabulary
+        weight, bias = extra["output_layer"]
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
-            given = (layer.weight, layer.bias, log_proposal)
+            given = (weight, bias, log_proposal)
             words = targets.new_full((1,), -1) if self.shared else targets
             negatives = draw_negatives(words, self.samples, proposal, generator_of_process(features.device))
             if self.shared:
@@ -88,7 +88,7 @@ class BlackOut(FairseqCriterion):
             else:
                 loss = blackout_loss(features, targets, negatives, *given)
         else:
-            loss = softmax_loss(features, layer.weight, layer.bias, targets)
+            loss = softmax_loss(features, weight, bias, targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         return (
             loss,
@@ -115,10 +115,11 @@ class BlackOut(FairseqCriterion):
 
 
 def generator_of_process(device: torch.device) -> torch.Generator | None:
-    """Of several processes, let each draw its own negatives; None, which is torch's own generator, in the first.
+    """The source of a process's random numbers, so that each of several processes draws its own negatives.
 
-    fairseq seeds that generator by ``--seed`` and the update, alike in all processes. In the others it draws a seed, to
-    which the rank is added, so that a training that is resumed draws what it would have drawn.
+    fairseq seeds torch's generator by ``--seed`` and the update, alike in all processes. The first process uses it
+    itself (None). Each other one has a generator whose seed is drawn from it, plus the rank: a resumed training draws
+    the same again.
     """
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
     if rank == 0:

@@ -56,7 +56,7 @@ def model() -> Tree2SeqModel:
 
 @pytest.fixture
 def sample() -> dict[str, Any]:
-    """Four sentences of unequal lengths, in words that occur in TRAINING."""
+    """Five sentences of unequal lengths, in words that occur in TRAINING."""
     return make_batch(SOURCES, TARGETS, TREES)
 
 
