@@ -1,15 +1,16 @@
-"""Two processes that train together, stopped and resumed: the same updates, and each its own negatives."""
+"""Trainings by several processes, with BlackOut or in half precision: stopped, they go on as if they had not been."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.criterions import blackout
 from rnnsearch_fairseq.faults.run import is_equal, read_state
-from tests.faults.training import train_two
+from tests.faults.training import train, train_two
 
 BLACKOUT = ["--criterion", "blackout", "--blackout-samples", "5", "--dropout", "0"]
 WAYS = {
@@ -29,7 +30,7 @@ def test_two_processes_go_on_where_they_stopped(data: Path, tmp_path: Path, opti
     """In the middle of the second epoch, where there are pools of two updates."""
     folders = [tmp_path / "whole", tmp_path / "parts"]
 
-    def train(folder: Path, *more: str) -> Any:
+    def train_both(folder: Path, *more: str) -> Any:
         def record(rank: int, original: Any = blackout.draw_negatives) -> None:
             def draw(*args: Any) -> Tensor:
                 drawn = original(*args)
@@ -44,9 +45,9 @@ def test_two_processes_go_on_where_they_stopped(data: Path, tmp_path: Path, opti
         assert (first.status, second.status) == (0, 0), first.printed + second.printed
         return first
 
-    whole = train(folders[0])
-    stopped = train(folders[1], "--max-update", str(len(whole.updates()) - 3))
-    resumed = train(folders[1])
+    whole = train_both(folders[0])
+    stopped = train_both(folders[1], "--max-update", str(len(whole.updates()) - 3))
+    resumed = train_both(folders[1])
     assert stopped.updates() + resumed.updates() == whole.updates()
     assert is_equal(read_state(resumed.last), read_state(whole.last))
     if "blackout" in options:
@@ -55,3 +56,20 @@ def test_two_processes_go_on_where_they_stopped(data: Path, tmp_path: Path, opti
         for first, second in zip(*(negatives(folders[0], rank) for rank in (0, 1)), strict=True):
             # Two draws are the same word in one case of five or so.
             assert sum(map(int.__eq__, first, second)) < 0.5 * min(len(first), len(second))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--memory-efficient-bf16", "--memory-efficient-fp16"])
+def test_half_precision_without_a_copy_goes_on_where_it_stopped(data: Path, tmp_path: Path, option: str) -> None:
+    folders = [tmp_path / "whole", tmp_path / "parts"]
+    for folder in folders:
+        folder.mkdir()
+    whole = train(data, folders[0], option)
+    assert whole.status == 0, whole.printed
+    stopped = train(data, folders[1], option, "--max-update", str(len(whole.updates()) - 3))
+    resumed = train(data, folders[1], option)
+    assert stopped.updates() + resumed.updates() == whole.updates()
+    state = read_state(resumed.last)
+    assert is_equal(state, read_state(whole.last))
+    averages = [kept[name] for kept in state["optimizer"]["state"].values() for name in ("square_avg", "acc_delta")]
+    assert averages and all(kept.dtype == torch.float32 for kept in averages)
