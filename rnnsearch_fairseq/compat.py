@@ -32,6 +32,7 @@ import omegaconf
 import omegaconf.base
 import omegaconf.nodes
 import torch
+from hydra.errors import CompactHydraException
 
 from rnnsearch_fairseq.data.text_files import check_preprocessing
 from rnnsearch_fairseq.errors import InputError
@@ -50,6 +51,7 @@ def apply() -> None:
     keep_bf16_off_the_tpu()
     list_every_option_in_help()
     refuse_fp16_without_cuda()
+    refuse_to_average_a_sum()
     run_processes_on_cpu()
     name_the_plugin_to_spawned_processes()
     explain_missing_data()
@@ -59,6 +61,7 @@ def apply() -> None:
     remember_patience()
     check_before_preprocessing()
     print_input_errors()
+    print_input_errors_under_hydra()
 
 
 def calm_the_root_logger() -> None:
@@ -186,6 +189,29 @@ def refuse_fp16_without_cuda() -> None:
     wrap(fairseq.trainer.Trainer, "__init__", make)
 
 
+def refuse_to_average_a_sum() -> None:
+    """Refuse --sentence-avg with a criterion that divides by nothing.
+
+    Trap: fairseq offers the option with every criterion, and leaves it to the criterion to obey it. Cure: refuse when
+    the trainer is built, so that only training is concerned.
+    """
+
+    def make(init: Callable[..., None]) -> Callable[..., None]:
+        def check_average(self: fairseq.trainer.Trainer, cfg: Any, *args: Any, **kwargs: Any) -> None:
+            averages = getattr(getattr(cfg, "optimization", cfg), "sentence_avg", False)
+            criterion = getattr(cfg, "criterion", None)
+            if averages and getattr(criterion, "_name", criterion) == "summed_nll":
+                raise InputError(
+                    "--sentence-avg asks for a mean over the sentences, and --criterion summed_nll divides by nothing; "
+                    "leave one of them out"
+                )
+            init(self, cfg, *args, **kwargs)
+
+        return check_average
+
+    wrap(fairseq.trainer.Trainer, "__init__", make)
+
+
 def run_processes_on_cpu() -> None:
     """Train with several processes on a CPU under torchrun, and refuse what would train nothing.
 
@@ -230,14 +256,22 @@ def explain_missing_data() -> None:
     """Name what is missing from the binarized data, and how it is made.
 
     Trap: a missing data directory, dictionary or split ends in a traceback from a file system call
-    (data/dictionary.py:241, tasks/translation.py:82), and data whose two sides differ in size in a bare assertion that
-    does not name them (data/language_pair_dataset.py:235). Cure: one sentence.
+    (data/dictionary.py:241, tasks/translation.py:82), data whose two sides differ in size in a bare assertion that does
+    not name them (data/language_pair_dataset.py:235), and a configuration of Hydra's that names no data in a TypeError
+    (utils.py:63). Cure: one sentence.
     """
 
     def make_setup_task(setup_task: Callable[..., Any]) -> Callable[..., Any]:
-        def explain(*args: Any, **kwargs: Any) -> Any:
+        def explain(cfg: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return setup_task(*args, **kwargs)
+                return setup_task(cfg, *args, **kwargs)
+            except TypeError as error:
+                if getattr(cfg, "data", "") is not None:
+                    raise
+                raise InputError(
+                    "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as "
+                    "task.data=FOLDER"
+                ) from error
             except FileNotFoundError as error:
                 raise InputError(
                     f"{error.filename}: no such file or directory; give the --destdir of a finished fairseq-preprocess"
@@ -440,9 +474,7 @@ def print_input_errors() -> None:
 
     def make(excepthook: Callable[..., None]) -> Callable[..., None]:
         def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            first: BaseException | None = error
-            while first is not None and not isinstance(first, InputError):
-                first = first.__cause__ or first.__context__
+            first = _input_error_behind(error)
             if first is None:
                 excepthook(kind, error, trace)
             else:
@@ -451,6 +483,35 @@ def print_input_errors() -> None:
         return print_or_delegate
 
     wrap(sys, "excepthook", make)
+
+
+def print_input_errors_under_hydra() -> None:
+    """Do the same in `fairseq-hydra-train`.
+
+    Trap: Hydra prints the traceback of every error itself, but of its own kind only the message. Cure: make it of that
+    kind.
+    """
+
+    def make(main: Callable[..., Any]) -> Callable[..., Any]:
+        def explain(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return main(*args, **kwargs)
+            except Exception as error:
+                first = _input_error_behind(error)
+                if first is None:
+                    raise
+                raise CompactHydraException(f"error: {first}") from error
+
+        return explain
+
+    wrap_in_command("fairseq_cli.hydra_train", "_hydra_main", make)
+
+
+def _input_error_behind(error: BaseException | None) -> InputError | None:
+    """The first `InputError` among an error and what it came from."""
+    while error is not None and not isinstance(error, InputError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 class _ParsingStopped(Exception):

@@ -321,8 +321,8 @@ def test_a_run_broken_after_and_within_an_epoch_ends_as_an_unbroken_one(data: Pa
 
 
 def test_two_processes_and_two_steps_train_as_one_batch(data: Path) -> None:
-    # One pool of all pairs, so that a batch of 16 is two consecutive batches of 8; no dropout, which differs by batch.
-    words = [*SEARCH, *PAPER, "--pool-batches", "100", "--max-update", "2", "--log-interval", "1"]
+    # Pools of two updates, and so of a part of the pairs; no dropout, which differs by batch.
+    words = [*SEARCH, *PAPER, "--pool-batches", "2", "--max-update", "2", "--log-interval", "1"]
     ways: dict[str, Callable[[Path], str]] = {
         "whole": lambda folder: train(data, folder, *words, "--batch-size", "16"),
         "steps": lambda folder: train(data, folder, *words, "--batch-size", "8", "--update-freq", "2"),
@@ -331,6 +331,9 @@ def test_two_processes_and_two_steps_train_as_one_batch(data: Path) -> None:
     logs = {way: start(data.parent / f"two_{way}") for way, start in ways.items()}
     states = {way: load(data.parent / f"two_{way}" / "checkpoint_last.pt") for way in ways}
     assert states["processes"]["cfg"]["distributed_training"]["distributed_world_size"] == 2
+    parts = {"whole": "16 x 1 processes x --update-freq 1", "steps": "8 x 1 processes x --update-freq 2"}
+    for way, part in {**parts, "processes": "8 x 2 processes x --update-freq 1"}.items():
+        assert logs[way].count(f"sentences in an update: 16 (--batch-size {part})") == 1
     for way in ("steps", "processes"):
         assert states[way]["optimizer_history"][-1]["num_updates"] == 2
         ours, theirs = (logged(logs[name], "nll_sentence") for name in (way, "whole"))

@@ -273,6 +273,14 @@ def test_fp16_that_runs_on_a_cpu_is_not_refused(data: Path, option: str) -> None
     assert (data / "checkpoints" / "checkpoint_last.pt").exists()
 
 
+def test_a_mean_of_a_criterion_that_has_none_is_refused(data: Path) -> None:
+    average = ["--sentence-avg", "--criterion"]
+    with pytest.raises(InputError, match=r"--sentence-avg .* --criterion summed_nll .* leave one of them out"):
+        train(training_config(data, *average, "summed_nll"))
+    train(training_config(data, *average, "cross_entropy"))
+    assert (data / "checkpoints" / "checkpoint_last.pt").exists()
+
+
 # Several processes
 
 
@@ -315,6 +323,18 @@ def test_torchrun_is_read_on_a_cpu(
     distributed = ran.pop().distributed_training
     assert (distributed.distributed_world_size, distributed.distributed_rank) == (2, 1)
     assert (distributed.distributed_backend, distributed.ddp_backend) == ("gloo", "legacy_ddp")
+
+
+@wants_no_cuda
+def test_processes_on_a_tpu_are_left_to_fairseq(
+    data: Path, ran: list[DictConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModuleNotFoundError, match="torch_xla"):
+        fairseq.distributed.utils.call_main(training_config(data, "--tpu", "--distributed-world-size", "2"), ran.append)
+    for name, value in zip(TORCHRUN, ("localhost", "29500", "2", "1"), strict=True):
+        monkeypatch.setenv(name, value)
+    fairseq.distributed.utils.call_main(training_config(data, "--tpu"), ran.append)
+    assert ran.pop().distributed_training == training_config(data, "--tpu").distributed_training
 
 
 def test_one_process_is_left_alone(data: Path, ran: list[DictConfig]) -> None:

@@ -38,7 +38,7 @@ set_up
 WORLD=$((GPUS * NODES)) NODE=0
 if [ "$NODES" != 1 ]; then NODE=${SLURM_NODEID:?"--nodes needs Slurm to number the machines"}; fi
 [ $((80 % WORLD)) = 0 ] || die "$WORLD GPUs cannot share 80 pairs evenly; take 1, 2, 4, 5, 8, 10, 16, 20, 40 or 80"
-BATCH=$((80 / WORLD)) POOL=$((20 * WORLD))
+BATCH=$((80 / WORLD))
 
 RUN=$OUT/runs/$MODEL LOG=train.log
 mkdir -p "$RUN"
@@ -68,7 +68,7 @@ fairseq-train() { # by torchrun, where there are several processes
 
 say "training $MODEL, $BATCH pairs on each of $WORLD GPUs; full log in $RUN/$LOG"
 fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --arch bahdanau_gru \
-    --task pooled_translation --batch-size "$BATCH" --pool-batches "$POOL" \
+    --task pooled_translation --batch-size "$BATCH" \
     --criterion summed_nll --optimizer adadelta --clip-norm 1 \
     --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints --distributed-world-size "$WORLD" \
     --save-dir "$RUN/checkpoints" --log-format simple --log-interval 100 "$@" 2>&1 |

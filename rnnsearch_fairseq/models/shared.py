@@ -10,7 +10,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder, register_model_architecture
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from torch import Tensor
+from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 
@@ -110,6 +110,17 @@ class BatchFirstEncoder(FairseqEncoder):
 
 class BatchFirstDecoder(FairseqIncrementalDecoder):
     """A decoder that keeps tensors ``(batch, ...)``, or None, under the name "search" during search."""
+
+    to_vocabulary: nn.Linear
+
+    def output_layer(self) -> list[Tensor]:
+        """The weight ``(K_y, l)`` and bias ``(K_y,)`` of ``to_vocabulary``, for criterions that score features.
+
+        Trap: with --find-unused-parameters, torch's DistributedDataParallel takes a parameter for unused that no output
+        of the model depends on, and ends the training when the criterion uses it. Cure: the model gives out views.
+        """
+        layer = self.to_vocabulary
+        return [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
