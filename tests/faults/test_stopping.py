@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,11 +18,13 @@ import torch
 from fairseq.trainer import Trainer
 from torch.utils.data import DataLoader
 
+import rnnsearch_fairseq
 from rnnsearch_fairseq.data.output import PARTIAL
+from rnnsearch_fairseq.data.sealed_files import count_updates
 from rnnsearch_fairseq.faults import saving
 from rnnsearch_fairseq.faults.run import is_equal, read_state
 from rnnsearch_fairseq.faults.stopping import status_of
-from tests.faults.training import TREES, WAIT, Trained, assert_same, train, train_two
+from tests.faults.training import COMMON, PAIRED, TREES, WAIT, Trained, assert_same, train, train_two
 
 INT, TERM = signal.SIGINT, signal.SIGTERM
 TERMINATED = status_of(TERM)
@@ -257,6 +261,79 @@ def test_a_signal_to_one_of_two_processes_stops_both(
     # The other one hears of it in the next update.
     assert_stopped(stopped[0], 4, number)
     assert_same(undisturbed_two, stopped[0], train_two(data, tmp_path)[0])
+
+
+PLUGIN = """
+import os
+import signal
+
+import rnnsearch_fairseq
+from fairseq.trainer import Trainer
+
+train_step = Trainer.train_step
+
+
+def step(self, *args, **kwargs):
+    output = train_step(self, *args, **kwargs)
+    if self.get_num_updates() == 3 and self.is_data_parallel_master:
+        {what}
+    return output
+
+
+Trainer.train_step = step
+"""
+STRIKES = {"the parent": "os.kill(os.getppid(), {number})", "all": "os.killpg(0, {number})"}
+
+
+def words_to_stop(folder: Path, number: int, whom: str) -> list[str]:
+    """For trainings in other processes than forks of this one: a signal, after the third of many updates."""
+    plugin = folder / f"stopping_{whom.replace(' ', '_')}_{number}"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(PLUGIN.format(what=STRIKES[whom].format(number=int(number))))
+    return ["--user-dir", str(plugin), "--batch-size", "4", "--max-epoch", "1000", "--save-interval-updates", "10000"]
+
+
+def two_devices() -> None:
+    """For ``prepare``: have fairseq spawn two processes, as it does for two CUDA devices."""
+    hear_sigint()
+    os.setpgrp()
+    torch.cuda.device_count = lambda: 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "whom"), [(TERM, "the parent"), (INT, "the parent"), (INT, "all")])
+def test_a_signal_to_what_spawns_the_processes_stops_all(data: Path, tmp_path: Path, number: int, whom: str) -> None:
+    """A terminal sends SIGINT to all processes, of which the first sends it on."""
+    words = ["--distributed-world-size", "2", *words_to_stop(tmp_path, number, whom)]
+    stopped = train(data, tmp_path, *words, prepare=two_devices)
+    assert stopped.status == 128 + number, stopped.printed[-3000:]
+    assert "Traceback" not in stopped.printed
+    assert_saved(stopped)
+
+
+def assert_saved(stopped: Trained) -> None:
+    """The processes hear of the signal in some update after the third, and save the last one that they make."""
+    updates = re.findall(r"SIG\w+: training stops after update (\d+); started again, it goes on", stopped.printed)
+    assert updates == [str(count_updates(stopped.last))]
+    assert updates == re.findall(r'"num_updates": "(\d+)"', stopped.printed)[-1:]
+
+
+@pytest.mark.slow
+def test_sigint_to_torchrun_stops_all(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += [str(Path(sys.executable).with_name("fairseq-train")), str(data), "--save-dir", str(tmp_path / "saved")]
+    command += [*COMMON, *PAIRED, "--num-workers", "1", *words_to_stop(tmp_path, INT, "the parent")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rnnsearch_fairseq.__file__).parents[1])}
+    log = tmp_path / "0.log"
+    with log.open("wb") as printed:
+        done = subprocess.run(
+            command, env=environment, stdout=printed, stderr=subprocess.STDOUT, timeout=WAIT, preexec_fn=hear_sigint
+        )
+    stopped = Trained(tmp_path / "saved", log, done.returncode)
+    assert stopped.status != 0
+    assert_saved(stopped)
+    # torchrun itself says by a traceback what it was ended by; the processes that it started say nothing of the kind.
+    assert stopped.printed.count("Traceback") == stopped.printed.count("SignalException: Process") == 1
 
 
 def die_at(update: int) -> None:
