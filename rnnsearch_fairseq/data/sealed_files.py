@@ -6,9 +6,11 @@ it is whole with the file, and finds any bit that has changed (``head -c -64 FIL
 checkpoint that nobody sealed, from plain fairseq or from before, is told by the CRC-32 of each of its records.
 """
 
+import errno
 import hashlib
 import os
 import re
+import stat
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -61,10 +63,23 @@ class SealedFile:
         self._file.write(rest + self._sha256.hexdigest().encode())
 
 
+def open_regular(path: str | Path) -> BinaryIO:
+    """A file to read. Anything else might keep its reader waiting for ever: a pipe that nobody writes to, a device.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
+
+
 def find_damage(path: str | Path) -> str | None:
     """What keeps a checkpoint from being complete, as the end of a sentence about it; None if nothing does."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             tail = _read_tail(file)
             if tail.startswith(END):
                 return _check_seal(file, tail[-SEAL_SIZE:])
@@ -86,7 +101,7 @@ def find_broken_seal(path: str | Path) -> str | None:
     Raises:
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         tail = _read_tail(file)
         return _check_seal(file, tail[-SEAL_SIZE:]) if tail.startswith(END) else None
 
@@ -110,7 +125,7 @@ def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list
 def count_updates(path: str | Path) -> int | None:
     """The number of updates in a checkpoint's seal; None if it has none."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             seal = SEAL.fullmatch(_read_tail(file)[-SEAL_SIZE:])
     except OSError:
         return None
@@ -119,7 +134,11 @@ def count_updates(path: str | Path) -> int | None:
 
 def _age(path: Path) -> tuple[int, float, str]:
     updates = count_updates(path)
-    return -1 if updates is None else updates, path.stat().st_mtime, path.name
+    try:
+        written = path.stat().st_mtime
+    except OSError:  # a link that leads nowhere
+        written = 0.0
+    return -1 if updates is None else updates, written, path.name
 
 
 def _read_tail(file: BinaryIO) -> bytes:

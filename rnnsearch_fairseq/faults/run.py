@@ -43,7 +43,7 @@ from rnnsearch_fairseq.data.output import open_output
 from rnnsearch_fairseq.data.sealed_files import count_updates, find_damage, find_newest
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.faults import saving
-from rnnsearch_fairseq.faults.stopping import TERMINATED
+from rnnsearch_fairseq.faults.stopping import status_of
 
 PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)
 PAIRS = {"train": 400, "valid": 16}
@@ -192,7 +192,9 @@ FAULTS = {
     "kill -9 at a random moment": Fault(functools.partial(send_sometime, signal.SIGKILL), (-signal.SIGKILL,), 60),
     "kill -9 while saving": Fault(kill_while_saving, (-signal.SIGKILL,), 40),
     # Before the first update, when there is nothing to save, SIGTERM does what it always does.
-    "SIGTERM": Fault(functools.partial(send_sometime, signal.SIGTERM), (TERMINATED, -signal.SIGTERM), 15),
+    "SIGTERM": Fault(
+        functools.partial(send_sometime, signal.SIGTERM), (status_of(signal.SIGTERM), -signal.SIGTERM), 15
+    ),
     "full disk while saving": Fault(fill_disk, (1,), 5),
     "kill -9 of the data's worker": Fault(kill_worker, (1,), 5),
 }
