@@ -11,9 +11,11 @@ import dataclasses
 import logging
 import os
 import sys
+import traceback
 import typing
 from collections.abc import Callable
-from types import TracebackType
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import fairseq.data.data_utils
@@ -35,7 +37,7 @@ import torch
 from hydra.errors import CompactHydraException
 
 from rnnsearch_fairseq.data.text_files import check_preprocessing
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, input_error_behind, print_without_traceback
 from rnnsearch_fairseq.wrapping import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
@@ -57,7 +59,6 @@ def apply() -> None:
     explain_missing_data()
     replace_unknown_words()
     align_references_softly()
-    keep_double_precision()
     remember_patience()
     check_before_preprocessing()
     print_input_errors()
@@ -399,25 +400,6 @@ def align_references_softly() -> None:
     wrap(fairseq.sequence_scorer.SequenceScorer, "generate", make)
 
 
-def keep_double_precision() -> None:
-    """Let a float64 model have float64 probabilities.
-
-    Trap: fairseq takes every softmax in float32 (utils.py:519), which is right for half precision and wrong for double.
-    Cure: only raise the precision.
-    """
-
-    def make(softmax: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        exact = torch.log_softmax if softmax.__name__ == "log_softmax" else torch.softmax
-
-        def keep(x: torch.Tensor, dim: int, *args: Any, **kwargs: Any) -> torch.Tensor:
-            return exact(x, dim) if x.dtype == torch.float64 else softmax(x, dim, *args, **kwargs)
-
-        return keep
-
-    for name in ("softmax", "log_softmax"):
-        wrap(fairseq.utils, name, make)
-
-
 def remember_patience() -> None:
     """Let --patience count on where training was stopped.
 
@@ -466,23 +448,13 @@ def check_before_preprocessing() -> None:
 
 
 def print_input_errors() -> None:
-    """Print an uncaught `InputError` as one line, without a traceback; the exit status stays 1.
+    """Let fairseq's commands and this package's own print an `InputError` as one line; other programs are left alone.
 
     Trap: fairseq's commands catch nothing, so a message meant for the user comes last, after much code; and
     the trainer replaces what a model says of a checkpoint that does not fit by a general remark (trainer.py:596).
     """
-
-    def make(excepthook: Callable[..., None]) -> Callable[..., None]:
-        def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            first = _input_error_behind(error)
-            if first is None:
-                excepthook(kind, error, trace)
-            else:
-                print(f"error: {first}", file=sys.stderr)
-
-        return print_or_delegate
-
-    wrap(sys, "excepthook", make)
+    if _is_own_command() or _is_fairseq_command():
+        print_without_traceback()
 
 
 def print_input_errors_under_hydra() -> None:
@@ -497,7 +469,7 @@ def print_input_errors_under_hydra() -> None:
             try:
                 return main(*args, **kwargs)
             except Exception as error:
-                first = _input_error_behind(error)
+                first = input_error_behind(error)
                 if first is None:
                     raise
                 raise CompactHydraException(f"error: {first}") from error
@@ -505,13 +477,6 @@ def print_input_errors_under_hydra() -> None:
         return explain
 
     wrap_in_command("fairseq_cli.hydra_train", "_hydra_main", make)
-
-
-def _input_error_behind(error: BaseException | None) -> InputError | None:
-    """The first `InputError` among an error and what it came from."""
-    while error is not None and not isinstance(error, InputError):
-        error = error.__cause__ or error.__context__
-    return error
 
 
 class _ParsingStopped(Exception):
@@ -566,6 +531,22 @@ def early_stopping() -> Callable[..., bool]:
         if hasattr(module, "should_stop_early"):
             return module.should_stop_early
     return lambda cfg, valid_loss: False
+
+
+def _is_own_command() -> bool:
+    """Whether the program is ``python -m`` with a module of this package."""
+    # Python imports a package before the module in it; until it has found the module, argv[0] is "-m".
+    return sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].partition(".")[0] == __package__
+
+
+def _is_fairseq_command() -> bool:
+    """Whether the program is a command of fairseq's that is importing this package, as its --user-dir or by Hydra."""
+    stack = [frame.f_code for frame, _ in traceback.walk_stack(None)]
+    return any(
+        called.co_name == "cli_main" and Path(called.co_filename).parent.name == "fairseq_cli"
+        for called, caller in pairwise(stack)
+        if caller.co_name == "<module>"
+    )
 
 
 def _uses_cuda(common: Any) -> bool:

@@ -30,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq import compat
 from rnnsearch_fairseq.data.text_files import check_parallel, check_preprocessing, check_text_file
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTHS = ("--encoder-embed-dim", "--decoder-embed-dim", "--decoder-out-embed-dim", "--encoder-hidden-size")
@@ -94,10 +94,10 @@ def train(config: DictConfig) -> None:
 
 
 def test_applying_twice_changes_nothing() -> None:
-    wrapped = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch, sys.excepthook]
+    wrapped = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch]
     wrapped += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
     compat.apply()
-    again = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch, sys.excepthook]
+    again = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch]
     again += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
     assert wrapped == again
     assert all(not hasattr(uncured(function), "_cured_by") for function in wrapped)
@@ -594,33 +594,79 @@ def test_lines_are_counted_as_fairseq_reads_them(tmp_path: Path, text: str, work
 # Errors
 
 
-def test_input_errors_are_printed_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_input_errors_are_printed_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     delegated: list[BaseException] = []
-    for error in (InputError("train.de, line 3: bad; mend it"), KeyError("other")):
-        sys_hook = sys.excepthook
-        try:
-            sys.excepthook = lambda kind, value, trace: delegated.append(value)
-            compat.print_input_errors()
-            sys.excepthook(type(error), error, None)
-        finally:
-            sys.excepthook = sys_hook
-    assert capsys.readouterr().err == "error: train.de, line 3: bad; mend it\n"
+    monkeypatch.setattr(sys, "excepthook", lambda kind, value, trace: delegated.append(value))
+    print_without_traceback()
+    chained = RuntimeError("Cannot load model parameters")
+    chained.__cause__ = InputError("x.pt: of another model; give another")
+    for error in (InputError("train.de, line 3: bad; mend it"), KeyError("other"), chained):
+        sys.excepthook(type(error), error, None)
+    printed = "error: train.de, line 3: bad; mend it\nerror: x.pt: of another model; give another\n"
+    assert capsys.readouterr().err == printed
     assert [type(error) for error in delegated] == [KeyError]
 
 
-def test_a_command_ends_in_one_sentence_and_status_1() -> None:
-    code = "from rnnsearch_fairseq import compat, errors; compat.apply(); raise errors.InputError('x: bad; mend it')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True, timeout=60
+def run_python(*words: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A Python program that finds this checkout's package."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = (sys.executable, *map(str, words))
+    return subprocess.run(words, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=300)
+
+
+OTHER_PROGRAMS = {
+    "imports the package": "import fairseq_cli.train; import rnnsearch_fairseq",
+    "has run a command of fairseq's": """
+import sys
+import fairseq_cli.preprocess
+def other():
+    sys.argv[1:] = [*"--user-dir PACKAGE --only-source -s de -t en --dict-only".split(), "--trainpref", "x"]
+    fairseq_cli.preprocess.cli_main()
+try:
+    other()
+except ValueError as error:
+    assert "x.de" in str(error)
+""",
+}
+
+
+@pytest.mark.parametrize("code", OTHER_PROGRAMS.values(), ids=OTHER_PROGRAMS)
+def test_other_programs_print_errors_as_they_do(tmp_path: Path, code: str) -> None:
+    program = tmp_path / "program.py"
+    ending = (
+        "from rnnsearch_fairseq.errors import InputError\n"
+        "assert sys.excepthook is sys.__excepthook__\n"
+        "raise InputError('x: bad; mend it')\n"
     )
+    program.write_text("import sys\n" + code.replace("PACKAGE", str(ROOT / "rnnsearch_fairseq")) + "\n" + ending)
+    done = run_python(program, cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.endswith("error: x: bad; mend it\n")
+    assert "Traceback" in done.stderr
+    assert done.stderr.endswith("rnnsearch_fairseq.errors.InputError: x: bad; mend it\n")
+
+
+def test_a_package_of_others_that_imports_this_one_prints_errors_as_it_does(tmp_path: Path) -> None:
+    (tmp_path / "rnnsearch_fairseq_tools").mkdir()
+    (tmp_path / "rnnsearch_fairseq_tools" / "__init__.py").write_text("import rnnsearch_fairseq\n")
+    (tmp_path / "rnnsearch_fairseq_tools" / "tool.py").write_text(
+        "import sys\nassert sys.excepthook is sys.__excepthook__\nprint('as it was')\n"
+    )
+    assert run_python("-m", "rnnsearch_fairseq_tools.tool", cwd=tmp_path).stdout == "as it was\n"
+
+
+PREPROCESS = ["--user-dir", ROOT / "rnnsearch_fairseq", "-s", "de", "-t", "en", "--trainpref", "x"]
+COMMANDS = {
+    "of this package": ["-m", "rnnsearch_fairseq.average_checkpoints", "out.pt", "x.de"],
+    "of fairseq, by name": [Path(sys.executable).parent / "fairseq-preprocess", *PREPROCESS],
+    "of fairseq, as a module": ["-m", "fairseq_cli.preprocess", *PREPROCESS],
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_ends_in_one_sentence_and_status_1(tmp_path: Path, words: list[str | Path]) -> None:
+    done = run_python(*words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"^error: x\.de: [^\n]+; [^\n]+\n\Z", done.stderr, re.MULTILINE), done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_probabilities_keep_double_precision_and_raise_half(name: str) -> None:
-    scores = torch.tensor([[0.1, 0.7, -3.0]], dtype=torch.float64)
-    ours = getattr(fairseq.utils, name)
-    assert torch.equal(ours(scores, dim=-1), getattr(torch, name)(scores, -1))
-    assert ours(scores.half(), dim=-1).dtype == ours(scores.float(), dim=-1).dtype == torch.float32

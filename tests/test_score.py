@@ -24,7 +24,7 @@ from omegaconf import OmegaConf
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq import score
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.score import PairScore, load_models, score_pairs
 from tests.builders import EOS, SMALL, make_dictionary, make_model, modules_from, parse_training, randomize
 from tests.reference import rnnsearch as reference
@@ -537,6 +537,8 @@ def test_refusals(
     with pytest.raises(InputError, match=message) as refusal:
         command(*words_of(folder, "search", **changed), *words)
     printed, _ = capsys.readouterr()
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    print_without_traceback()
     sys.excepthook(refusal.type, refusal.value, refusal.tb)
     assert re.fullmatch(r"error: [^\n]*[^.\n]\n", capsys.readouterr().err)
     # Only in the last sentences of a text may something be found that could not be known before.

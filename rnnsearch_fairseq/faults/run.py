@@ -41,7 +41,7 @@ import rnnsearch_fairseq
 from rnnsearch_fairseq.data.grammar import write_corpus
 from rnnsearch_fairseq.data.output import open_output
 from rnnsearch_fairseq.data.sealed_files import count_updates, find_damage, find_newest
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.faults import saving
 from rnnsearch_fairseq.faults.stopping import status_of
 
@@ -91,6 +91,7 @@ def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> No
     sys.argv = ["fairseq-train", *words]
     if prepare is not None:
         prepare()
+    print_without_traceback()
     try:
         importlib.import_module("fairseq_cli.train").cli_main()
     except Exception:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder, register_model_architecture
 from omegaconf import DictConfig, OmegaConf
@@ -132,6 +133,18 @@ class BatchFirstDecoder(FairseqIncrementalDecoder):
                 name: None if tensor is None else tensor.index_select(0, new_order) for name, tensor in saved.items()
             }
             self.set_incremental_state(incremental_state, "search", reordered)
+
+    def get_normalized_probs_scriptable(
+        self, net_output: tuple[Tensor, Any], log_probs: bool, sample: dict[str, Any] | None = None
+    ) -> Tensor:
+        """Probabilities of the next words, or their logarithms, as in fairseq, but of float64 scores in float64.
+
+        Args:
+            net_output: scores ``(batch, tgt_len, K_y)``, and what else the model gave.
+        """
+        scores = net_output[0]
+        softmax = torch.log_softmax if log_probs else torch.softmax
+        return softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
     def max_positions(self) -> int:
         """The longest target that the decoder writes, in words."""

@@ -187,7 +187,8 @@ class Tree2SeqDecoder(BatchFirstDecoder):
         else:
             saved = self.get_incremental_state(incremental_state, "search")
             state = DecoderState(**saved) if saved else self.translator.initial_state(source)
-            features, alpha, state = self.translator(prev_output_tokens[:, -1:], state, source)
+            features, alpha, state = self.translator.step(prev_output_tokens[:, -1], state, source)
+            features, alpha = features.unsqueeze(1), alpha.unsqueeze(1)
             self.set_incremental_state(incremental_state, "search", state._asdict())
         words = int(encoder_out["src_len"][0][0])
         extra = {"attn": [alpha[..., :words]], "constituents": [alpha]}

@@ -132,7 +132,7 @@ class Decoder(nn.Module):
         ``context`` on (search), give the same.
 
         Args:
-            previous_words: y_{i-1}, ``(batch, tgt_len)``.
+            previous_words: y_{i-1}, ``(batch, tgt_len)``: from y_0 on, or one word more than the last call read.
             state: :meth:`initial_state`, or where the last call ended, ``(batch, n)``.
             context: where the last call ended, ``(batch, 2n)``; None at the beginning.
         """

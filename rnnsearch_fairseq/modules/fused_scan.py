@@ -52,7 +52,7 @@ def decoder_scan(
 ) -> scan.DecoderScan:
     """As :func:`rnnsearch_fairseq.modules.scan.decoder_scan`, which takes the single steps of a search."""
     steps, consumes = len(embedded), decoder.updates_with_current_word
-    if steps == 1 or (consumes and context is not None):
+    if steps == 1:
         return scan.decoder_scan(decoder, embedded, state, context, memory)
     unit, attention = decoder.unit, decoder.attention
     projected = unit.project_input(embedded)

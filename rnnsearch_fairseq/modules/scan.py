@@ -62,9 +62,9 @@ def decoder_scan(
     """All states of the decoder (A.2.2) with the previous words given.
 
     Args:
-        embedded: E y_{i-1} for i = 1 ... T_y, ``(tgt_len, batch, m)``.
+        embedded: E y_{i-1} for i = 1 ... T_y, or for one i, ``(tgt_len, batch, m)``.
         state: the state before the first of these positions, ``(batch, n)``.
-        context: the context before the first of these positions, ``(batch, 2n)``; None at the beginning.
+        context: the context before that position, ``(batch, 2n)``; None at the beginning.
         memory: the encoded source.
     """
     steps = []
