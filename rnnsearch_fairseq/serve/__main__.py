@@ -12,6 +12,8 @@ answered by "busy". Needs pip install 'rnnsearch-fairseq[serve]'.
 """
 
 import argparse
+import ipaddress
+import logging
 import socket
 import sys
 from collections.abc import Sequence
@@ -33,7 +35,6 @@ GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalize
 GENERATION += ("search", "min_len_a", "length_statistics", "length_smoothing")
 NONE = "none"
 MOST_THREADS = 2
-SECONDS_TO_STOP = 5
 
 
 def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
@@ -121,12 +122,19 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
 
 
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach ``address``, numbers as of ``getsockname``."""
+    number = ipaddress.ip_address(address)
+    return (getattr(number, "ipv4_mapped", None) or number).is_loopback
+
+
 def main() -> int:
     """The command line of this module; returns its exit status."""
     args, options = parse_arguments(sys.argv[1:])
     try:
         import uvicorn
 
+        from rnnsearch_fairseq.serve.connections import Seldom, make_config
         from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
@@ -135,13 +143,12 @@ def main() -> int:
     server = listen(args.host, args.port)
     address, port = server.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
-    app = make_app(hub, Limits(words=args.max_words), any_host=name not in LOOPBACK)
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=SECONDS_TO_STOP
-    )
+    hosts = (*LOOPBACK, name) if is_loopback(address) else ("*",)
+    app = make_app(hub, Limits(words=args.max_words), hosts)
+    logging.getLogger("asyncio").addFilter(Seldom())
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     try:
-        uvicorn.Server(config).run(sockets=[server])
+        uvicorn.Server(make_config(app)).run(sockets=[server])
     except KeyboardInterrupt:
         print()
     return 0

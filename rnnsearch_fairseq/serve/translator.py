@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.hub import LETTERS_OF_PARSE, Alignment, Source, Translation, TranslationHub
+from rnnsearch_fairseq.serve.batching import Abandoned
 
 SECONDS_BETWEEN_GLIMPSES = 0.05
 DIGITS = 4
@@ -34,10 +35,6 @@ class Limits:
     at_once: int = 32
     waiting: int = 256
     all_bytes: int = 64 << 20
-
-
-class Abandoned(Exception):
-    """Nobody waits for the translation any more."""
 
 
 @dataclass
