@@ -103,14 +103,11 @@ def keep_every_sentence() -> None:
 def allow_checkpoint_classes() -> None:
     """Let `torch.load` read what fairseq writes, without turning weights_only off.
 
-    Trap: from torch 2.6 on `torch.load` refuses every class it does not know, and fairseq calls it plainly
-    (checkpoint_utils.py:340, distributed/utils.py:805): models and optimizers that are configured by argparse leave a
-    Namespace in the checkpoint, --eval-bleu leaves numpy arrays, and resuming with several processes broadcasts the
-    configuration as omegaconf objects, with placeholders for the tensors. Cure: allow these classes, which only hold
-    data.
+    Trap: `torch.load` refuses every class it does not know, and fairseq calls it plainly (checkpoint_utils.py:340,
+    distributed/utils.py:805): models and optimizers that are configured by argparse leave a Namespace in the
+    checkpoint, --eval-bleu leaves numpy arrays, and resuming with several processes broadcasts the configuration as
+    omegaconf objects, with placeholders for the tensors. Cure: allow these classes, which only hold data.
     """
-    if torch.__version__ < (2, 6):
-        return
     dtypes = {type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")}
     torch.serialization.add_safe_globals(
         [argparse.Namespace, np.ndarray, np.dtype, *dtypes, *_numpy_constructors(), *_broadcast_classes()]

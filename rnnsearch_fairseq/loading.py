@@ -74,14 +74,9 @@ def _check_task_name(state: dict[str, Any], path: str) -> None:
 
 
 def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
-    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``.
-
-    They are parts of file names in ``data``, and lead nowhere else.
-    """
-    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang", "tree_lang")]
-    if any("/" in str(name) for name in named):
-        raise InputError(f"{path}: its languages cannot be parts of file names; give one that fairseq-train wrote")
-    if None in named[:2] and None in data_utils.infer_language_pair(data):
+    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``."""
+    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang")]
+    if None in named and None in data_utils.infer_language_pair(data):
         raise InputError(f"{path}: it does not name its languages; give --source-lang and --target-lang")
 
 

@@ -191,14 +191,13 @@ def things() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", things())
 def test_checkpoints_load_with_weights_only(name: str, tmp_path: Path) -> None:
-    if torch.__version__ >= (2, 6):
-        allowed = torch.serialization.get_safe_globals()
-        torch.serialization.clear_safe_globals()
-        try:
-            with pytest.raises(Exception, match=r"[Ww]eights"):
-                reload(tmp_path / "x.pt", things()[name])
-        finally:
-            torch.serialization.add_safe_globals(allowed)
+    allowed = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        with pytest.raises(Exception, match=r"[Ww]eights"):
+            reload(tmp_path / "x.pt", things()[name])
+    finally:
+        torch.serialization.add_safe_globals(allowed)
     loaded = reload(tmp_path / "x.pt", things()[name])
     assert str(loaded) == str(things()[name])
 
@@ -211,7 +210,7 @@ def test_both_names_of_numpy_are_allowed() -> None:
 
 def test_other_classes_are_still_refused(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="Path"):
-        reload(tmp_path / "x.pt", Path("x")) if torch.__version__ >= (2, 6) else pytest.fail("Path: nothing to refuse")
+        reload(tmp_path / "x.pt", Path("x"))
 
 
 # Precision

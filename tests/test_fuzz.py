@@ -18,6 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 SOME = 200
 SLOW = {
     "checkpoint, to translate": 60,
+    "checkpoint, to validate": 30,
     "checkpoint, of options alone": 30,
     "text to prepare": 50,
     "GroundHog .npz": 100,
