@@ -22,6 +22,7 @@ import fairseq.file_io
 import fairseq.registry
 import fairseq.tasks
 import fairseq.trainer
+import fairseq.utils
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -57,7 +58,7 @@ def read_checkpoints_of_strangers() -> None:
     `check_checkpoint` and `check_settings` first; a model of more parameters than the file has is found out in a trial
     that takes no memory; and the names of embeddings are taken out.
     """
-    read: dict[str, Any] = {"path": "", "sizes": []}
+    read: dict[str, Any] = {"path": "", "sizes": {}}
 
     def make_load(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         def check_then_load(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -71,7 +72,7 @@ def read_checkpoints_of_strangers() -> None:
             except Exception as error:  # of an older fairseq's, which is brought up to date, anything may be missing
                 raise InputError(f"{path}: not a checkpoint ({_first_words(error)}); {CURE}") from error
             _forget_embeddings(state)
-            read.update(path=path, sizes=[math.prod(tensor.size) for tensor in checked["model"].values()])
+            read.update(path=path, sizes={name: tuple(tensor.size) for name, tensor in checked["model"].items()})
             return state
 
         return check_then_load
@@ -79,7 +80,7 @@ def read_checkpoints_of_strangers() -> None:
     def make_build(build_model: Callable[..., Any]) -> Callable[..., Any]:
         def try_then_build(self: Any, cfg: Any, from_checkpoint: bool = False) -> Any:
             if from_checkpoint:
-                _check_size(lambda: build_model(self, cfg, from_checkpoint), cfg, **read)
+                _check_size(lambda: build_model(self, cfg, from_checkpoint), cfg, getattr(self, "cfg", None), **read)
             return build_model(self, cfg, from_checkpoint)
 
         return try_then_build
@@ -195,13 +196,18 @@ def _forget_embeddings(state: dict[str, Any]) -> None:
                 setattr(options, name, None)
 
 
-def _check_size(build: Callable[[], torch.nn.Module], cfg: Any, path: str, sizes: list[int]) -> None:
+def _check_size(
+    build: Callable[[], torch.nn.Module], cfg: Any, task: Any, path: str, sizes: dict[str, tuple[int, ...]]
+) -> None:
     """Build a model without memory, and compare it with a checkpoint whose parameters have ``sizes``.
 
+    Args:
+        task: its options, which name the data and the languages.
+
     Raises:
-        InputError: it is larger.
+        InputError: the model is larger, or its dictionaries have other numbers of words.
     """
-    there = sum(sizes)
+    there = sum(map(math.prod, sizes.values()))
     options = vars(cfg) if isinstance(cfg, argparse.Namespace) else cfg
     layers = [number for name, number in options.items() if "layers" in name and isinstance(number, int)]
     # fairseq adds a few parameters where it has learnt to count something.
@@ -209,13 +215,36 @@ def _check_size(build: Callable[[], torch.nn.Module], cfg: Any, path: str, sizes
     if needed <= most:
         try:
             with torch.random.fork_rng(devices=[]), torch.device("meta"), _Uninitialized():
-                needed, most = sum(tensor.numel() for tensor in build().state_dict().values()), 2 * there + 10_000
+                built = {name: tuple(tensor.shape) for name, tensor in build().state_dict().items()}
         except Exception as error:  # some model that cannot be built so; it will be built, or not, all the same
             logger.debug("%s: no trial (%s)", path, error)
+        else:
+            _check_dictionaries(built, sizes, task, path)
+            needed, most = sum(map(math.prod, built.values())), 2 * there + 10_000
     if there and needed > most:
         raise InputError(
             f"{path}: its options ask for more parameters than the {there:,} that it has; {CURE}, and the data that it "
             "was trained on"
+        )
+
+
+def _check_dictionaries(
+    built: dict[str, tuple[int, ...]], sizes: dict[str, tuple[int, ...]], task: Any, path: str
+) -> None:
+    """
+    Raises:
+        InputError: a table of word embeddings has another number of words than the dictionary that was loaded.
+    """
+    for name in sorted(built.keys() & sizes.keys(), reverse=True):  # the source first
+        table = re.fullmatch(r"(encoder|decoder)\..*embed.*\.weight", name)
+        if table is None or len(sizes[name]) != 2 or built[name][1:] != sizes[name][1:] or built[name] == sizes[name]:
+            continue
+        side = "source" if table[1] == "encoder" else "target"
+        data = fairseq.utils.split_paths(str(getattr(task, "data", "")))[0]
+        file = Path(data, f"dict.{getattr(task, f'{side}_lang', None)}.txt")
+        raise InputError(
+            f"{path}: it was trained with {sizes[name][0]:,} {side} words, but {file} has {built[name][0]:,}, symbols "
+            "included; give the folder of the data that it was trained on"
         )
 
 
