@@ -519,7 +519,8 @@ def keep_preparation() -> None:
         def load_then_copy(cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
             loaded = load_checkpoint(cfg, trainer, *args, **kwargs)
             data = getattr(trainer.task.cfg, "data", None)
-            if data and trainer.is_data_parallel_master:
+            # A folder of a remote file system is left to fairseq.
+            if data and trainer.is_data_parallel_master and os.path.isdir(cfg.save_dir):
                 copy_record(Path(fairseq.utils.split_paths(data)[0]), Path(cfg.save_dir))
             return loaded
 
@@ -541,6 +542,9 @@ def prepare_typed_lines() -> None:
         def prepare_lines(cfg: Any, *args: Any, **kwargs: Any) -> Any:
             if isinstance(cfg, argparse.Namespace):
                 cfg = fairseq.dataclass.utils.convert_namespace_to_omegaconf(cfg)
+            task = fairseq.tasks.TASK_REGISTRY.get(str(getattr(cfg.task, "_name", None)), object)
+            if not issubclass(task, fairseq.tasks.translation.TranslationTask):  # its lines may be no plain text
+                return main(cfg, *args, **kwargs)
             typed = {"_name": TYPED, "path": cfg.common_eval.path, "post_process": cfg.common_eval.post_process}
             typed |= {"tokenizer": cfg.tokenizer, "bpe": cfg.bpe}
             cfg.tokenizer, cfg.bpe = omegaconf.OmegaConf.create(typed), None

@@ -81,7 +81,7 @@ def test_typed_text_is_translated_as_by_the_pipeline(tmp_path: Path, kind: str) 
     preprocess(folder, "bin", *(f"--{part}pref=text/{part}" for part in ("train", "valid", "test")))
     train(folder / "bin", folder / "checkpoints", *LEARN, *TINY)
     checkpoint = folder / "checkpoints" / "checkpoint_last.pt"
-    pipeline = generate(folder / "bin", checkpoint, *split(detokenise))
+    pipeline = generate(folder / "bin", checkpoint, *split(f"-s en -t fr {detokenise}"))
     order = (folder / "raw" / "test.en").read_text(encoding="utf-8").splitlines()
     expected = {line: pipeline.all["D"][number][0][-1] for number, line in enumerate(order)}
     assert len(set(expected.values())) > 15, "the model tells hardly any sentences apart"

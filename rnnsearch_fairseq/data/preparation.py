@@ -13,6 +13,7 @@ The file is a JSON object with an object for each language, which has the fields
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -95,8 +96,10 @@ def read_record(folder: Path) -> dict[str, Preparation] | None:
         InputError: the file is damaged, or names a file that is not a plain file in its folder.
     """
     path = folder / RECORD
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
+    if not path.is_file():
+        raise InputError(f"{path}: not a plain file; take it away, or put the record there")
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

@@ -4,7 +4,7 @@ It calls the encoders that fairseq itself uses, and writes how the text was prep
 travels with fairseq-preprocess and fairseq-train to the checkpoints, so that fairseq-interactive, the page and Python
 split a typed sentence exactly as the training text was split. The paper's shortlist is made by fairseq-preprocess
 (--nwordssrc 30004 --nwordstgt 30004: 30,000 words and fairseq's four symbols). fairseq-generate reads text that is
-prepared already, and prints the model's words; with these options it prints text in its lines D-:
+prepared already, and prints the model's words; with -s, -t and these options it prints text in its lines D-:
 
                     what is split      options
 words               Moses tokens       --tokenizer moses

@@ -1,6 +1,7 @@
 """The record of a preparation: written and read again, copied, and refused where it is damaged."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,12 @@ def test_damaged_subwords_are_refused_in_one_sentence(
         assert str(error).startswith(f"{tmp_path}/file: cannot split words (")
     else:
         assert encoder.encode("abc") is not None
+
+
+def test_what_is_no_plain_file_is_no_record(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / RECORD)
+    with pytest.raises(InputError, match=r"preparation\.json: not a plain file"):
+        read_record(tmp_path)
 
 
 def typed(words: list[str], language: str) -> str:
