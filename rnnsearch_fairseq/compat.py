@@ -8,25 +8,31 @@ import collections
 import contextlib
 import copy
 import dataclasses
+import inspect
 import logging
 import os
 import sys
 import traceback
+import types
 import typing
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import fairseq.checkpoint_utils
+import fairseq.data
 import fairseq.data.data_utils
 import fairseq.dataclass.configs
 import fairseq.dataclass.initialize
+import fairseq.dataclass.utils
 import fairseq.distributed.utils
 import fairseq.optim
 import fairseq.options
 import fairseq.sequence_scorer
 import fairseq.tasks
 import fairseq.tasks.translation
+import fairseq.tokenizer
 import fairseq.trainer
 import fairseq.utils
 import numpy as np
@@ -36,12 +42,16 @@ import omegaconf.nodes
 import torch
 from hydra.errors import CompactHydraException
 
+from rnnsearch_fairseq.data.preparation import RECORD, copy_record
 from rnnsearch_fairseq.data.text_files import check_preprocessing
 from rnnsearch_fairseq.errors import InputError, input_error_behind, print_without_traceback
+from rnnsearch_fairseq.text_options import typed_lines
 from rnnsearch_fairseq.wrapping import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
 
+TYPED = "typed"  # the name of the tokenizer of `prepare_typed_lines`, which is none of fairseq's
+MARK = "\0"
 PATIENCE = ("best", "num_runs")  # what fairseq keeps as attributes of a function
 
 
@@ -61,6 +71,11 @@ def apply() -> None:
     align_references_softly()
     remember_patience()
     check_before_preprocessing()
+    read_symbols_as_unknown_words()
+    answer_blank_lines()
+    keep_preparation()
+    prepare_typed_lines()
+    print_soft_alignments()
     print_input_errors()
     print_input_errors_under_hydra()
 
@@ -427,21 +442,157 @@ def remember_patience() -> None:
 
 
 def check_before_preprocessing() -> None:
-    """Check the input of `fairseq-preprocess` before it is read.
+    """Check the input of `fairseq-preprocess` before it is read, and copy the record of its preparation.
 
     Trap: fairseq_cli/preprocess.py:main binarizes source and target one after the other and never compares them, so
     files of different lengths become misaligned data without a word, and a bad byte ends in a traceback after minutes
-    of work. Cure: `check_preprocessing` first. The command loads --user-dir before it looks its main function up.
+    of work; and how the text was prepared is forgotten. Cure: `check_preprocessing` first, then `copy_record`. The
+    command loads --user-dir before it looks its main function up.
     """
 
     def make(main: Callable[..., Any]) -> Callable[..., Any]:
         def check_then_preprocess(args: argparse.Namespace) -> Any:
             check_preprocessing(args)
+            _copy_record_of_text(args)
             return main(args)
 
         return check_then_preprocess
 
     wrap_in_command("fairseq_cli.preprocess", "main", make)
+
+
+def read_symbols_as_unknown_words() -> None:
+    """Read <pad>, </s> and <s> in text as unknown words.
+
+    Trap: fairseq looks them up like any word (data/dictionary.py:325). A <pad> that was typed is then taken for padding
+    and dropped, and a </s> ends a sentence in its middle. Cure: in a line that gets its own end-of-sentence they are
+    unknown words. Lines without one are left alone: models with other inputs write their symbols into these.
+    """
+
+    def make(encode_line: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def encode(
+            self: Any,
+            line: str,
+            line_tokenizer: Callable[[str], list[str]] = fairseq.tokenizer.tokenize_line,
+            add_if_not_exist: bool = True,
+            consumer: Any = None,
+            append_eos: bool = True,
+            reverse_order: bool = False,
+        ) -> torch.Tensor:
+            numbers = (getattr(self, name, None) for name in ("bos_index", "pad_index", "eos_index"))
+            # A dictionary can have a word of the same letters under a number of its own.
+            symbols = {self.symbols[number] for number in numbers if number is not None}
+            symbols = {symbol for symbol in symbols if self.indices[symbol] < self.nspecial}
+
+            def split(text: str) -> list[str]:
+                words = line_tokenizer(text)
+                if append_eos and not symbols.isdisjoint(words):
+                    words = [self.unk_word if word in symbols else word for word in words]
+                return words
+
+            return encode_line(self, line, split, add_if_not_exist, consumer, append_eos, reverse_order)
+
+        return encode
+
+    wrap(fairseq.data.Dictionary, "encode_line", make)
+
+
+def answer_blank_lines() -> None:
+    """Translate a sentence without words by a translation without words.
+
+    Trap: fairseq searches for a translation of end-of-sentence alone, and finds a sentence. Cure: replace what it
+    finds. A reference is scored, and a prefix continued, as before.
+    """
+
+    def make(inference_step: Callable[..., Any]) -> Callable[..., Any]:
+        def answer(
+            self: Any, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, **kwargs: Any
+        ) -> Any:
+            found = inference_step(self, generator, models, sample, prefix_tokens=prefix_tokens, **kwargs)
+            if prefix_tokens is not None or isinstance(generator, fairseq.sequence_scorer.SequenceScorer):
+                return found
+            tokens, dictionary = sample["net_input"]["src_tokens"], self.source_dictionary
+            blank = (tokens.eq(dictionary.pad()) | tokens.eq(dictionary.eos())).all(dim=1).tolist()
+            return [[_no_words(self.target_dictionary)] if b else best for b, best in zip(blank, found)]
+
+        return answer
+
+    wrap(fairseq.tasks.translation.TranslationTask, "inference_step", make)
+
+
+def keep_preparation() -> None:
+    """Keep the record of how the text was prepared beside the checkpoints.
+
+    Trap: fairseq forgets it, so that whoever types text for a model must know. Cure: when a training starts, copy the
+    record from the data to --save-dir, which is there when the last checkpoint has been looked for.
+    """
+
+    def make(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+        def load_then_copy(cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
+            loaded = load_checkpoint(cfg, trainer, *args, **kwargs)
+            data = getattr(trainer.task.cfg, "data", None)
+            # A folder of a remote file system is left to fairseq.
+            if data and trainer.is_data_parallel_master and os.path.isdir(cfg.save_dir):
+                copy_record(Path(fairseq.utils.split_paths(data)[0]), Path(cfg.save_dir))
+            return loaded
+
+        return load_then_copy
+
+    wrap(fairseq.checkpoint_utils, "load_checkpoint", make)
+
+
+def prepare_typed_lines() -> None:
+    """Let `fairseq-interactive` prepare what is typed as the training text was prepared.
+
+    Trap: the command does to a line what --tokenizer and --bpe say, and nothing without them, so that capitals and
+    punctuation make words unknown; it has one set of options for both languages, and no lower case. Cure: without
+    these options the record of the preparation counts; a word that is known in lower case alone is lowercased. What
+    prepares the lines is made where the command makes its tokenizer (fairseq_cli/interactive.py:173).
+    """
+
+    def make_main(main: Callable[..., Any]) -> Callable[..., Any]:
+        def prepare_lines(cfg: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(cfg, argparse.Namespace):
+                cfg = fairseq.dataclass.utils.convert_namespace_to_omegaconf(cfg)
+            task = fairseq.tasks.TASK_REGISTRY.get(str(getattr(cfg.task, "_name", None)), object)
+            if not issubclass(task, fairseq.tasks.translation.TranslationTask):  # its lines may be no plain text
+                return main(cfg, *args, **kwargs)
+            typed = {"_name": TYPED, "path": cfg.common_eval.path, "post_process": cfg.common_eval.post_process}
+            typed |= {"tokenizer": cfg.tokenizer, "bpe": cfg.bpe}
+            cfg.tokenizer, cfg.bpe = omegaconf.OmegaConf.create(typed), None
+            return main(cfg, *args, **kwargs)
+
+        return prepare_lines
+
+    def make_build(build_tokenizer: Callable[..., Any]) -> Callable[..., Any]:
+        def build(self: Any, cfg: Any) -> Any:
+            if getattr(cfg, "_name", None) != TYPED:
+                return build_tokenizer(self, cfg)
+            return typed_lines(self, cfg, Path(fairseq.utils.split_paths(cfg.path)[0]).parent)
+
+        return build
+
+    wrap_in_command("fairseq_cli.interactive", "main", make_main)
+    wrap(fairseq.tasks.FairseqTask, "build_tokenizer", make_build)
+
+
+def print_soft_alignments() -> None:
+    """Let `fairseq-interactive --print-alignment soft` print the weights, as fairseq-generate prints them.
+
+    Trap: the command takes each row of weights for a link, a pair of numbers: a ValueError
+    (fairseq_cli/interactive.py:296). Cure: give it a row as a link from the row to a mark, which is not printed.
+    """
+
+    def make(main: Callable[..., Any]) -> Callable[..., Any]:
+        def main_with_weights(*args: Any, **kwargs: Any) -> Any:
+            names = inspect.unwrap(main).__globals__
+            changed = {**vars(fairseq.utils), "post_process_prediction": _rows_as_links}
+            names.update(utils=types.SimpleNamespace(**changed), print=_print_without_marks)
+            return main(*args, **kwargs)
+
+        return main_with_weights
+
+    wrap_in_command("fairseq_cli.interactive", "main", make)
 
 
 def print_input_errors() -> None:
@@ -474,6 +625,34 @@ def print_input_errors_under_hydra() -> None:
         return explain
 
     wrap_in_command("fairseq_cli.hydra_train", "_hydra_main", make)
+
+
+def _copy_record_of_text(args: argparse.Namespace) -> None:
+    """Copy the record beside the text that `fairseq-preprocess` reads to --destdir.
+
+    Only the training text's replaces one that is there: others are prepared as the dictionaries' text was.
+    """
+    prefix = args.trainpref or (args.validpref or args.testpref or "").split(",")[0]
+    if prefix and (args.trainpref or not Path(args.destdir, RECORD).exists()):
+        copy_record(Path(prefix).parent, Path(args.destdir))
+
+
+def _no_words(dictionary: fairseq.data.Dictionary) -> dict[str, Any]:
+    """A finished hypothesis of end-of-sentence alone, which is certain."""
+    scores = torch.zeros(1)
+    tokens = torch.tensor([dictionary.eos()])
+    return {"tokens": tokens, "score": scores[0], "attention": None, "alignment": [], "positional_scores": scores}
+
+
+def _rows_as_links(*args: Any, **kwargs: Any) -> tuple[Any, str, Any]:
+    tokens, text, alignment = fairseq.utils.post_process_prediction(*args, **kwargs)
+    if len(alignment) and isinstance(alignment[0], list):
+        alignment = [(",".join(row), MARK) for row in alignment]
+    return tokens, text, alignment
+
+
+def _print_without_marks(line: str) -> None:
+    print(line.replace(f"-{MARK}", "") if line.startswith("A-") else line)
 
 
 class _ParsingStopped(Exception):

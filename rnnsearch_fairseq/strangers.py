@@ -15,7 +15,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +28,7 @@ import fairseq.models
 import fairseq.registry
 import fairseq.tasks
 import fairseq.trainer
+import fairseq.utils
 import torch
 from omegaconf import DictConfig, OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -90,9 +91,7 @@ def read_checkpoints_of_strangers() -> None:
             check_model(checked, local)
             check_settings(checked, local)
             _check_choices(checked.get("args"), local)
-            tensors = checked["model"].values()
-            _last.path, _last.parameters = path, len(tensors)
-            _last.numbers = sum(math.prod(tensor.size) for tensor in tensors)
+            _last.path, _last.sizes = path, {name: tuple(tensor.size) for name, tensor in checked["model"].items()}
             try:
                 return load_checkpoint(path, *args, **kwargs)
             except Exception as error:  # of an older fairseq's, which is brought up to date, anything may be missing
@@ -122,12 +121,13 @@ def build_what_is_known() -> None:
         return check_then_setup
 
     def make_model(build_model: Callable[..., Any]) -> Callable[..., Any]:
-        def try_then_build(cfg: Any, *args: Any, **kwargs: Any) -> Any:
+        def try_then_build(cfg: Any, task: Any, *args: Any, **kwargs: Any) -> Any:
             if _last.builds:
                 _check_model(cfg)
                 with torch.random.fork_rng(devices=[]), torch.device("meta"), _Trial(_last):
-                    build_model(copy.deepcopy(cfg), *args, **kwargs)
-            return build_model(cfg, *args, **kwargs)
+                    built = build_model(copy.deepcopy(cfg), task, *args, **kwargs).state_dict()
+                _check_dictionaries({name: tuple(tensor.shape) for name, tensor in built.items()}, task.cfg)
+            return build_model(cfg, task, *args, **kwargs)
 
         return try_then_build
 
@@ -254,15 +254,19 @@ def _check_choices(args: Any, path: Path) -> None:
 class _Last:
     """The checkpoint that was loaded last.
 
-    It has ``parameters``, of ``numbers`` in all. ``builds``: models are being built from it.
+    ``sizes`` are those of its parameters, by name. ``builds``: models are being built from it.
     """
 
     path: str = ""
-    parameters: int = 0
-    numbers: int = 0
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     measures_bleu: bool = False
     builds: bool = False
     criterion: Any = None
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers its parameters have in all."""
+        return sum(map(math.prod, self.sizes.values()))
 
 
 _last = _Last()
@@ -330,7 +334,7 @@ def _check_model(cfg: Any) -> None:
         if option.endswith("xformers_att_config") and value is not None:
             raise InputError(f"{_last.path}: {option} is given, which is code of xFormers; give a checkpoint without")
         # lightconv repeats a list as many times.
-        if "layers" in option and isinstance(value, int) and value > _last.parameters > 0:
+        if "layers" in option and isinstance(value, int) and value > len(_last.sizes) > 0:
             raise _too_large(_last)
 
 
@@ -339,6 +343,30 @@ def _too_large(last: _Last) -> InputError:
         f"{last.path}: its options ask for more memory than a model of the {last.numbers:,} parameters that it has; "
         f"{CURE}, and the data that it was trained on"
     )
+
+
+def _check_dictionaries(built: dict[str, tuple[int, ...]], task: Any) -> None:
+    """Compare the checkpoint's tables of words with those of the model that would be built for the dictionaries.
+
+    Args:
+        built: the sizes of the model's parameters, by name.
+        task: its options, which name the data and the languages.
+
+    Raises:
+        InputError: a table of word embeddings has another number of words than the dictionary that was loaded.
+    """
+    path, sizes = _last.path, _last.sizes
+    for name in sorted(built.keys() & sizes.keys(), reverse=True):  # the source first
+        table = re.fullmatch(r"(encoder|decoder)\..*embed.*\.weight", name)
+        if table is None or len(sizes[name]) != 2 or built[name][1:] != sizes[name][1:] or built[name] == sizes[name]:
+            continue
+        side = "source" if table[1] == "encoder" else "target"
+        data = fairseq.utils.split_paths(str(getattr(task, "data", "")))[0]
+        file = Path(data, f"dict.{getattr(task, f'{side}_lang', None)}.txt")
+        raise InputError(
+            f"{path}: it was trained with {sizes[name][0]:,} {side} words, but {file} has {built[name][0]:,}, symbols "
+            "included; give the folder of the data that it was trained on"
+        )
 
 
 class _Trial(TorchDispatchMode):

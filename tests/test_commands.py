@@ -476,7 +476,8 @@ def test_every_typed_line_is_translated_in_order(data: Path, best: Path, aligned
     output = interactive(data, best, lines, "--print-alignment", "hard")
     assert output.order == [0, 1, 2, 3]
     hypotheses = output.words("H")
-    assert (hypotheses[0], hypotheses[3]) == (aligned.words("H")[0], aligned.words("H")[1])
+    assert (hypotheses[0], hypotheses[1], hypotheses[3]) == (aligned.words("H")[0], [], aligned.words("H")[1])
+    assert output.all["D"][1] == [["0.0", ""]]
     assert output.all["S"][2] == [["<unk> <unk>"]]
     for number in (0, 2, 3):
         links = [[int(end) for end in link.split("-")] for link in output.words("A")[number]]
@@ -490,6 +491,19 @@ def test_every_typed_line_is_translated_in_order(data: Path, best: Path, aligned
     assert buffered.order == list(range(7))
     expected = [hypotheses.get(number) for number in (0, 1, 2, 3, 0, 1, 3)]
     assert [buffered.words("H").get(number) for number in range(7)] == expected
+
+
+def test_typed_lines_have_the_weights_that_generate_prints(data: Path, best: Path, aligned: Output) -> None:
+    lines = [" ".join(aligned.words("S")[number]) for number in range(3)]
+    typed = interactive(data, best, [*lines, "", "-\0"], "--print-alignment", "soft")
+    assert typed.order == [0, 1, 2, 3, 4]
+    assert typed.words("A")[3] == []
+    for number in range(3):
+        rows, expected = (
+            [[float(weight) for weight in row.split(",")] for row in output.words("A")[number]]
+            for output in (typed, aligned)
+        )
+        np.testing.assert_allclose(rows, expected, atol=1e-4)
 
 
 def test_unknown_words_are_replaced_by_the_source_words_they_are_aligned_with(

@@ -29,6 +29,7 @@ from fairseq.distributed.utils import _TensorPlaceholder
 from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq import compat
+from rnnsearch_fairseq.data.preparation import PLAIN_MOSES, Preparation, read_record, write_record
 from rnnsearch_fairseq.data.text_files import check_parallel, check_preprocessing, check_text_file
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 
@@ -506,6 +507,33 @@ def test_misaligned_files_are_refused_before_preprocessing(corpus: Path, preproc
     assert (corpus / "bin" / "valid1.de-en.en.bin").exists()
 
 
+def test_preprocessing_copies_the_record_beside_its_text(corpus: Path, preprocess: Any) -> None:
+    (corpus / "bpe.codes").write_text("codes")
+    record = {"de": PLAIN_MOSES, "en": Preparation(bpe_codes="bpe.codes")}
+    write_record(corpus, record)
+    compat.apply()
+    preprocess.main(preprocessing_args(corpus))
+    assert read_record(corpus / "bin") == record
+    assert (corpus / "bin" / "bpe.codes").read_text() == "codes"
+    # Text to translate is prepared as the dictionaries' was; a record of its own does not say how.
+    write_record(corpus, {})
+    words = ["--trainpref", "", "--validpref", "", "--srcdict", f"{corpus}/bin/dict.de.txt"]
+    words += ["--tgtdict", f"{corpus}/bin/dict.en.txt", "--dataset-impl", "raw"]
+    preprocess.main(preprocessing_args(corpus, *words))
+    assert read_record(corpus / "bin") == record
+    preprocess.main(preprocessing_args(corpus, *words, "--destdir", str(corpus / "test")))
+    assert read_record(corpus / "test") == {}
+
+
+def test_training_copies_the_record_of_its_data(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    train(training_config(data, "--max-update", "1", "--save-dir", str(folder)))
+    assert read_record(folder) is None
+    write_record(data, {"de": PLAIN_MOSES})
+    train(training_config(data, "--max-update", "1", "--save-dir", str(folder)))
+    assert read_record(folder) == {"de": PLAIN_MOSES}
+
+
 def test_the_main_module_is_cured_too(monkeypatch: pytest.MonkeyPatch, corpus: Path) -> None:
     started = argparse.Namespace(main=lambda args: args, __spec__=argparse.Namespace(name="fairseq_cli.preprocess"))
     monkeypatch.setitem(sys.modules, "__main__", started)
@@ -669,3 +697,65 @@ def test_a_command_ends_in_one_sentence_and_status_1(tmp_path: Path, words: list
     assert done.returncode == 1
     assert re.search(r"^error: x\.de: [^\n]+; [^\n]+\n\Z", done.stderr, re.MULTILINE), done.stderr
     assert "Traceback" not in done.stderr
+
+
+# Symbols and blank lines
+
+
+def words_of(*words: str) -> fairseq.data.Dictionary:
+    dictionary = fairseq.data.Dictionary()
+    for word in words:
+        dictionary.add_symbol(word)
+    return dictionary
+
+
+def test_symbols_in_a_line_are_unknown_words() -> None:
+    dictionary = words_of("a", "b")
+    line = "a <pad> </s> b <s> <unk> c"
+    unknown, a, b = dictionary.unk(), dictionary.index("a"), dictionary.index("b")
+    assert uncured(type(dictionary).encode_line)(dictionary, line, add_if_not_exist=False).tolist()[1:3] == [1, 2]
+    expected = [a, unknown, unknown, b, unknown, unknown, unknown]
+    assert dictionary.encode_line(line, add_if_not_exist=False).tolist() == [*expected, 2]
+    assert dictionary.encode_line(line, add_if_not_exist=False, reverse_order=True).tolist() == [*expected[::-1], 2]
+    told: list[tuple[str, int]] = []
+    dictionary.encode_line("a </s>", add_if_not_exist=False, consumer=lambda *word: told.append(word))
+    assert told == [("a", a), ("<unk>", unknown)]
+    # Models with other inputs write their symbols themselves, and no end-of-sentence is appended.
+    assert dictionary.encode_line("<s> a </s>", add_if_not_exist=False, append_eos=False).tolist() == [0, a, 2]
+
+
+def test_a_word_with_the_letters_of_a_symbol_stays_a_word() -> None:
+    dictionary = words_of("a")
+    dictionary.add_symbol("</s>", overwrite=True)
+    assert dictionary.encode_line("a </s>", add_if_not_exist=False).tolist() == [4, 5, 2]
+
+
+def test_symbols_in_text_are_unknown_words_in_raw_and_binarized_data(corpus: Path, preprocess: Any) -> None:
+    (corpus / "test.de").write_text("w1 </s> <pad> w1\n" * 5)
+    compat.apply()
+    preprocess.main(preprocessing_args(corpus))
+    dictionary = fairseq.data.Dictionary.load(str(corpus / "bin" / "dict.de.txt"))
+    w1, unknown = dictionary.index("w1"), dictionary.unk()
+    raw = fairseq.data.indexed_dataset.IndexedRawTextDataset(str(corpus / "test.de"), dictionary)
+    binarized = fairseq.data.data_utils.load_indexed_dataset(str(corpus / "bin" / "test.de-en.de"), dictionary)
+    for some in (raw, binarized):
+        assert some[0].tolist() == [w1, unknown, unknown, w1, 2]
+
+
+def test_blank_sentences_are_translated_by_nothing(data: Path) -> None:
+    task = fairseq.tasks.setup_task(training_config(data).task)
+
+    class Generator:
+        def generate(self, models: Any, sample: dict[str, Any], **kwargs: Any) -> list[list[dict[str, Any]]]:
+            return [[{"tokens": torch.tensor([5, 2])}, {"tokens": torch.tensor([2])}] for _ in range(3)]
+
+    sample = {"net_input": {"src_tokens": torch.tensor([[1, 1, 2], [4, 5, 2], [2, 1, 1]])}}
+    first, second, third = task.inference_step(Generator(), [], sample)
+    assert len(second) == 2
+    for (best,) in (first, third):
+        assert best["tokens"].tolist() == [2]
+        assert best["positional_scores"].tolist() == [0]
+    prefixed = task.inference_step(Generator(), [], sample, prefix_tokens=torch.tensor([[5]] * 3))
+    assert [len(found) for found in prefixed] == [2, 2, 2]
+    without = uncured(fairseq.tasks.translation.TranslationTask.inference_step)
+    assert [len(found) for found in without(task, Generator(), [], sample)] == [2, 2, 2]

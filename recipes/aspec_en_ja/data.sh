@@ -54,6 +54,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
         python -m rnnsearch_fairseq.data.aspec words "$raw.en" "$parses" --output "$text.en"
         python -m rnnsearch_fairseq.trees "$text.en" "$parses" --format enju --lowercase --output "$text.tree"
     done
+    # How typed text becomes such words: by Moses, which splits as Enju does but for n't; Japanese comes in KyTea's words.
+    python -m rnnsearch_fairseq.data.preparation "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
+    python -m rnnsearch_fairseq.data.preparation "$OUT/text" ja
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 --trainpref "$OUT/text/train" \
             --validpref "$OUT/text/dev" --testpref "$OUT/text/test" "$@" >> "$OUT/preprocess.log" 2>&1 ||

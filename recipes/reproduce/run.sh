@@ -67,6 +67,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
                 cp "$TOKENS/${part#* }.$side" "$OUT/text/${part% *}.$side"
             done
         done
+        for name in preparation.json bpe.codes sentencepiece.model; do # how typed text becomes such tokens
+            if [ -f "$TOKENS/$name" ]; then cp "$TOKENS/$name" "$OUT/text"; fi
+        done
         if [ -f "$TOKENS/$TEST.align" ]; then cp "$TOKENS/$TEST.align" "$RUNS/data/test.align"; fi
     else
         python -m rnnsearch_fairseq.data.prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \

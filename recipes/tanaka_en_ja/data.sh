@@ -41,6 +41,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
         python -m rnnsearch_fairseq.trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
     done
+    # How typed text becomes the corpus's words: English by Moses, in lower case; Japanese comes in words.
+    python -m rnnsearch_fairseq.data.preparation "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
+    python -m rnnsearch_fairseq.data.preparation "$OUT/text" ja
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 \
             --trainpref "$OUT/text/train" --validpref "$OUT/text/dev" "$@" >> "$OUT/preprocess.log" 2>&1 ||

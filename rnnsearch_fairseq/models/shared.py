@@ -94,7 +94,9 @@ class FromPretrained:
         # Not at the top: the package must not import the modules that are commands, such as score.
         from rnnsearch_fairseq.hub import load
 
-        return load(model_name_or_path, checkpoint_file, data_name_or_path, **options)
+        if data_name_or_path is not None:
+            options["data"] = data_name_or_path
+        return load(model_name_or_path, checkpoint_file, **options)
 
 
 class BatchFirstEncoder(FairseqEncoder):

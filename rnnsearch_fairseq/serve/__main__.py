@@ -6,9 +6,10 @@ The page shows a translation while it is found, its alignment, unknown words and
 models that read trees, phrases too. The API is described by /openapi.json. Only this machine can reach them, unless
 --host says otherwise; nobody has to log in, so others should only through a server that sees to that.
 
-Text is given as people write it. The dictionaries tell how that of the training was prepared (Moses tokens, subwords,
-lower case); --tokenizer and --bpe say otherwise. A sentence has at most --max-words words, and too much at a time is
-answered by "busy". Needs pip install 'rnnsearch-fairseq[serve]'.
+Text is given as people write it. It is prepared as the training's was (Moses tokens, subwords, lower case), by the
+record beside the checkpoint or the dictionaries; without one, the dictionaries tell what they can. --tokenizer and
+--bpe say otherwise. A sentence has at most --max-words words, and too much at a time is answered by "busy". Needs
+pip install 'rnnsearch-fairseq[serve]'.
 """
 
 import argparse
@@ -68,7 +69,7 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
     defaults: dict[str, Any] = _add_options(parser, GenerationConfig, GENERATION)
     for kind, section in _chosen_sections(words).items():
         choices = [*REGISTRIES[kind]["registry"], NONE]
-        parser.add_argument(f"--{kind}", choices=choices, help="default: as the dictionaries show")
+        parser.add_argument(f"--{kind}", choices=choices, help="default: as the training's text was")
         defaults[kind] = None
         if section is not None:
             names = [f.name for f in fields(section) if not (f.name.startswith("_") or f.name.endswith("_lang"))]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.data import prepare, wmt
+from rnnsearch_fairseq.data.preparation import Preparation, read_record
 from rnnsearch_fairseq.data.wmt import main, tokenize, write_segments
 from rnnsearch_fairseq.errors import InputError
 
@@ -160,6 +161,7 @@ def test_pairs_that_are_too_long_or_empty_are_left_out(
     assert read(tmp_path / "out.en") == ["one two three", "a b c"]
     assert read(tmp_path / "out.fr") == ["un deux trois quatre", "a b"]
     assert "tokenised 7 pairs, kept 2 ->" in capsys.readouterr().out
+    assert read_record(tmp_path) == dict.fromkeys(LANGUAGES, Preparation("moses"))
 
 
 def test_bad_text_is_refused_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

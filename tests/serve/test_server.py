@@ -238,10 +238,8 @@ def test_the_document_is_whole(client: TestClient) -> None:
 @pytest.mark.parametrize("path", [PLAIN, STREAM])
 def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: TestClient, path: str) -> None:
     bad = {
-        "": "sentence 1 has no words",
-        " \u2028\t\0": "sentence 2 has no words",
-        "a" * 2001: "sentence 3 has 2,001 characters, and at most 2,000 are read; split it",
-        "a " * 101: "sentence 4 has 101 words, and at most 100 are read; split it",
+        "a" * 2001: "sentence 1 has 2,001 characters, and at most 2,000 are read; split it",
+        "a " * 101: "sentence 2 has 101 words, and at most 100 are read; split it",
     }
     *refused, good = ask(client, *bad, "the dog sleeps .", path=path)
     assert [answer["error"].partition(";")[0] for answer in refused] == [
@@ -250,6 +248,16 @@ def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: Tes
     assert good["translations"][0]["text"] == "le chien dort."
     lone = client.post(path, content=b'{"sentences": ["\\ud800"]}', headers={"Content-Type": "application/json"})
     assert "character 1 is half of a surrogate pair" in lone.text
+
+
+@pytest.mark.parametrize("path", [PLAIN, STREAM])
+def test_a_blank_sentence_has_an_empty_translation(client: TestClient, path: str) -> None:
+    *blank, good = ask(client, "", " \u2028\t\0", "the dog sleeps .", path=path)
+    for answer in blank:
+        (translation,) = answer["translations"]
+        assert (translation["text"], translation["score"]) == ("", 0)
+        assert [word["text"] for word in translation["words"]] == ["</s>"]
+    assert good["translations"][0]["text"] == "le chien dort."
 
 
 @pytest.mark.parametrize(
