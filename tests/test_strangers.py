@@ -302,7 +302,7 @@ def test_a_model_that_cannot_be_tried_is_not_built(
 
 
 def test_all_memory_at_a_time_is_counted() -> None:
-    trial = strangers._Trial(strangers._Last("a.pt", numbers=10**6))
+    trial = strangers._Trial(strangers._Last("a.pt", {"a": (1000, 1000)}))
     numbers = strangers.BYTES_AT_LEAST // 4
     with torch.device("meta"), trial:
         for _ in range(10):
