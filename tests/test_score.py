@@ -508,7 +508,11 @@ REFUSALS: list[tuple[Callable[[Path, Path], Changes] | Changes, list[str], str]]
     (half_a_data_folder, [], r"dict\.fr\.txt: no such file"),
     ({}, ["-s", "de"], r"dict\.de\.txt: no such file"),
     (other_dictionary, [], f"trained with {SOURCE_WORDS + 4} source words, .* has {SOURCE_WORDS + 5}"),
-    (other_dictionary_of_a_transformer, [], r"transformer\.pt: does not load .*embed_tokens.*; give the data"),
+    (
+        other_dictionary_of_a_transformer,
+        [],
+        r"transformer\.pt: it was trained with .*/dict\.en\.txt has .*; give the folder",
+    ),
     (no_languages, [], "does not name its languages; give --source-lang and --target-lang"),
     (another_task, [], "task is TranslationLevenshteinTask"),
     (too_long_a_target, [], "pair 7 has 31 target words with end-of-sentence, and the model reads at most 30"),
