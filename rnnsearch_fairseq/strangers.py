@@ -199,12 +199,20 @@ def check_binarized_data() -> None:
     Traps: fairseq maps whatever lies where an index says that a sentence is (data/indexed_dataset.py:541), and looks up
     whatever numbers are there, so that damaged data ends a training in its middle, in an IndexError of the embedding;
     the older format takes memory for as many sentences as it says it has (:101); and a bad line of a dictionary is not
-    numbered (data/dictionary.py:269). Cure: both are read once before. What --dataset-impl huffman and fasta read is
-    not checked.
+    numbered (data/dictionary.py:269); and a pipe in the place of a file, which it opens, makes it wait for ever. Cure:
+    both are read once before. What --dataset-impl huffman and fasta read is not checked.
     """
+
+    def make_infer(infer: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_infer(path: str) -> Any:
+            _check_regular(path)
+            return infer(path)
+
+        return check_then_infer
 
     def make_dataset(make: Callable[..., Any]) -> Callable[..., Any]:
         def check_then_make(path: str, impl: str, fix_lua_indexing: bool = False, dictionary: Any = None) -> Any:
+            _check_regular(path)
             if impl == "raw" and os.path.isfile(path):
                 check_text_file(path)
             elif impl in ("mmap", "cached", "lazy") and os.path.isfile(f"{path}.idx") and os.path.isfile(f"{path}.bin"):
@@ -216,12 +224,17 @@ def check_binarized_data() -> None:
     def make_read(add_from_file: Callable[..., None]) -> Callable[..., None]:
         def check_then_read(self: Any, f: Any) -> None:
             # Other kinds of dictionaries begin with lines of their own.
-            if isinstance(f, str) and os.path.isfile(f) and type(self)._load_meta is fairseq.data.Dictionary._load_meta:
-                check_dictionary(Path(f))
+            plain = type(self)._load_meta is fairseq.data.Dictionary._load_meta
+            if plain and isinstance(f, str) and os.path.lexists(f):
+                try:
+                    check_dictionary(Path(f))
+                except OSError as error:
+                    raise InputError(f"{f}: cannot be read ({error.strerror}); check the path") from error
             add_from_file(self, f)
 
         return check_then_read
 
+    wrap(fairseq.data.indexed_dataset, "infer_dataset_impl", make_infer)
     wrap(fairseq.data.indexed_dataset, "make_dataset", make_dataset)
     wrap(fairseq.data.Dictionary, "add_from_file", make_read)
 
@@ -236,6 +249,15 @@ def answer_every_line() -> None:
     """
     wrap_in_command("fairseq_cli.interactive", "buffered_read", lambda _: lambda path, size: read_buffers(path, size))
     wrap_in_command("fairseq_cli.interactive", "make_batches", _pass_over)
+
+
+def _check_regular(prefix: str) -> None:
+    """Raises:
+    InputError: ``PREFIX.idx`` or ``PREFIX.bin`` is a pipe, a folder or the like.
+    """
+    for name in (f"{prefix}.idx", f"{prefix}.bin"):
+        if os.path.exists(name) and not os.path.isfile(name):
+            raise InputError(f"{name}: not a regular file; write it anew by fairseq-preprocess")
 
 
 def _check_choices(args: Any, path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rnnsearch_fairseq.data.sealed_files import open_regular
 from rnnsearch_fairseq.errors import InputError, in_short
 
 DEEPEST = 100  # lists in lists; Python's own limits, of which some end a program, are at a thousand
@@ -48,7 +49,8 @@ def read_plain_dict(path: Path) -> dict[Any, Any]:
     if path.suffix not in (".pkl", ".json"):
         raise InputError(f"{path}: neither .pkl nor .json; give it the ending of what it is")
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     load = json.loads if path.suffix == ".json" else _load_pickle
