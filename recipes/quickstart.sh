@@ -3,11 +3,19 @@
 # sentences, print BLEU and a few translations, and draw one alignment. Under five minutes on two cores after set-up.
 #
 #   recipes/quickstart.sh [OUT]      (default: runs/quickstart)
+#
+# OUT is new or empty, or the folder of an earlier run, whose files are deleted.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-OUT=${1:-$ROOT/runs/quickstart}
-rm -rf "$OUT"
-mkdir -p "$OUT"
+OUT=$ROOT/runs/quickstart
+if [ $# -gt 0 ] && [[ $1 != -* ]]; then
+    OUT=${1:-$OUT}
+    shift
+fi
+parse_options "" "$@"
+own_folder "$OUT" quickstart
+find "$OUT/" -mindepth 1 -maxdepth 1 ! -name .made-by -exec rm -rf {} +
+set_up
 
 say "1/5 writing 12,000 sentence pairs by a bilingual grammar (seeded: the same every time)"
 rnnsearch grammar "$OUT/text" 2>> "$OUT/log"

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Make .venv at the top of the checkout and install the package into it; sourced by every recipe and by tests/run.sh.
-# Nothing is done where it has been done before.
+# Sourced by every recipe and by tests/run.sh: the functions that they share. --help prints the comment at the head of the
+# script that was called, and nothing else is done.
+#
+# set_up makes .venv at the top of the checkout and installs the package into it, unless that has been done before.
 #
 #   PYTHON=python3.12   the Python to use, 3.10 to 3.12 (default: the first found of 3.11, 3.12, 3.10)
 #   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
@@ -12,6 +14,49 @@ TORCH=${TORCH:-torch==2.13.0}
 say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
+
+usage() { awk 'NR == 1 || /^#SBATCH/ { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
+
+parse_options() { # "NAME= NAME --" WORDS...: --NAME sets the variable NAME, in capitals and with _ for -, to the word
+    # after it, or to 1 where no = stands behind its name. A -- ends the options, where it is named; REST has the words
+    # after it.
+    local known=" $1 " option name variable
+    shift
+    REST=()
+    while [ $# -gt 0 ]; do
+        option=$1 name=${1#--}
+        variable=${name//-/_}
+        shift
+        if [ "$option" = -- ] && [[ $known = *" -- "* ]]; then
+            REST=("$@")
+            return
+        elif [[ $option = --* && $known = *" $name= "* ]]; then
+            [ $# -gt 0 ] && [[ $1 != --* ]] || die "$option needs a value; see $0 --help"
+            printf -v "${variable^^}" %s "$1"
+            shift
+        elif [[ $option = --* && $known = *" $name "* ]]; then
+            printf -v "${variable^^}" 1
+        else
+            die "unknown option $option; see $0 --help"
+        fi
+    done
+}
+
+own_folder() { # FOLDER NAME OTHERS...: make FOLDER, marked as that of the recipe NAME; die unless FOLDER is new or empty,
+    # or has the mark of NAME or of one of the OTHERS
+    local folder=$1 name=$2 mark=$1/.made-by maker
+    shift
+    if [ -f "$mark" ]; then
+        maker=$(cat "$mark")
+        [[ " $* " = *" $maker "* ]] || die "$folder is a folder of the recipe $maker; name another one"
+        return
+    fi
+    [ ! -e "$folder" ] || [ -d "$folder" ] || die "$folder is no folder; name one that is new or empty"
+    mkdir -p "$folder"
+    [ -z "$(ls -A "$folder")" ] || die "$folder has files, and no mark that the recipe $name made them; name a folder that is \
+new or empty. If an older version of the recipe made them, mark the folder: echo $name > $mark"
+    echo "$name" > "$mark"
+}
 
 find_python() {
     local candidate
@@ -41,14 +86,24 @@ install_package() {
     $pip install --quiet --no-build-isolation --editable "$ROOT[dev]"
 }
 
-installed="$ROOT/.venv/.installed"
-wanted="$TORCH $(cksum < "$ROOT/pyproject.toml")"
-if [ "$(cat "$installed" 2>/dev/null)" != "$wanted" ]; then
-    install_package
-    echo "$wanted" > "$installed"
-fi
-export PATH="$ROOT/.venv/bin:$PATH"
-# Threads that wait for each other spin, by default so long that training becomes several times slower as soon as another
-# program wants one of the cores; not to spin at all costs a quarter of the speed, since small matrices make them wait often.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
-export USER_DIR="$ROOT/rnnsearch_fairseq"
+set_up() {
+    local installed="$ROOT/.venv/.installed" wanted
+    wanted="$TORCH $(cksum < "$ROOT/pyproject.toml")"
+    if [ "$(cat "$installed" 2>/dev/null)" != "$wanted" ]; then
+        install_package
+        echo "$wanted" > "$installed"
+    fi
+    export PATH="$ROOT/.venv/bin:$PATH"
+    # Threads that wait for each other spin, by default so long that training becomes several times slower as soon as
+    # another program wants one of the cores; not to spin at all costs a quarter of the speed, since small matrices make
+    # them wait often.
+    export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
+    export USER_DIR="$ROOT/rnnsearch_fairseq"
+}
+
+for word in "$@"; do
+    case $word in
+        -h | --help) usage; exit ;;
+        --) break ;;
+    esac
+done

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq.errors import print_without_traceback
 
 # Name of the command, its module and what it does. The modules take seconds to import, so only the chosen one is.
 COMMANDS = {
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     "prepare": ("corpora.prepare:main", "raw parallel text to tokens, or to subwords"),
+    "record": ("files.preparation:main", "record how text was prepared, for the text that people type"),
     "select": ("corpora.selection:main", "select parallel text like that of a domain (Axelrod et al., 2011)"),
     "wmt": ("corpora.wmt:main", "the corpora of WMT'14 to plain text"),
     "aspec": ("corpora.aspec:main", "the ASPEC corpus to plain text, and Enju's words"),
@@ -44,6 +46,7 @@ def main() -> int | None:
     module, function = COMMANDS[name][0].split(":")
     if name != "user-dir":
         rnnsearch_fairseq.register()
+        print_without_traceback()
     # argparse calls the program by this name.
     sys.argv[: size + 1] = [f"rnnsearch {name}"]
     return getattr(importlib.import_module(f"rnnsearch_fairseq.{module}"), function)()

@@ -1,5 +1,8 @@
 """The error by which this package refuses bad input."""
 
+import sys
+from types import TracebackType
+
 LONGEST = 700  # characters of a message; what is in the middle of a longer one came from a file
 LONGEST_PART = 200
 
@@ -8,12 +11,36 @@ class InputError(ValueError):
     """Bad input; the message is one sentence that names the file, line or option and the cure.
 
     What it quotes may come from anyone: a message is short, and holds nothing that would move a cursor. At the end of a
-    command it is printed without a traceback (`rnnsearch_fairseq.patches.fixes`).
+    command it is printed without a traceback (`print_without_traceback`).
     """
 
     def __init__(self, message: str) -> None:
         message = _cut(message, LONGEST)
         super().__init__(_cut("".join(map(_visible, message)), LONGEST))
+
+
+def print_without_traceback() -> None:
+    """From now on, print an `InputError` that ends this program as one line; the exit status stays 1.
+
+    It replaces `sys.excepthook`, which belongs to the program: this is for commands alone.
+    """
+    before = sys.excepthook
+
+    def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        first = input_error_behind(error)
+        if first is None:
+            before(kind, error, trace)
+        else:
+            print(f"error: {first}", file=sys.stderr)
+
+    sys.excepthook = print_or_delegate
+
+
+def input_error_behind(error: BaseException | None) -> InputError | None:
+    """The first `InputError` among an error and those that it came from."""
+    while error is not None and not isinstance(error, InputError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def in_short(said: object) -> str:

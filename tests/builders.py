@@ -18,6 +18,7 @@ from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHid
 
 PAD = 1
 EOS = 2
+UNK = 3
 SMALL = {"embedding_size": 5, "hidden_size": 6, "alignment_size": 7, "maxout_size": 4}
 
 

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Set up .venv where it is missing, then run the tests; arguments go to pytest.
+# Set up .venv where it is missing, then run the tests.
+#
+#   tests/run.sh [OPTIONS OF pytest]
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/setup.sh"
+set_up
 
 cd "$ROOT"
 if ! python -c 'import build, httpx, jsonschema, selenium, triton' 2>/dev/null; then

@@ -321,8 +321,8 @@ def test_a_run_broken_after_and_within_an_epoch_ends_as_an_unbroken_one(data: Pa
 
 
 def test_two_processes_and_two_steps_train_as_one_batch(data: Path) -> None:
-    # One pool of all pairs, so that a batch of 16 is two consecutive batches of 8; no dropout, which differs by batch.
-    words = [*SEARCH, *PAPER, "--pool-batches", "100", "--max-update", "2", "--log-interval", "1"]
+    # Pools of two updates, and so of a part of the pairs; no dropout, which differs by batch.
+    words = [*SEARCH, *PAPER, "--pool-batches", "2", "--max-update", "2", "--log-interval", "1"]
     ways: dict[str, Callable[[Path], str]] = {
         "whole": lambda folder: train(data, folder, *words, "--batch-size", "16"),
         "steps": lambda folder: train(data, folder, *words, "--batch-size", "8", "--update-freq", "2"),
@@ -331,6 +331,9 @@ def test_two_processes_and_two_steps_train_as_one_batch(data: Path) -> None:
     logs = {way: start(data.parent / f"two_{way}") for way, start in ways.items()}
     states = {way: load(data.parent / f"two_{way}" / "checkpoint_last.pt") for way in ways}
     assert states["processes"]["cfg"]["distributed_training"]["distributed_world_size"] == 2
+    parts = {"whole": "16 x 1 processes x --update-freq 1", "steps": "8 x 1 processes x --update-freq 2"}
+    for way, part in {**parts, "processes": "8 x 2 processes x --update-freq 1"}.items():
+        assert logs[way].count(f"sentences in an update: 16 (--batch-size {part})") == 1
     for way in ("steps", "processes"):
         assert states[way]["optimizer_history"][-1]["num_updates"] == 2
         ours, theirs = (logged(logs[name], "nll_sentence") for name in (way, "whole"))
@@ -473,7 +476,8 @@ def test_every_typed_line_is_translated_in_order(data: Path, best: Path, aligned
     output = interactive(data, best, lines, "--print-alignment", "hard")
     assert output.order == [0, 1, 2, 3]
     hypotheses = output.words("H")
-    assert (hypotheses[0], hypotheses[3]) == (aligned.words("H")[0], aligned.words("H")[1])
+    assert (hypotheses[0], hypotheses[1], hypotheses[3]) == (aligned.words("H")[0], [], aligned.words("H")[1])
+    assert output.all["D"][1] == [["0.0", ""]]
     assert output.all["S"][2] == [["<unk> <unk>"]]
     for number in (0, 2, 3):
         links = [[int(end) for end in link.split("-")] for link in output.words("A")[number]]
@@ -487,6 +491,19 @@ def test_every_typed_line_is_translated_in_order(data: Path, best: Path, aligned
     assert buffered.order == list(range(7))
     expected = [hypotheses.get(number) for number in (0, 1, 2, 3, 0, 1, 3)]
     assert [buffered.words("H").get(number) for number in range(7)] == expected
+
+
+def test_typed_lines_have_the_weights_that_generate_prints(data: Path, best: Path, aligned: Output) -> None:
+    lines = [" ".join(aligned.words("S")[number]) for number in range(3)]
+    typed = interactive(data, best, [*lines, "", "-\0"], "--print-alignment", "soft")
+    assert typed.order == [0, 1, 2, 3, 4]
+    assert typed.words("A")[3] == []
+    for number in range(3):
+        rows, expected = (
+            [[float(weight) for weight in row.split(",")] for row in output.words("A")[number]]
+            for output in (typed, aligned)
+        )
+        np.testing.assert_allclose(rows, expected, atol=1e-4)
 
 
 def test_unknown_words_are_replaced_by_the_source_words_they_are_aligned_with(

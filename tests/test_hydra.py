@@ -106,6 +106,22 @@ def test_training_gives_the_same_parameters(name: str, tmp_path: Path) -> None:
     assert not any(folder.name in {"outputs", "multirun"} for folder in tmp_path.iterdir()), "Hydra stays in the folder"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as task.data=FOLDER"),
+        (["task.data=none"], "none: no such file or directory; give the --destdir of a finished fairseq-preprocess"),
+    ],
+)
+def test_missing_data_is_said_in_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
+    command = [BIN / "fairseq-hydra-train", "--config-path", "pkg://rnnsearch_fairseq.config"]
+    command += ["--config-name", "rnnsearch30", "common.cpu=true", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"\nerror: {said}\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def run(folder: Path, command: str, *words: str) -> None:
     done = subprocess.run([BIN / command, *words], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

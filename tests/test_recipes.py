@@ -1,7 +1,8 @@
-"""The recipes run, are stopped, and go on."""
+"""The recipes say what they do, keep off folders that are not theirs, run, are stopped, and go on."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -16,6 +17,134 @@ ROOT = Path(__file__).resolve().parents[1]
 WAIT = 300  # seconds, of a slow machine
 TINY = [*("--embedding-size", "8", "--hidden-size", "8", "--alignment-size", "8", "--maxout-size", "8")]
 TINY += [*("--optimizer", "adam", "--lr", "0.01", "--cpu", "--num-workers", "0")]
+CALLED = [
+    path
+    for path in [*sorted(ROOT.glob("recipes/**/*.sh")), ROOT / "tests/run.sh"]
+    if path.read_text(encoding="utf-8").startswith("#!") and path.name != "setup.sh"
+]
+# Those that write to a folder, each with the options that come before it.
+PAIR = ["--data", "data", "--src", "en", "--trg", "fr"]
+WRITERS = {
+    "recipes/quickstart.sh": [],
+    "recipes/aspec_en_ja/data.sh": ["--data", "data", "--out"],
+    "recipes/benchmark/gpu.sh": ["--out"],
+    "recipes/aspec_en_ja/run.sh": ["--data", "data", "--out"],
+    "recipes/multi30k_en_fr/readings.sh": ["--data", "data", "--out"],
+    "recipes/multi30k_en_fr/reproduce.sh": ["--data", "data", "--out"],
+    "recipes/multi30k_en_fr/run.sh": ["--data", "data", "--out"],
+    "recipes/reproduce/grammar.sh": ["--out"],
+    "recipes/reproduce/run.sh": [*PAIR, "--out"],
+    "recipes/tanaka_en_ja/run.sh": ["--data", "data", "--out"],
+    "recipes/wmt14_en_fr/data.sh": ["--data", "data", "--out"],
+    "recipes/wmt14_en_fr/evaluate.sh": ["--out"],
+    "recipes/wmt14_en_fr/train.sh": ["RNNsearch-50", "1", "--out"],
+}
+UNMARKED = ["recipes/wmt14_en_fr/evaluate.sh", "recipes/wmt14_en_fr/train.sh"]  # they go on in the folder of data.sh
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The recipes, their data, and in place of the programs that they call some that fail: each leaves a file that says
+    so in ``touched``.
+    """
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes", ignore=shutil.ignore_patterns("*.png"))
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests/run.sh", tmp_path / "tests")
+    (tmp_path / "pyproject.toml").touch()
+    parts = ("train", "dev", "val", "valid", "test", "test_2016_flickr")
+    names = [f"{part}.{side}" for part in parts for side in ("en", "fr", "ja")]
+    for path in ("bin", "data", "runs/grammar", "touched"):
+        (tmp_path / path).mkdir(parents=True)
+    for name in names:
+        (tmp_path / "data" / name).write_text("a b c\n")
+        (tmp_path / "runs/grammar" / name).write_text("a b c\n")
+    for name in ("python", "python3", "fairseq-preprocess", "fairseq-train", "ruff", "lmplz", "curl"):
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/usr/bin/env bash\ntouch {tmp_path}/touched/{name}\nexit 1\n")
+        program.chmod(0o755)
+    return tmp_path
+
+
+def call(checkout: Path, script: str, *words: str, status: int) -> str:
+    """What a recipe prints that ends with ``status``."""
+    path = f"{checkout}/bin:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHON": "python", "OUT": f"{checkout}/unasked"}
+    done = subprocess.run(
+        ["bash", str(checkout / script), *words], cwd=checkout, env=environment, capture_output=True, timeout=WAIT
+    )
+    said = done.stdout.decode() + done.stderr.decode()
+    assert done.returncode == status, said
+    return said
+
+
+def be_set_up(checkout: Path) -> None:
+    with open(checkout / "recipes/setup.sh", "a") as setup:
+        setup.write("set_up() { USER_DIR=plugin; }\n")
+
+
+def test_every_recipe_that_writes_is_tested() -> None:
+    reading = {"recipes/wmt14_en_fr/slurm.sh", "tests/run.sh"}  # what they write, others do
+    assert {str(path.relative_to(ROOT)) for path in CALLED} == reading | WRITERS.keys()
+
+
+@pytest.mark.parametrize("path", CALLED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(checkout: Path, path: Path) -> None:
+    script = str(path.relative_to(ROOT))
+    before = sorted(checkout.rglob("*"))
+    for words in (["--help"], ["-h"], ["--out", "folder", "--help"]):
+        said = call(checkout, script, *words, status=0)
+        assert re.search(rf"^  .*{re.escape(script)}", said, re.MULTILINE), said
+        head = re.match(r"#!.*\n(?:#SBATCH.*\n)*((?:#.*\n)+)", path.read_text(encoding="utf-8"))
+        assert head and said == re.sub("^# ?", "", head[1], flags=re.MULTILINE)
+    assert sorted(checkout.rglob("*")) == before
+
+
+@pytest.mark.parametrize("script", WRITERS)
+def test_a_word_that_means_nothing_is_no_folder(checkout: Path, script: str) -> None:
+    be_set_up(checkout)
+    if script != "recipes/quickstart.sh":  # its folder has no option
+        assert "--out needs a value" in call(checkout, script, *WRITERS[script], "--colour", status=1)
+    # The corpus of grammar.sh is there: that the program fails shows no more than that it goes on to run.sh.
+    assert "unknown option --colour" in call(checkout, script, *WRITERS[script][:-1], "--colour", "red", status=1)
+    assert not any((checkout / "touched").iterdir())
+    assert not [path for path in checkout.rglob("*") if path.name in ("--colour", "red")]
+
+
+@pytest.mark.parametrize("script", WRITERS)
+def test_a_folder_that_no_recipe_made_is_kept(checkout: Path, script: str) -> None:
+    be_set_up(checkout)
+    theirs = checkout / "theirs"
+    for name in ("text/train.en", "bin/dict.en.txt", "thesis.tex"):
+        (theirs / name).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / name).write_text("years of work\n")
+    before = sorted(theirs.rglob("*"))
+    said = call(checkout, script, *WRITERS[script], str(theirs), status=1)
+    assert ("theirs has no data; make it by" if script in UNMARKED else "theirs has files, and no mark") in said
+    assert not any((checkout / "touched").iterdir())
+    assert sorted(theirs.rglob("*")) == before
+    assert {path.read_text() for path in before if path.is_file()} == {"years of work\n"}
+
+
+@pytest.mark.parametrize("script", [script for script in WRITERS if script not in UNMARKED])
+def test_a_recipe_goes_on_in_its_own_folder_but_not_in_another_s(checkout: Path, script: str) -> None:
+    be_set_up(checkout)
+    own, left = checkout / "own folder", checkout / "own folder/left"
+
+    def goes_on() -> bool:
+        """Whether the recipe comes to the first of the programs, which fails."""
+        shutil.rmtree(checkout / "touched")
+        (checkout / "touched").mkdir()
+        call(checkout, script, *WRITERS[script], str(own), status=1)
+        return any((checkout / "touched").iterdir())
+
+    own.mkdir()
+    assert goes_on()
+    left.write_text("of the first run\n")
+    assert goes_on()
+    assert left.exists() == (script != "recipes/quickstart.sh")  # which begins anew
+    left.write_text("of the first run\n")
+    (own / ".made-by").write_text("another\n")
+    assert not goes_on() and left.exists()
 
 
 @pytest.mark.skipif(not (ROOT / ".venv/.installed").exists(), reason="recipes/setup.sh has not made .venv here")

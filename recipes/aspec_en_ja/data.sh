@@ -14,17 +14,12 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT= SMALL= PAIRS=1500000 SEEN=5
-while [ $# -gt 0 ]; do
-    case $1 in
-        --small) SMALL=_small PAIRS=100000 SEEN=2; shift; continue ;;
-        --data | --out) [ $# -ge 2 ] || die "$1 needs a folder" ;;
-        *) die "unknown option $1; see the head of $0" ;;
-    esac
-    if [ "$1" = --data ]; then DATA=$2; else OUT=$2; fi
-    shift 2
-done
+parse_options "data= out= small" "$@"
+if [ -n "$SMALL" ]; then SMALL=_small PAIRS=100000 SEEN=2; fi
 [ -n "$DATA" ] || die "give the folder ASPEC-JE: $0 --data DIR"
 OUT=${OUT:-$ROOT/runs/aspec_en_ja$SMALL}
+own_folder "$OUT" aspec_en_ja
+set_up
 mkdir -p "$OUT/parses" "$OUT/text"
 
 lines() { wc -l < "$1"; }
@@ -59,6 +54,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch aspec words "$raw.en" "$parses" --output "$text.en"
         rnnsearch trees "$text.en" "$parses" --format enju --lowercase --output "$text.tree"
     done
+    # How typed text becomes such words: by Moses, which splits as Enju does but for n't; Japanese comes in KyTea's words.
+    rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
+    rnnsearch record "$OUT/text" ja
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 --trainpref "$OUT/text/train" \
             --validpref "$OUT/text/dev" --testpref "$OUT/text/test" "$@" >> "$OUT/preprocess.log" 2>&1 ||

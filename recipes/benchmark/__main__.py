@@ -7,6 +7,7 @@ import sys
 
 from recipes.benchmark import memory, scaling, speed
 from recipes.benchmark.arguments import parse_arguments
+from rnnsearch_fairseq.errors import print_without_traceback
 from rnnsearch_fairseq.files.output import open_output
 
 COMMANDS = {"train": speed.train, "generate": speed.generate, "memory": memory.run, "scaling": scaling.run}
@@ -24,4 +25,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    print_without_traceback()
     sys.exit(main())

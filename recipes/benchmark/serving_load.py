@@ -1,8 +1,9 @@
 """How a running page holds many users: ``python -m recipes.benchmark.serving_load URL TEXT --users 50 --seconds 300``
 
 Each user asks, as the page does, for the translation of a line of TEXT, reads the answer to its end, and asks again at
-once. Printed are the answers, those of them that were "busy", errors of every other kind, and the median and the 95th
-percentile of the seconds from question to answer, of translations. The exit status is 1 if there were errors.
+once, until the time is over. Printed are the translations, how often there was none because the server was busy or ran
+out of time, errors of every other kind, and the median and the 95th percentile of the seconds from question to answer,
+of translations. The exit status is 1 if there were errors.
 """
 
 import argparse
@@ -18,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.files.text import check_text_file
-from rnnsearch_fairseq.serve.batching import BUSY
+from rnnsearch_fairseq.serve.batching import BUSY, LATE
 
 SECONDS_TO_ANSWER = 60
 SECONDS_TO_TRY_AGAIN = 1.0
@@ -31,12 +32,13 @@ class Tally:
     """What the users met."""
 
     seconds: list[float] = field(default_factory=list)
-    busy: int = 0
+    busy: int = 0  # or out of time
     errors: Counter[str] = field(default_factory=Counter)
 
     def summary(self) -> str:
         """Some lines for people."""
-        lines = [f"{len(self.seconds):,} translations, {self.busy:,} times busy, {self.errors.total():,} errors"]
+        counts = f"{len(self.seconds):,} translations, {self.busy:,} times busy or out of time"
+        lines = [f"{counts}, {self.errors.total():,} errors"]
         if len(self.seconds) > 1:
             percentiles = statistics.quantiles(self.seconds, n=20, method="inclusive")
             lines.append(f"median {percentiles[9]:.3f} s, 95th percentile {percentiles[18]:.3f} s")
@@ -50,7 +52,7 @@ def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
 
     def user(number: int) -> None:
         generator = random.Random(number)
-        while time.monotonic() < ends:
+        while True:
             started = time.monotonic()
             kind = ask(url, generator.choice(sentences))
             with lock:
@@ -60,6 +62,8 @@ def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
                     tally.busy += 1
                 else:
                     tally.errors[kind] += 1
+            if time.monotonic() >= ends:
+                return
             if kind:
                 time.sleep(SECONDS_TO_TRY_AGAIN)
 
@@ -86,7 +90,7 @@ def ask(url: str, sentence: str) -> str:
         if response.status != 200:
             return f"{response.status}: {answer['error']}"
         problem = answer.get("error") or answer["sentences"][0].get("error")
-        return "busy" if problem == BUSY else problem or ""
+        return "busy" if problem in (BUSY, LATE) else problem or ""
     except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
         return f"{type(error).__name__}: {error}"
     finally:
@@ -118,4 +122,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    print_without_traceback()
     sys.exit(main())

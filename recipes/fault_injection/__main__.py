@@ -3,5 +3,7 @@
 import sys
 
 from recipes.fault_injection.run import main
+from rnnsearch_fairseq.errors import print_without_traceback
 
+print_without_traceback()
 sys.exit(main())

@@ -39,11 +39,11 @@ from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.corpora.grammar import write_corpus
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage, find_newest
 from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.patches.recovery import saving
-from rnnsearch_fairseq.patches.recovery.stopping import TERMINATED
+from rnnsearch_fairseq.patches.recovery.stopping import status_of
 
 PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)
 PAIRS = {"train": 400, "valid": 16}
@@ -91,6 +91,7 @@ def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> No
     sys.argv = ["fairseq-train", *words]
     if prepare is not None:
         prepare()
+    print_without_traceback()
     try:
         importlib.import_module("fairseq_cli.train").cli_main()
     except Exception:
@@ -192,7 +193,9 @@ FAULTS = {
     "kill -9 at a random moment": Fault(functools.partial(send_sometime, signal.SIGKILL), (-signal.SIGKILL,), 60),
     "kill -9 while saving": Fault(kill_while_saving, (-signal.SIGKILL,), 40),
     # Before the first update, when there is nothing to save, SIGTERM does what it always does.
-    "SIGTERM": Fault(functools.partial(send_sometime, signal.SIGTERM), (TERMINATED, -signal.SIGTERM), 15),
+    "SIGTERM": Fault(
+        functools.partial(send_sometime, signal.SIGTERM), (status_of(signal.SIGTERM), -signal.SIGTERM), 15
+    ),
     "full disk while saving": Fault(fill_disk, (1,), 5),
     "kill -9 of the data's worker": Fault(kill_worker, (1,), 5),
 }

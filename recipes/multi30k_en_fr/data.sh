@@ -1,17 +1,12 @@
-# Sourced by the recipes of this folder: their options, and the data. It leaves DATA and OUT, which may be set before.
+# Sourced by the recipes of this folder: their options, and the data. It leaves DATA and OUT. RECIPE, which may be set before,
+# names the default folder, and marks what was made with it.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= OUT=${OUT:-$ROOT/runs/multi30k_en_fr}
-while [ $# -gt 0 ]; do
-    [ $# -ge 2 ] || die "$1 needs a folder"
-    case $1 in
-        --data) DATA=$2 ;;
-        --out) OUT=$2 ;;
-        *) die "unknown option $1; see the head of $0" ;;
-    esac
-    shift 2
-done
-mkdir -p "$OUT"
+RECIPE=${RECIPE:-multi30k_en_fr} DATA=
+OUT=$ROOT/runs/$RECIPE
+parse_options "data= out=" "$@"
+own_folder "$OUT" "$RECIPE"
+set_up
 
 if [ -z "$DATA" ]; then
     DATA=$OUT/raw

@@ -4,7 +4,7 @@
 #
 #   recipes/multi30k_en_fr/reproduce.sh [--data DIR] [--out DIR]      (as in run.sh; default: runs/multi30k_reproduce)
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-OUT=$ROOT/runs/multi30k_reproduce
+RECIPE=multi30k_reproduce
 source "$ROOT/recipes/multi30k_en_fr/data.sh"
 
 # Settings for 29,000 captions, of which hardly one has 30 words. Adadelta as in the paper would take ten times as long.

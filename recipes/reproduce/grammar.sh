@@ -4,6 +4,7 @@
 #
 #   recipes/reproduce/grammar.sh [OPTION VALUE]... [-- OPTIONS OF fairseq-train]      (as in run.sh)
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+set_up
 
 TEXT=$ROOT/runs/grammar
 if [ ! -d "$TEXT" ]; then

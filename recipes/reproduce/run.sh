@@ -29,16 +29,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PATIENCE=10 ARCH=bahdanau_gru WORDS=30000 BPE=0 RARE=100000
 MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,RNNsearch-50-long TRAIN=train VALID=valid TEST=test LONG=30
-while [ $# -gt 0 ]; do
-    if [ "$1" = -- ]; then shift; break; fi
-    [ $# -ge 2 ] || die "$1 needs a value"
-    case $1 in
-        --data | --tokens | --src | --trg | --out | --models | --budget | --interval | --patience | --arch | --words | \
-            --bpe | --rare | --train | --valid | --test | --long) name=${1#--}; declare "${name^^}=$2" ;;
-        *) die "unknown option $1; see the head of $0" ;;
-    esac
-    shift 2
-done
+parse_options "data= tokens= src= trg= out= models= budget= interval= patience= arch= words= bpe= rare= train= valid= test= \
+long= --" "$@"
+set -- ${REST[@]+"${REST[@]}"}
 [ -n "$SRC" ] && [ -n "$TRG" ] || die "--src and --trg are needed: the languages, as in train.en and train.fr"
 [ -n "$DATA" ] || [ -n "$TOKENS" ] || die "--data is needed: a folder with $TRAIN.$SRC, $TRAIN.$TRG and so on"
 for number in BUDGET INTERVAL PATIENCE WORDS LONG; do
@@ -58,6 +51,8 @@ for model in ${MODELS//,/ }; do
     [ -n "${MODEL[$model]-}" ] || die "--models: $model is none of ${!MODEL[*]}"
 done
 
+own_folder "$OUT" reproduce multi30k_reproduce wmt14_en_fr
+set_up
 RUNS=$OUT/runs
 mkdir -p "$RUNS/data"
 exec {lock}> "$OUT/.lock"
@@ -71,6 +66,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
             for part in "train $TRAIN" "valid $VALID" "test $TEST"; do
                 cp "$TOKENS/${part#* }.$side" "$OUT/text/${part% *}.$side"
             done
+        done
+        for name in preparation.json bpe.codes sentencepiece.model; do # how typed text becomes such tokens
+            if [ -f "$TOKENS/$name" ]; then cp "$TOKENS/$name" "$OUT/text"; fi
         done
         if [ -f "$TOKENS/$TEST.align" ]; then cp "$TOKENS/$TEST.align" "$RUNS/data/test.align"; fi
     else

@@ -3,18 +3,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=6
-while [ $# -gt 0 ]; do
-    [ $# -ge 2 ] || die "$1 needs a value"
-    case $1 in
-        --data) DATA=$2 ;;
-        --out) OUT=$2 ;;
-        --epochs) EPOCHS=$2 ;;
-        *) die "unknown option $1; see the head of $0" ;;
-    esac
-    shift 2
-done
+parse_options "data= out= epochs=" "$@"
 [[ $EPOCHS =~ ^[1-9][0-9]*$ ]] || die "--epochs is $EPOCHS; give a number of passes, at least 1"
-mkdir -p "$OUT"
+own_folder "$OUT" tanaka_en_ja
+set_up
 
 if [ -z "$DATA" ]; then
     DATA=$OUT/raw
@@ -49,6 +41,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
     done
+    # How typed text becomes the corpus's words: English by Moses, in lower case; Japanese comes in words.
+    rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
+    rnnsearch record "$OUT/text" ja
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 \
             --trainpref "$OUT/text/train" --validpref "$OUT/text/dev" "$@" >> "$OUT/preprocess.log" 2>&1 ||

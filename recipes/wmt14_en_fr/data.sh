@@ -15,18 +15,11 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/wmt14_en_fr WORDS=348000000
-while [ $# -gt 0 ]; do
-    [ $# -ge 2 ] || die "$1 needs a value"
-    case $1 in
-        --data) DATA=$2 ;;
-        --out) OUT=$2 ;;
-        --words) WORDS=$2 ;;
-        *) die "unknown option $1; see the head of $0" ;;
-    esac
-    shift 2
-done
+parse_options "data= out= words=" "$@"
 [[ $WORDS =~ ^[1-9][0-9]*$ ]] || die "--words is $WORDS; give a number of words, at least 1"
 [ -z "$DATA" ] || [ -d "$DATA" ] || die "$DATA: no such folder; --data is one that has some of the corpora"
+own_folder "$OUT" wmt14_en_fr
+set_up
 command -v lmplz > /dev/null || die "lmplz is not on PATH; rnnsearch select --help says how to get it"
 CORPORA=(europarl-v7.fr-en news-commentary-v9.fr-en commoncrawl.fr-en undoc.2000.fr-en giga-fren.release2.fixed)
 STATMT=https://www.statmt.org RAW=$OUT/raw TEXT=$OUT/text

@@ -9,12 +9,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 OUT=$ROOT/runs/wmt14_en_fr
-while [ $# -gt 0 ]; do
-    [ $# -ge 2 ] && [ "$1" = --out ] || die "$1: unknown, or without a folder; see the head of $0"
-    OUT=$2
-    shift 2
-done
+parse_options "out=" "$@"
 [ -f "$OUT/bin/.done" ] || die "$OUT has no data; make it by $(dirname "$0")/data.sh --out $OUT"
+set_up
 
 translate() { # RUN NAME OPTIONS...: newstest2014 to NAME.out, unless that is newer than the checkpoint
     local checkpoint=$1/checkpoints/checkpoint_best.pt out=$1/$2

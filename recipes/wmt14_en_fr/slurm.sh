@@ -16,12 +16,15 @@
 #
 #   sbatch [--nodes=N] [--gpus-per-node=N] [OPTIONS] recipes/wmt14_en_fr/slurm.sh MODEL [OPTIONS OF train.sh]
 set -euo pipefail
+recipes=$(dirname "${BASH_SOURCE[0]}")/..
+[ -f "$recipes/setup.sh" ] || recipes=${SLURM_SUBMIT_DIR:-.}/recipes # Slurm runs a copy of this script somewhere else
+[ -f "$recipes/setup.sh" ] || { echo "error: $PWD has no $recipes/setup.sh; give sbatch at the top of the checkout" >&2; exit 1; }
+source "$recipes/setup.sh"
 
-die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 [ $# -ge 1 ] || die "give a model: sbatch recipes/wmt14_en_fr/slurm.sh RNNsearch-50"
 [ -n "${SLURM_JOB_ID-}" ] || die "this runs in a Slurm job: sbatch $0 $*"
 cd "$SLURM_SUBMIT_DIR"
-TRAIN=recipes/wmt14_en_fr/train.sh # this script is a copy somewhere else by now
+TRAIN=recipes/wmt14_en_fr/train.sh
 [ -f "$TRAIN" ] || die "$PWD has no $TRAIN; give sbatch at the top of the checkout"
 mapfile -t HOSTS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 MASTER=${HOSTS[0]}:$((20000 + SLURM_JOB_ID % 20000))

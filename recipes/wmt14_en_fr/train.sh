@@ -19,15 +19,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 MODEL=${1-} GPUS=${2-} OUT=$ROOT/runs/wmt14_en_fr INTERVAL=1000 NODES=1 MASTER=
 [ $# -ge 2 ] || die "give a model and the number of GPUs: $0 RNNsearch-50 1"
 shift 2
-while [ $# -gt 0 ]; do
-    if [ "$1" = -- ]; then shift; break; fi
-    [ $# -ge 2 ] || die "$1 needs a value"
-    case $1 in
-        --out | --interval | --nodes | --master) name=${1#--}; declare "${name^^}=$2" ;;
-        *) die "unknown option $1; see the head of $0" ;;
-    esac
-    shift 2
-done
+parse_options "out= interval= nodes= master= --" "$@"
+set -- ${REST[@]+"${REST[@]}"}
 case $MODEL in
     RNNencdec-30) set -- --context last --max-words 30 --max-update 846000 "$@" ;;
     RNNsearch-30) set -- --context attention --max-words 30 --max-update 471000 "$@" ;;
@@ -41,10 +34,11 @@ for number in GPUS INTERVAL NODES; do
 done
 [ "$NODES" = 1 ] || [[ $MASTER = *:* ]] || die "--nodes $NODES needs --master HOST:PORT, the same on all of them"
 [ -f "$OUT/bin/.done" ] || die "$OUT has no data; make it by $(dirname "$0")/data.sh --out $OUT"
+set_up
 WORLD=$((GPUS * NODES)) NODE=0
 if [ "$NODES" != 1 ]; then NODE=${SLURM_NODEID:?"--nodes needs Slurm to number the machines"}; fi
 [ $((80 % WORLD)) = 0 ] || die "$WORLD GPUs cannot share 80 pairs evenly; take 1, 2, 4, 5, 8, 10, 16, 20, 40 or 80"
-BATCH=$((80 / WORLD)) POOL=$((20 * WORLD))
+BATCH=$((80 / WORLD))
 
 RUN=$OUT/runs/$MODEL LOG=train.log
 mkdir -p "$RUN"
@@ -74,7 +68,7 @@ fairseq-train() { # by torchrun, where there are several processes
 
 say "training $MODEL, $BATCH pairs on each of $WORLD GPUs; full log in $RUN/$LOG"
 fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --arch bahdanau_gru \
-    --task pooled_translation --batch-size "$BATCH" --pool-batches "$POOL" \
+    --task pooled_translation --batch-size "$BATCH" \
     --criterion summed_nll --optimizer adadelta --clip-norm 1 \
     --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints --distributed-world-size "$WORLD" \
     --save-dir "$RUN/checkpoints" --log-format simple --log-interval 100 "$@" 2>&1 |

@@ -34,7 +34,7 @@ counterpart of its own is linked with the word that makes it necessary:
 * "'s" with "de" and with the article of the thing possessed, which English leaves out;
 * a contraction ("au", "du", "des", "aux") with everything its two parts were linked with.
 
-Only the standard library is needed, and the same seed gives the same sentences on every Python from 3.10 on.
+The same seed gives the same sentences on every Python from 3.10 on.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rnnsearch_fairseq.files.preparation import PLAIN_MOSES, write_record
 
 __all__ = ["SentencePair", "generate", "write_corpus"]
 
@@ -1254,7 +1256,8 @@ def write_corpus(
     """Write a corpus whose parts share no English sentence.
 
     For each part, `<part>.en` and `<part>.fr` hold the sentences, `<part>.align` the gold word alignment (Pharaoh
-    format, `i-j` from 0, English first) and `<part>.penn` the English parse; one line per pair, UTF-8.
+    format, `i-j` from 0, English first) and `<part>.penn` the English parse; one line per pair, UTF-8. A record
+    (`rnnsearch_fairseq.files.preparation`) says how text that people write becomes these words.
 
     Args:
         folder: where to write; made if it is not there.
@@ -1277,6 +1280,7 @@ def write_corpus(
     random.Random(seed).shuffle(pairs)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    write_record(folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
     parts: dict[str, list[SentencePair]] = {}
     start = 0
     for part, size in sizes.items():

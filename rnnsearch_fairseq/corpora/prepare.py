@@ -1,16 +1,18 @@
 """Turn raw parallel text into what ``fairseq-preprocess`` takes: Moses tokens, whole or split (BPE), or sentencepieces.
 
-It calls the encoders that fairseq itself uses, so fairseq-interactive splits a typed sentence exactly as the training
-text was split. The paper's shortlist is made by fairseq-preprocess (--nwordssrc 30004 --nwordstgt 30004: 30,000 words
-and fairseq's four symbols). With these options fairseq-interactive and fairseq-generate print text again:
+It calls the encoders that fairseq itself uses, and writes how the text was prepared to OUT/preparation.json. The record
+travels with fairseq-preprocess and fairseq-train to the checkpoints, so that fairseq-interactive, the page and Python
+split a typed sentence exactly as the training text was split. The paper's shortlist is made by fairseq-preprocess
+(--nwordssrc 30004 --nwordstgt 30004: 30,000 words and fairseq's four symbols). fairseq-generate reads text that is
+prepared already, and prints the model's words; with -s, -t and these options it prints text in its lines D-:
 
                     what is split      options
 words               Moses tokens       --tokenizer moses
 --bpe N             Moses tokens       --tokenizer moses --bpe subword_nmt --bpe-codes OUT/bpe.codes
 --sentencepiece N   the text itself    --bpe sentencepiece --sentencepiece-model OUT/sentencepiece.model
 
-in the lines D- of fairseq-generate. Its lines H- are as the model writes them; --post-process sentencepiece makes text
-of them, too, and of BPE --post-process subword_nmt makes Moses tokens. The references in T- are those of the model,
+Its lines H- are as the model writes them; --post-process sentencepiece makes text of them, too, and of BPE
+--post-process subword_nmt makes Moses tokens. The references in T- are those of the model,
 which sentencepiece has normalised (NFKC): compare the lines D- with the raw text.
 
 Text is streamed: 850 million words pass in the memory that the distinct words need from which BPE is learnt, or the two
@@ -33,10 +35,9 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output
+from rnnsearch_fairseq.files.preparation import CODES, PIECES, RECORD, Preparation, write_record
 from rnnsearch_fairseq.files.text import check_parallel, read_pairs
 
-CODES = "bpe.codes"
-PIECES = "sentencepiece.model"
 LEARN_FROM = 2_000_000  # random lines that sentencepiece learns from, which it holds in memory
 BUCKET = 64 << 20  # bytes of text that are shuffled in memory
 MOST_BUCKETS = 500  # files that are open at a time
@@ -134,8 +135,9 @@ def prepare(
     pieces: int = 0,
     most_words: int | None = None,
     seed: int | None = None,
+    lowercase: bool = False,
 ) -> None:
-    """Write ``OUT/{train,valid,test}.LANGUAGE`` for the raw files ``DATA/{splits' values}.LANGUAGE``.
+    """Write ``OUT/{train,valid,test}.LANGUAGE`` for the raw files ``DATA/{splits' values}.LANGUAGE``, and the record.
 
     Args:
         splits: from the names ``train``, ``valid``, ``test`` to file names without language: ``test_2016_flickr``.
@@ -143,6 +145,7 @@ def prepare(
         pieces: sentencepieces, learnt likewise, kept in ``OUT/sentencepiece.model``; 0 for words.
         most_words: drops training pairs with more words on a side, before any splitting; None keeps all.
         seed: of the shuffle of the training pairs; None leaves them in order.
+        lowercase: writes all text in lower case, before words are split.
 
     Raises:
         InputError: if a file is missing, empty or not UTF-8, if two sides differ in their number of lines, if a number
@@ -152,14 +155,22 @@ def prepare(
     sources = {split: [data / f"{name}.{language}" for language in languages] for split, name in splits.items()}
     counts = {split: check_parallel(paths) for split, paths in sources.items()}
     out.mkdir(parents=True, exist_ok=True)
-    for name in (CODES, PIECES):  # of an earlier run: its text must not be split by them later
+    for name in (RECORD, CODES, PIECES):  # of an earlier run: its text must not be split by them later
         (out / name).unlink(missing_ok=True)
+    prepared = Preparation(
+        tokenizer=None if pieces else "moses",
+        lowercase=lowercase,
+        bpe_codes=CODES if merges else None,
+        sentencepiece_model=PIECES if pieces else None,
+    )
     for split, paths in sources.items():
         for raw, language in zip(paths, languages):
             if pieces:
                 rewrite(raw, out / f"{split}.{language}", lambda line: line.rstrip("\r"))
             else:
                 tokenize(raw, out / f"{split}.{language}", language)
+            if lowercase:
+                rewrite(out / f"{split}.{language}", out / f"{split}.{language}", str.lower)
         done = "copied" if pieces else "tokenised"
         _say(f"{done} {counts[split]:,} pairs of {splits[split]} -> {out / split}.{{{','.join(languages)}}}")
     train = [out / f"train.{language}" for language in languages]
@@ -172,6 +183,7 @@ def prepare(
         shuffle(train, seed)
         _say(f"shuffled the training pairs (seed {seed})")
     _split_words(train, [out / f"{split}.{language}" for split in splits for language in languages], merges, pieces)
+    write_record(out, dict.fromkeys(languages, prepared))
 
 
 def _check_numbers(merges: int, pieces: int, most_words: int | None) -> None:
@@ -234,8 +246,10 @@ def main() -> None:
         metavar="N",
         help="drop training pairs of which a side has more than N words, counted before they are split (paper: 30, 50)",
     )
+    parser.add_argument("--lowercase", action="store_true", help="write all text in lower case")
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")
     args = parser.parse_args()
     splits = {"train": args.train, "valid": args.valid, "test": args.test}
     languages = (args.source_lang, args.target_lang)
-    prepare(args.data, splits, languages, args.out, args.bpe, args.sentencepiece, args.max_words, args.shuffle)
+    subwords = (args.bpe, args.sentencepiece)
+    prepare(args.data, splits, languages, args.out, *subwords, args.max_words, args.shuffle, args.lowercase)

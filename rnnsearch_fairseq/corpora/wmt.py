@@ -9,7 +9,8 @@ TEXT and OUT are names without language: TEXT.en and TEXT.fr are parallel text.
 segments  the sentences of a test set in SGML, one a line, with characters for entities and without markup
 tokenize  Moses tokens, as ``rnnsearch prepare`` makes them, by several processes, in the order of TEXT. With
           --max-words, pairs with an empty side or one of more words than that are left out. A carriage return in the
-          middle of a line, of which corpora from the web have some, is a space.
+          middle of a line, of which corpora from the web have some, is a space. preparation.json, beside OUT, tells how
+          typed text becomes these tokens.
 shuffle   the pairs in random order; each line of TEXT must end in a newline
 
 Text is streamed: memory does not depend on its size.
@@ -32,6 +33,7 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizer
 from rnnsearch_fairseq.corpora.prepare import shuffle
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output
+from rnnsearch_fairseq.files.preparation import Preparation, write_record
 from rnnsearch_fairseq.files.text import unescaped
 
 Texts = tuple[Path, Path]
@@ -280,4 +282,5 @@ def main() -> None:
         print(f"shuffled (seed {args.seed}) -> {source}, {target}")
         return
     read, kept = tokenize(text, out, languages, args.max_words, args.workers)
+    write_record(source.parent, dict.fromkeys(languages, Preparation("moses")))
     print(f"tokenised {read:,} pairs, kept {kept:,} -> {source}, {target}")

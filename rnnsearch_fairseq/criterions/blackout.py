@@ -74,20 +74,21 @@ class BlackOut(FairseqCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """The cost of a batch, a scalar; the divisor; what to log."""
-        features, _ = model(**sample["net_input"], features_only=True)
+        features, extra = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
-        layer = model.decoder.to_vocabulary
+        weight, bias = extra["output_layer"]
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
-            given = (layer.weight, layer.bias, log_proposal)
+            given = (weight, bias, log_proposal)
+            words = targets.new_full((1,), -1) if self.shared else targets
+            negatives = draw_negatives(words, self.samples, proposal, generator_of_process(features.device))
             if self.shared:
-                negatives = draw_negatives(targets.new_full((1,), -1), self.samples, proposal)[0]
-                loss = shared_blackout_loss(features, targets, negatives, *given)
+                loss = shared_blackout_loss(features, targets, negatives[0], *given)
             else:
-                loss = blackout_loss(features, targets, draw_negatives(targets, self.samples, proposal), *given)
+                loss = blackout_loss(features, targets, negatives, *given)
         else:
-            loss = softmax_loss(features, layer.weight, layer.bias, targets)
+            loss = softmax_loss(features, weight, bias, targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         return (
             loss,
@@ -111,6 +112,19 @@ class BlackOut(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """Sums of sums: workers need only exchange totals."""
         return True
+
+
+def generator_of_process(device: torch.device) -> torch.Generator | None:
+    """The source of a process's random numbers, so that each of several processes draws its own negatives.
+
+    fairseq seeds torch's generator by ``--seed`` and the update, alike in all processes. The first process uses it
+    itself (None). Each other one has a generator whose seed is drawn from it, plus the rank: a resumed training draws
+    the same again.
+    """
+    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    if rank == 0:
+        return None
+    return torch.Generator(device).manual_seed(int(torch.randint(2**32, ())) + rank)
 
 
 def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:

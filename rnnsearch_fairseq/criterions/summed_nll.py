@@ -34,11 +34,10 @@ class SummedNLL(FairseqCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """The cost of a batch: a scalar, or ``(batch · tgt_len,)`` if not ``reduce``; the divisor; what to log."""
-        layer = getattr(getattr(model, "decoder", None), "to_vocabulary", None)  # other models have none
-        if reduce and layer is not None:
-            features, _ = model(**sample["net_input"], features_only=True)
+        if reduce and hasattr(getattr(model, "decoder", None), "output_layer"):  # other models have none
+            features, extra = model(**sample["net_input"], features_only=True)
             is_word = sample["target"].ne(self.padding_idx)
-            loss = softmax_loss(features[is_word], layer.weight, layer.bias, sample["target"][is_word])
+            loss = softmax_loss(features[is_word], *extra["output_layer"], sample["target"][is_word])
         else:
             loss = self.loss_of_scores(model(**sample["net_input"])[0], sample["target"], reduce)
         logging_output = {

@@ -12,8 +12,12 @@ class PooledPairs(BaseWrapperDataset):
 
     - Pairs with more than ``max_words`` words on either side are left out; end-of-sentence does not count.
     - The rest is shuffled once, by ``seed``, and read in that order, in every epoch.
-    - ``pool_batches`` batches at a time (the paper: 20 of 80 pairs) are sorted by the longer of their two sides and cut
+    - ``pool_batches`` updates at a time (the paper: 20 of 80 pairs) are sorted by the longer of their two sides and cut
       into batches, shortest first, so that a batch holds sentences of about one length. The sort is stable.
+
+    Attributes:
+        batches_per_update: processes times accumulated steps. fairseq deals the batches of a pool out in turn, so that
+            an update consists of consecutive ones, and its processes read sentences of about one length.
 
     Raises:
         InputError: if no pair is left, or a number is below 1.
@@ -22,8 +26,9 @@ class PooledPairs(BaseWrapperDataset):
     def __init__(self, pairs: LanguagePairDataset, max_words: int | None, pool_batches: int, seed: int) -> None:
         super().__init__(pairs)
         if pool_batches < 1:
-            raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 batch")
+            raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 update")
         self.pool_batches = pool_batches
+        self.batches_per_update = 1
         self.longer_side = longer_side(pairs)
         kept = np.flatnonzero(within_limit(pairs, max_words))
         if not len(pairs):
@@ -52,7 +57,7 @@ class PooledPairs(BaseWrapperDataset):
         """
         if max_sentences is None or max_tokens is not None:
             raise InputError("Pooled batches are counted in pairs: give --batch-size (the paper: 80), not --max-tokens")
-        pool_size = self.pool_batches * max_sentences
+        pool_size = self.pool_batches * self.batches_per_update * max_sentences
         batches = []
         for start in range(0, len(indices), pool_size):
             pool = indices[start : start + pool_size]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.integrity import open_regular
 from rnnsearch_fairseq.files.text import check_line
 
 CURE = "write it anew by fairseq-preprocess"
@@ -38,10 +39,10 @@ def check_dictionary(path: Path) -> None:
 
     Raises:
         InputError: a line is not like that.
-        OSError: the file cannot be read.
+        OSError: the file cannot be read, or is no regular file.
     """
     words = set(SYMBOLS)
-    with path.open("rb") as lines:
+    with open_regular(path) as lines:
         for number, line in enumerate(lines, 1):
             word, space, count = check_line(path, number, line).rstrip().rpartition(" ")
             replaces = count == OVERWRITE

@@ -1,15 +1,16 @@
 """What is in a checkpoint, found out before torch makes anything of it: a checkpoint may come from anyone.
 
-`torch.load` with weights_only runs no code that a file brings along, but it takes a file's word for sizes, and numpy,
-whose constructors fairseq's checkpoints need, takes its word for what lies where in memory. So a file is read twice:
-here, where nothing of it is made but numbers, text, and lists of them, and everything else is only counted; and then by
-torch, which finds what was found here.
+`torch.load` with weights_only=True runs no code that a file brings along, but it takes a file's word for sizes, and
+numpy, whose constructors fairseq's checkpoints need, takes its word for what lies where in memory. So a file is read
+twice: here, where nothing of it is made but numbers, text, and lists of them, and everything else is only counted; and
+then by torch, which finds what was found here.
 """
 
 import argparse
 import io
 import math
 import pickle
+import re
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -21,6 +22,8 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.integrity import find_broken_seal
 from rnnsearch_fairseq.files.pickles import NumberType, check_pickle
 
+# What torch.save has written since torch 1.6. An archive of TorchScript, which is code, holds other records, too.
+RECORD = r"data\.pkl|data/\d+|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id"
 MOST_PICKLED = 8 << 20  # bytes of all that is not a tensor's numbers; 0.3 % of that in the checkpoints of the tests
 MOST_LISTED = 16 << 20  # bytes of a zip file's directory, of some 60 for a tensor
 MOST_SHARED = 8  # tensors, of average size, that may have their numbers at the same place
@@ -167,6 +170,8 @@ def _read_zip(file: BinaryIO) -> tuple[bytes, dict[str, int]]:
     records: dict[str, int] = {}
     for info in zipfile.ZipFile(_Bounded(file, MOST_LISTED)).infolist():  # type: ignore[arg-type]
         name = info.filename.partition("/")[2]
+        if not re.fullmatch(RECORD, name):
+            raise zipfile.BadZipFile(f"the record {info.filename[:60]!r} is none that torch.save writes")
         if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or name in records:
             raise zipfile.BadZipFile(f"the record {info.filename[:60]!r} is compressed or there twice")
         records[name] = info.file_size
@@ -174,7 +179,10 @@ def _read_zip(file: BinaryIO) -> tuple[bytes, dict[str, int]]:
         raise zipfile.BadZipFile("no record data.pkl of a checkpoint, or of too many bytes")
     file.seek(0)
     # By torch's own reader: two readers might find two pickles in a file made for that.
-    content = torch._C.PyTorchFileReader(file).get_record("data.pkl")
+    reader = torch._C.PyTorchFileReader(file)
+    if set(reader.get_all_records()) != records.keys():
+        raise zipfile.BadZipFile("its records are in several folders")
+    content = reader.get_record("data.pkl")
     return content, {name.removeprefix("data/"): size for name, size in records.items() if name.startswith("data/")}
 
 

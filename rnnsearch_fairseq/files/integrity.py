@@ -6,12 +6,16 @@ it is whole with the file, and finds any bit that has changed (``head -c -64 FIL
 checkpoint that nobody sealed, from plain fairseq or from before, is told by the CRC-32 of each of its records.
 """
 
+import errno
 import hashlib
 import os
 import re
+import stat
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import torch
 
 DIGITS = 64  # of a SHA-256
 MOST_UPDATES = 10**12 - 1
@@ -61,10 +65,45 @@ class SealedFile:
         self._file.write(rest + self._sha256.hexdigest().encode())
 
 
+def save_sealed(obj: Any, file: BinaryIO) -> None:
+    """`torch.save`, with a seal at the end of the file."""
+    sealed = SealedFile(file)
+    try:
+        torch.save(obj, sealed)
+    except RuntimeError as error:
+        # torch's writer, closed half-way, complains of its position and so hides what the disk said.
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
+    sealed.seal(_count_updates(obj))
+
+
+def _count_updates(obj: Any) -> int:
+    """The number of updates in what a training saves; 0 of what is none's, or has come from a stranger."""
+    try:
+        updates = obj["optimizer_history"][-1]["num_updates"]
+    except (TypeError, LookupError):
+        return 0
+    return updates if type(updates) is int and 0 <= updates <= MOST_UPDATES else 0
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """A file to read. Anything else might keep its reader waiting for ever: a pipe that nobody writes to, a device.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
+
+
 def find_damage(path: str | Path) -> str | None:
     """What keeps a checkpoint from being complete, as the end of a sentence about it; None if nothing does."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             tail = _read_tail(file)
             if tail.startswith(END):
                 return _check_seal(file, tail[-SEAL_SIZE:])
@@ -86,7 +125,7 @@ def find_broken_seal(path: str | Path) -> str | None:
     Raises:
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         tail = _read_tail(file)
         return _check_seal(file, tail[-SEAL_SIZE:]) if tail.startswith(END) else None
 
@@ -110,7 +149,7 @@ def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list
 def count_updates(path: str | Path) -> int | None:
     """The number of updates in a checkpoint's seal; None if it has none."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             seal = SEAL.fullmatch(_read_tail(file)[-SEAL_SIZE:])
     except OSError:
         return None
@@ -119,7 +158,11 @@ def count_updates(path: str | Path) -> int | None:
 
 def _age(path: Path) -> tuple[int, float, str]:
     updates = count_updates(path)
-    return -1 if updates is None else updates, path.stat().st_mtime, path.name
+    try:
+        written = path.stat().st_mtime
+    except OSError:  # a link that leads nowhere
+        written = 0.0
+    return -1 if updates is None else updates, written, path.name
 
 
 def _read_tail(file: BinaryIO) -> bytes:

@@ -17,10 +17,15 @@ from typing import Any
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.files.integrity import open_regular
 
 DEEPEST = 100  # lists in lists; Python's own limits, of which some end a program, are at a thousand
 LARGEST_KEY = 100  # parts of what is looked up in a dictionary
 REPEATED = 10  # how often, at most, a byte of a pickle may count in its value, on average
+# A Transformer of 96 layers with Adam's moments has 195,394 instructions, of which 46,849 remember an object for later;
+# a vocabulary of 30,000 words has 120,004 and 30,001.
+MOST_INSTRUCTIONS = 1_000_000
+MOST_REMEMBERED = 250_000
 
 # What changes the object below its operands on the stack.
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD"}
@@ -44,7 +49,8 @@ def read_plain_dict(path: Path) -> dict[Any, Any]:
     if path.suffix not in (".pkl", ".json"):
         raise InputError(f"{path}: neither .pkl nor .json; give it the ending of what it is")
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     load = json.loads if path.suffix == ".json" else _load_pickle
@@ -64,18 +70,23 @@ def check_pickle(content: bytes) -> None:
 
     A pickle may hold an object once and refer to it a million times, each of which doubles it, or put it into itself.
     That takes no room until someone looks: to look a tuple up in a dictionary is to look at all of it. Here every part
-    counts as often as it is referred to, and the stack is followed without anything being made.
+    counts as often as it is referred to, and the stack is followed without anything being made. Every instruction costs
+    time, and every remembered object memory, so both are limited to several times what the largest real files need.
 
     Raises:
-        pickle.UnpicklingError: it is damaged, holds itself, is nested too deeply, or grows out of proportion.
+        pickle.UnpicklingError: it is damaged, holds itself, is nested too deeply, grows out of proportion, or has too
+            many instructions or remembered objects.
     """
     stack, marks, memo = [], [], {}
     try:
-        for opcode, argument in _instructions(content):
-            _follow(opcode, argument, stack, marks, memo)
+        for count, (opcode, argument) in enumerate(_instructions(content)):
+            if count == MOST_INSTRUCTIONS:
+                raise pickle.UnpicklingError(f"it has more than {MOST_INSTRUCTIONS:,} instructions")
             # Python's unpickler makes room for all numbers up to the one that is given.
-            too_many = opcode.name in _PUTS and argument is not None and argument > len(content)
-            if too_many or (stack and stack[-1].size > REPEATED * (len(content) + 100)):
+            if opcode.name in _PUTS and (len(memo) if argument is None else argument) >= MOST_REMEMBERED:
+                raise pickle.UnpicklingError(f"it remembers more than {MOST_REMEMBERED:,} objects")
+            _follow(opcode, argument, stack, marks, memo)
+            if stack and stack[-1].size > REPEATED * (len(content) + 100):
                 raise pickle.UnpicklingError("it grows out of proportion")
     except (ValueError, LookupError) as error:
         raise pickle.UnpicklingError("it is damaged") from error

@@ -13,8 +13,10 @@ def check_text_file(path: str | Path) -> int:
     """Return the number of lines of a UTF-8 text file, read as fairseq's binarizer reads it.
 
     Raises:
-        InputError: the file is missing, unreadable or empty, or a line is not UTF-8 or holds a stray carriage return.
+        InputError: the file is missing, unreadable or empty, no regular file, which could not be read again, or a line
+            is not UTF-8 or holds a stray carriage return.
     """
+    check_rereadable(Path(path))
     number = 0
     try:
         with open(path, "rb") as lines:

@@ -22,7 +22,6 @@ words                from 2                         from 4
 import argparse
 import contextlib
 import functools
-import os
 import re
 import shlex
 import warnings
@@ -40,6 +39,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.output import write_whole
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.optim.adadelta import Adadelta
 
@@ -136,15 +136,11 @@ def write_together(writers: dict[Path, Callable[[Path], None]]) -> None:
     Raises:
         InputError: if they cannot be written.
     """
-    parts = {path: path.with_name(path.name + ".tmp") for path in writers}
     try:
-        with contextlib.ExitStack() as cleanup:
+        with contextlib.ExitStack() as stack:
             for path, write in writers.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                cleanup.callback(parts[path].unlink, missing_ok=True)
-                write(parts[path])
-            for path, part in parts.items():
-                os.replace(part, path)
+                write(Path(stack.enter_context(write_whole(path)).name))
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}); give another folder") from error
 

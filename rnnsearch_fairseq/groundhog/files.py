@@ -11,6 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 
 from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.files.integrity import open_regular
 from rnnsearch_fairseq.files.pickles import read_plain_dict
 
 MOST_NUMBER = 10**9  # in a state
@@ -265,6 +266,7 @@ def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
     cure = "give the model that GroundHog saved beside this state"
     expected = {name: axes for arrays in settings.parameters().values() for name, axes in arrays.items()}
     try:
+        open_regular(path).close()
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > MOST_UNPACKED * path.stat().st_size:
                 raise InputError(f"{path}: far more than its size when it is unpacked; {cure}")

@@ -6,20 +6,31 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from fairseq.checkpoint_utils import torch_persistent_save
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.checkpoints import load_checkpoint
+from rnnsearch_fairseq.files.integrity import save_sealed
+from rnnsearch_fairseq.files.output import open_output
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     """Write to ``out`` the last checkpoint of ``paths`` with the mean of all their parameters.
 
     Raises:
-        InputError: if there is no checkpoint, one is damaged, or their parameters differ in name or shape.
+        InputError: if there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out``
+            cannot be written.
     """
+    try:
+        with open_output(out) as file:
+            save_sealed(_average(paths), file)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}); make room, or give another name") from error
+
+
+def _average(paths: Sequence[Path]) -> dict[str, Any]:
     if not paths:
         raise InputError("there is no checkpoint to average; name at least one")
     total: dict[str, torch.Tensor] = {}
@@ -33,7 +44,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
         # Summed in float64: the mean of equal numbers is then that number, in any precision they are kept in.
         total = {name: parameter.double() + total.get(name, 0) for name, parameter in model.items()}
     state["model"] = {name: (total[name] / len(paths)).to(parameter.dtype) for name, parameter in model.items()}
-    torch_persistent_save(state, str(out))
+    return state
 
 
 def main() -> None:

@@ -53,16 +53,9 @@ from rnnsearch_fairseq.data.trees import (
     shown,
 )
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.loading import load_models
+from rnnsearch_fairseq.inference.loading import find_checkpoint, load_models
 from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, score_pairs
-from rnnsearch_fairseq.inference.text import (
-    TextEncoder,
-    configure,
-    find_checkpoint,
-    find_data,
-    find_text_options,
-    set_generation,
-)
+from rnnsearch_fairseq.inference.text import TypedText, combine, configure, find_preparation, set_generation
 from rnnsearch_fairseq.search.progress import OnStep, watch
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 
@@ -126,11 +119,12 @@ def load(
     Args:
         folder: local folder of the checkpoint.
         checkpoint_file: its name there, or several with colons between; default: the best, see `find_checkpoint`.
-        data: folder of the dictionaries; one that begins with a dot is within ``folder``. Default: see `find_data`.
+        data: folder of the dictionaries; one that begins with a dot is within ``folder``. Default: see
+            `rnnsearch_fairseq.inference.loading.find_data`.
         source_lang, target_lang: default: those that the checkpoint or the binarized data names.
         options: of the search, as in fairseq-generate, defaults of ``translate``; and ``tokenizer`` and ``bpe`` with
-            theirs. Without these two, text is prepared as far as the dictionaries show that the training's was (see
-            `find_text_options`); ``tokenizer=None, bpe=None`` is for text that is split already.
+            theirs. Without these two, text is prepared as the training's was, by its record (see `find_preparation`);
+            ``tokenizer=None, bpe=None`` is for text that is split already.
 
     Raises:
         InputError: a file is missing or damaged, files do not go together, or an option is unknown.
@@ -141,36 +135,35 @@ def load(
         paths = [str(find_checkpoint(Path(folder)))]
     else:
         paths = [str(Path(folder, name)) for name in utils.split_paths(checkpoint_file)]
-    if data is None or data == ".":
-        data = find_data(Path(paths[0]).parent)
-    elif str(data).startswith("."):
-        data = Path(folder, data)
-    models, task = load_models(paths, str(data), source_lang, target_lang, cpu=True)
-    symbols = [*task.source_dictionary.symbols, *task.target_dictionary.symbols]
-    found = find_text_options(Path(data), symbols)
-    if "bpe" in options:
-        found = {name: value for name, value in found.items() if name == "tokenizer"}
-    return TranslationHub(configure({**found, **options}), task, models)
+    if data == ".":
+        data = None
+    elif data is not None:
+        data = str(Path(folder, data) if str(data).startswith(".") else data)
+    models, task = load_models(paths, data, source_lang, target_lang, cpu=True)
+    found = find_preparation(Path(paths[0]).parent, task)
+    sides = (found.source, found.target)
+    cfgs = [configure(combine(side.options(found.folder), options)) for side in sides]
+    return TranslationHub(cfgs[0], task, models, TypedText.of(task, cfgs, [side.lowercase for side in sides]))
 
 
 class TranslationHub(GeneratorHubInterface):
     """fairseq's hub interface to trained models, for text as people write it.
 
-    If the source dictionary has no capital letter, text is lowercased: capitals would make its words unknown. Sentences
-    are refused by number, from 1, before any is computed.
+    A word that the model knows in lower case alone is read in lower case. A sentence without words is translated by
+    none. Sentences are refused by number, from 1, before any is computed.
 
     Args:
         cfg: see `configure`.
         task: its dictionaries and languages.
         models: an ensemble.
+        text: prepares text of both languages.
     """
 
-    def __init__(self, cfg: DictConfig, task: TranslationTask, models: Sequence[BaseFairseqModel]) -> None:
+    def __init__(
+        self, cfg: DictConfig, task: TranslationTask, models: Sequence[BaseFairseqModel], text: TypedText
+    ) -> None:
         super().__init__(cfg, task, models)
-        self.source_encoder, self.target_encoder = (
-            TextEncoder(cfg, language, not any(symbol != symbol.lower() for symbol in dictionary.symbols))
-            for language, dictionary in ((task.cfg.source_lang, self.src_dict), (task.cfg.target_lang, self.tgt_dict))
-        )
+        self.source_encoder, self.target_encoder = text
         self.reads_trees = any(getattr(model.encoder, "parses", False) for model in models)
 
     # What fairseq's own methods call
@@ -182,12 +175,6 @@ class TranslationHub(GeneratorHubInterface):
     def decode(self, tokens: Tensor) -> str:
         """Text of target ids."""
         return self.target_encoder.decode(self.string(tokens))
-
-    def binarize(self, sentence: str) -> Tensor:
-        """The ids of words with blanks between, end-of-sentence included, ``(S,)``."""
-        ids = super().binarize(sentence)
-        # A word that reads <pad> would be taken for padding.
-        return ids.masked_fill_(ids.eq(self.src_dict.pad()), self.src_dict.unk())
 
     def _build_batches(self, tokens: Sequence[Any], skip_invalid_size_inputs: bool) -> Iterator[dict[str, Any]]:
         """Batches of similar lengths, whose padded size is bounded; fairseq's are as large as those of the training."""
@@ -226,6 +213,8 @@ class TranslationHub(GeneratorHubInterface):
         Raises:
             InputError: a sentence or its parse cannot be read, or an option is unknown.
         """
+        if "nbest" in options:
+            raise InputError("translate gives the best translation alone; translations(sentences, nbest=3) gives three")
         if isinstance(sentences, str):
             return self.translate([sentences], beam, verbose, None if trees is None else [trees], **options)[0]
         return [best.text for best, *_ in self.translations(sentences, beam, 1, trees, **options)]
@@ -315,8 +304,6 @@ class TranslationHub(GeneratorHubInterface):
         ids = self.binarize(line)
         words = line.split()
         _check_words(len(words), self.max_positions[0], where)
-        if isinstance(self.task, TreeTranslationTask) and not words:
-            raise InputError(f"{where} has no words; leave it out")  # TreePairs takes its "-" for a tree of one word
         return Source(words, ids, self._read_parse(parse, words, where))
 
     def _read_parse(self, parse: str | None, words: list[str], where: str) -> Tree | None:

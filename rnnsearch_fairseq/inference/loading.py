@@ -1,12 +1,14 @@
 """Load trained models for the commands of this package that read text, not binarized data."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.data import data_utils
+from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
@@ -14,10 +16,55 @@ from fairseq.tasks.translation import TranslationTask
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 
+CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint.pt")
+LEVELS_UP = 3  # recipes/reproduce: bin is beside runs, which is above RUN/checkpoints
+
+
+def find_checkpoint(folder: Path) -> Path:
+    """The best checkpoint in a folder that fairseq-train or a recipe wrote.
+
+    Raises:
+        InputError: there is none.
+    """
+    for place in (folder, folder / "checkpoints"):
+        for name in CHECKPOINTS:
+            if (place / name).is_file():
+                return place / name
+    raise InputError(f"{folder}: holds no {', '.join(CHECKPOINTS)}; give the folder that fairseq-train saved to")
+
+
+def find_data(folder: Path, own: str | None = None, languages: Sequence[str | None] = ()) -> Path:
+    """The folder of the dictionaries ``dict.LANGUAGE.txt`` of a checkpoint.
+
+    The first that holds them of: the checkpoint's own data, seen from ``folder``, from a folder above it, or from the
+    current one; ``folder``, the folders above it, and ``bin`` in each of these.
+
+    Args:
+        folder: the checkpoint's.
+        own: the --data of its training, perhaps relative.
+        languages: whose dictionaries must be there; without them, that of any language.
+
+    Raises:
+        InputError: there is none.
+    """
+    folder = folder.resolve()
+    places = (folder, *list(folder.parents)[:LEVELS_UP])
+    near = [candidate for place in places for candidate in (place, place / "bin")]
+    named = [] if own is None else [*(place / own for place in places), Path(own).absolute()]
+    for candidate in (*named, *near):
+        # os.path.isfile, because the checkpoint may name something that no path can be.
+        if languages and None not in languages:
+            holds = all(os.path.isfile(candidate / f"dict.{language}.txt") for language in languages)
+        else:
+            holds = os.path.isdir(candidate) and any(candidate.glob("dict.*.txt"))
+        if holds:
+            return candidate
+    raise InputError(f"{folder}: no dict.*.txt in it, nor above it or in bin; give the folder that they are in (data)")
+
 
 def load_models(
     paths: Sequence[str],
-    data: str,
+    data: str | None = None,
     source_lang: str | None = None,
     target_lang: str | None = None,
     cpu: bool = False,
@@ -25,27 +72,31 @@ def load_models(
     """Load one or more checkpoints, on CUDA if there is a device, and the dictionaries ``DATA/dict.LANGUAGE.txt``.
 
     Args:
-        data: folder of the dictionaries.
+        data: folder of the dictionaries; None: `find_data` finds that of the first checkpoint.
         source_lang, target_lang: default: those that the first checkpoint names; if it names none, those of the
             binarized data in ``data``.
         cpu: leave the CUDA device alone.
+
+    Returns:
+        The models, and the task, whose ``cfg.data`` is the folder of the dictionaries.
 
     Raises:
         InputError: a file is missing, is no checkpoint or does not fit the dictionaries, the task is another than
             translation, plain or of trees, or a model of trees comes after one whose task has none.
     """
-    if not Path(data).is_dir():
+    if data is not None and not Path(data).is_dir():
         raise InputError(f"--data {data}: no such folder; give the one that fairseq-preprocess wrote dict.*.txt to")
     languages = {"source_lang": source_lang, "target_lang": target_lang}
     # Without --eval-bleu, which would make a generator here.
-    overrides = {"data": data, "eval_bleu": False} | {
-        name: language for name, language in languages.items() if language is not None
-    }
+    overrides = {"eval_bleu": False} | {name: language for name, language in languages.items() if language is not None}
     models: list[BaseFairseqModel] = []
     task = None
     for path in paths:
         state = _read_checkpoint(path, overrides)
         _check_task_name(state, path)
+        if data is None:
+            data = str(_find_own_data(state, path))
+        _set_data(state, data)
         _check_languages(state, data, path)
         if task is not None and not isinstance(task, TreeTranslationTask) and _encodes_trees(state):
             raise InputError(f"{path}: reads trees, and the first checkpoint of --path knows none; name this one first")
@@ -73,15 +124,24 @@ def _check_task_name(state: dict[str, Any], path: str) -> None:
         raise _other_task(name, path)
 
 
-def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
-    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``.
+def _find_own_data(state: dict[str, Any], path: str) -> Path:
+    settings = state["cfg"].task
+    own = getattr(settings, "data", None)
+    own = utils.split_paths(own)[0] if isinstance(own, str) and own else None
+    languages = [getattr(settings, name, None) for name in ("source_lang", "target_lang")]
+    return find_data(Path(path).parent, own, languages)
 
-    They are parts of file names in ``data``, and lead nowhere else.
-    """
-    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang", "tree_lang")]
-    if any("/" in str(name) for name in named):
-        raise InputError(f"{path}: its languages cannot be parts of file names; give one that fairseq-train wrote")
-    if None in named[:2] and None in data_utils.infer_language_pair(data):
+
+def _set_data(state: dict[str, Any], data: str) -> None:
+    overwrite_args_by_name(state["cfg"], {"data": data})
+    if state.get("args") is not None:  # of an old checkpoint, whose settings are made of them once more
+        state["args"].data = data
+
+
+def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
+    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``."""
+    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang")]
+    if None in named and None in data_utils.infer_language_pair(data):
         raise InputError(f"{path}: it does not name its languages; give --source-lang and --target-lang")
 
 

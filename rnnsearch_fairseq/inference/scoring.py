@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import data_utils
 from fairseq.data.language_pair_dataset import collate
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_scorer import SequenceScorer
@@ -139,7 +139,7 @@ def _encode(
     task: TranslationTask, pair: tuple[str, str], tree: Tree | None, limits: tuple[int, int], number: int
 ) -> _EncodedPair:
     source, target = (
-        _encode_line(dictionary, line)
+        dictionary.encode_line(line, add_if_not_exist=False).long()
         for dictionary, line in zip((task.source_dictionary, task.target_dictionary), pair)
     )
     for side, words, limit in zip(("source", "target"), (source, target), limits):
@@ -158,13 +158,6 @@ def _check_leaves(tree: Tree | None, words: int, where: str) -> None:
             f"{where}: the tree has {tree.leaves} leaves and the source {words} words; "
             "write the trees from the same text"
         )
-
-
-def _encode_line(dictionary: Dictionary, line: str) -> Tensor:
-    """The ids of the line's words and of end-of-sentence, ``(words + 1,)``."""
-    ids = dictionary.encode_line(line, add_if_not_exist=False).long()
-    # A word that reads <pad> would be taken for padding, and the words after it for those one place before.
-    return ids.masked_fill_(ids.eq(dictionary.pad()), dictionary.unk())
 
 
 def _read_ahead(pairs: Iterable[_EncodedPair], most: int) -> Iterator[list[_EncodedPair]]:

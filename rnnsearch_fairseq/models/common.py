@@ -6,11 +6,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder, register_model_architecture
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from torch import Tensor
+from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 
@@ -93,7 +94,9 @@ class FromPretrained:
         # Not at the top: the package must not import the modules that are commands, such as score.
         from rnnsearch_fairseq.inference.hub import load
 
-        return load(model_name_or_path, checkpoint_file, data_name_or_path, **options)
+        if data_name_or_path is not None:
+            options["data"] = data_name_or_path
+        return load(model_name_or_path, checkpoint_file, **options)
 
 
 class BatchFirstEncoder(FairseqEncoder):
@@ -111,6 +114,17 @@ class BatchFirstEncoder(FairseqEncoder):
 class BatchFirstDecoder(FairseqIncrementalDecoder):
     """A decoder that keeps tensors ``(batch, ...)``, or None, under the name "search" during search."""
 
+    to_vocabulary: nn.Linear
+
+    def output_layer(self) -> list[Tensor]:
+        """The weight ``(K_y, l)`` and bias ``(K_y,)`` of ``to_vocabulary``, for criterions that score features.
+
+        Trap: with --find-unused-parameters, torch's DistributedDataParallel takes a parameter for unused that no output
+        of the model depends on, and ends the training when the criterion uses it. Cure: the model gives out views.
+        """
+        layer = self.to_vocabulary
+        return [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]
+
     def reorder_incremental_state(
         self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
     ) -> None:
@@ -121,6 +135,18 @@ class BatchFirstDecoder(FairseqIncrementalDecoder):
                 name: None if tensor is None else tensor.index_select(0, new_order) for name, tensor in saved.items()
             }
             self.set_incremental_state(incremental_state, "search", reordered)
+
+    def get_normalized_probs_scriptable(
+        self, net_output: tuple[Tensor, Any], log_probs: bool, sample: dict[str, Any] | None = None
+    ) -> Tensor:
+        """Probabilities of the next words, or their logarithms, as in fairseq, but of float64 scores in float64.
+
+        Args:
+            net_output: scores ``(batch, tgt_len, K_y)``, and what else the model gave.
+        """
+        scores = net_output[0]
+        softmax = torch.log_softmax if log_probs else torch.softmax
+        return softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
     def max_positions(self) -> int:
         """The longest target that the decoder writes, in words."""

@@ -271,8 +271,8 @@ class RNNsearchDecoder(BatchFirstDecoder):
             features_only: give what :attr:`to_vocabulary` makes the scores of.
 
         Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; and ``attn``:
-            alpha ``(batch, tgt_len, src_len)``.
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; ``attn``:
+            alpha ``(batch, tgt_len, src_len)``; and with features, :meth:`output_layer`.
         """
         (annotations,), (summary,), (padding_mask,) = (
             encoder_out[name] for name in ("annotations", "summary", "padding_mask")
@@ -291,8 +291,10 @@ class RNNsearchDecoder(BatchFirstDecoder):
             self.set_incremental_state(incremental_state, "search", {"state": output.state, "context": output.context})
             if memory.keys is not None:
                 encoder_out["keys"] = [memory.keys]  # computed once a sentence
-        scores = output.features if features_only else self.to_vocabulary(output.features)
-        return scores, {"attn": [output.weights]}
+        extra = {"attn": [output.weights]}
+        if features_only:
+            return output.features, {**extra, "output_layer": self.output_layer()}
+        return self.to_vocabulary(output.features), extra
 
     def prepare_search(self, encoder_out: dict[str, list[Tensor]]) -> tuple[SearchStep, Memory, Tensor]:
         """A step of the search, what it sees of the source, and s_0 ``(batch, n)``.

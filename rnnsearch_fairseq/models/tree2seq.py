@@ -174,7 +174,8 @@ class Tree2SeqDecoder(BatchFirstDecoder):
 
         Returns:
             Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or s~_j ``(batch, tgt_len, d)``; ``attn``, the
-            alpha of the words ``(batch, tgt_len, src_len)``; and ``constituents``, the alpha of words and phrases.
+            alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, the alpha of words and phrases; and with
+            s~_j, :meth:`output_layer`.
         """
         source = Constituents(
             encoder_out["states"][0],
@@ -187,11 +188,14 @@ class Tree2SeqDecoder(BatchFirstDecoder):
         else:
             saved = self.get_incremental_state(incremental_state, "search")
             state = DecoderState(**saved) if saved else self.translator.initial_state(source)
-            features, alpha, state = self.translator(prev_output_tokens[:, -1:], state, source)
+            features, alpha, state = self.translator.step(prev_output_tokens[:, -1], state, source)
+            features, alpha = features.unsqueeze(1), alpha.unsqueeze(1)
             self.set_incremental_state(incremental_state, "search", state._asdict())
         words = int(encoder_out["src_len"][0][0])
-        output = features if features_only else self.to_vocabulary(features)
-        return output, {"attn": [alpha[..., :words]], "constituents": [alpha]}
+        extra = {"attn": [alpha[..., :words]], "constituents": [alpha]}
+        if features_only:
+            return features, {**extra, "output_layer": self.output_layer()}
+        return self.to_vocabulary(features), extra
 
     @property
     def to_vocabulary(self) -> nn.Linear:

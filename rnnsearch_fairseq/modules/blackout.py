@@ -47,24 +47,27 @@ def alias_table(proposal: Tensor) -> AliasTable:
     return AliasTable(numbers + kept, aliases)
 
 
-def draw_negatives(targets: Tensor, count: int, proposal: AliasTable) -> Tensor:
+def draw_negatives(
+    targets: Tensor, count: int, proposal: AliasTable, generator: torch.Generator | None = None
+) -> Tensor:
     """``count`` negatives for each of ``targets`` ``(words,)``, with replacement, none the target: ``(words, count)``.
 
     Args:
         proposal: the distribution Q, with at least two possible words.
+        generator: of the random numbers, on the device of ``targets``; default: torch's own.
     """
-    drawn = _draw(len(targets) * count, proposal)
+    drawn = _draw(len(targets) * count, proposal, generator)
     hits = drawn.view(-1, count).eq(targets.unsqueeze(1)).flatten().nonzero().squeeze(1)
     while len(hits):
-        again = _draw(len(hits), proposal)
+        again = _draw(len(hits), proposal, generator)
         drawn[hits] = again
         hits = hits[again == targets[hits // count]]
     return drawn.view(-1, count)
 
 
-def _draw(count: int, proposal: AliasTable) -> Tensor:
+def _draw(count: int, proposal: AliasTable, generator: torch.Generator | None) -> Tensor:
     limits, aliases = proposal
-    points = torch.rand(count, dtype=limits.dtype, device=limits.device).mul_(len(limits))
+    points = torch.rand(count, dtype=limits.dtype, device=limits.device, generator=generator).mul_(len(limits))
     cells = points.long()
     return torch.where(points < limits.index_select(0, cells), cells, aliases.index_select(0, cells))
 

@@ -138,9 +138,9 @@ class Decoder(nn.Module):
         """All positions in turn, with the words before them given.
 
         Args:
-            embedded: E y_{i-1} for i = 1 ... T_y, ``(tgt_len, batch, m)``.
+            embedded: E y_{i-1} for i = 1 ... T_y, or for one i, ``(tgt_len, batch, m)``.
             state: the state before the first of these positions, ``(batch, n)``.
-            context: the context before the first of these positions, ``(batch, 2n)``; None at the beginning.
+            context: the context before that position, ``(batch, 2n)``; None at the beginning.
             memory: the encoded source.
         """
         steps = []
@@ -161,7 +161,7 @@ class Decoder(nn.Module):
         ``context`` on (search), give the same.
 
         Args:
-            previous_words: y_{i-1}, ``(batch, tgt_len)``.
+            previous_words: y_{i-1}, ``(batch, tgt_len)``: from y_0 on, or one word more than the last call read.
             state: :meth:`initial_state`, or where the last call ended, ``(batch, n)``.
             context: where the last call ended, ``(batch, 2n)``; None at the beginning.
         """

@@ -62,34 +62,40 @@ class TreeDecoder(nn.Module):
         context = mix_states(weights, states)
         return torch.tanh(self.from_state(hidden) + self.from_context(context)), weights
 
-    def forward(
+    def step(
         self, previous_words: Tensor, state: DecoderState, source: Constituents
     ) -> tuple[Tensor, Tensor, DecoderState]:
-        """s~ of every position, whose ``to_vocabulary`` scores the next word; alpha; and the state to go on from.
-
-        One call with all previous words (training), and one call for each of them (search), give the same.
+        """s~_j, whose ``to_vocabulary`` scores the next word; alpha_j; and the state to go on from.
 
         Args:
-            previous_words: y_{j-1}, ``(batch, tgt_len)``; what stands before the first word is not read.
+            previous_words: y_{j-1}, ``(batch,)``; what stands before the first word is not read.
 
         Returns:
-            ``(batch, tgt_len, d)``, ``(batch, tgt_len, src_len + most_phrases)`` and the last state.
+            ``(batch, d)``, ``(batch, src_len + most_phrases)`` and the state.
         """
-        attended, weights = [], []
-        for projected in self.lstm.from_input(self.embedding(previous_words)).unbind(dim=1):
-            hidden, cell, fed = state
-            if fed is not None:
-                hidden, cell = self.lstm(projected + self.from_fed(fed), hidden, cell)
-            fed, alpha = self.attend(hidden, source.states, source.padding_mask)
-            state = DecoderState(hidden, cell, fed)
-            attended.append(fed)
-            weights.append(alpha)
-        return torch.stack(attended, dim=1), torch.stack(weights, dim=1), state
+        hidden, cell, fed = state
+        if fed is not None:
+            projected = self.lstm.from_input(self.embedding(previous_words))
+            hidden, cell = self.lstm(projected + self.from_fed(fed), hidden, cell)
+        fed, alpha = self.attend(hidden, source.states, source.padding_mask)
+        return fed, alpha, DecoderState(hidden, cell, fed)
 
     def scan(self, previous_words: Tensor, source: Constituents) -> tuple[Tensor, Tensor]:
-        """s~ and alpha of every position, as :meth:`forward` gives them from :meth:`initial_state`."""
-        attended, weights, _ = self(previous_words, self.initial_state(source), source)
-        return attended, weights
+        """s~ and alpha of every position, as :meth:`step` gives them one by one.
+
+        Args:
+            previous_words: y_{j-1}, ``(batch, tgt_len)``, as there.
+
+        Returns:
+            ``(batch, tgt_len, d)`` and ``(batch, tgt_len, src_len + most_phrases)``.
+        """
+        state = self.initial_state(source)
+        attended, weights = [], []
+        for words in previous_words.unbind(dim=1):
+            fed, alpha, state = self.step(words, state, source)
+            attended.append(fed)
+            weights.append(alpha)
+        return torch.stack(attended, dim=1), torch.stack(weights, dim=1)
 
 
 def score_states(queries: Tensor, states: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Adadelta (Zeiler, 2012) with the paper's settings (Section 4.2 and Appendix B.2)."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,8 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer, register_optimizer
 from omegaconf import II, DictConfig
+from torch import Tensor
+from torch.optim.adadelta import adadelta
 
 from rnnsearch_fairseq.errors import InputError
 
@@ -32,7 +34,10 @@ OPTIMIZER_REGISTRY.pop("adadelta", None)
 
 @register_optimizer("adadelta", dataclass=AdadeltaConfig)
 class Adadelta(FairseqOptimizer):
-    """``torch.optim.Adadelta`` behind a dataclass, in place of fairseq's ``adadelta``, whose rho is 0.9."""
+    """``torch.optim.Adadelta`` behind a dataclass, in place of fairseq's ``adadelta``, whose rho is 0.9.
+
+    It takes parameters in half precision (``--memory-efficient-bf16``), and computes their updates in float32.
+    """
 
     def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
         """
@@ -41,7 +46,7 @@ class Adadelta(FairseqOptimizer):
         """
         super().__init__(cfg)
         try:
-            self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
+            self._optimizer = _Adadelta(params, **self.optimizer_config)
         except ValueError as error:
             raise InputError(f"adadelta: {error} (see --adadelta-rho, --adadelta-eps, --lr, --weight-decay)") from None
 
@@ -66,3 +71,43 @@ class Adadelta(FairseqOptimizer):
     def supports_flat_params(self) -> bool:
         """Adadelta works element by element."""
         return True
+
+
+class _Adadelta(torch.optim.Adadelta):
+    """As torch's, but what belongs to parameters in half precision is computed and kept in float32.
+
+    In float16 the squares of most gradients are zero, and so are small gradients once the loss scale is taken off them.
+    fairseq looks for two attributes: one says that the parameters may be in half precision, and the other, where they
+    are, that ``step`` takes the scale off.
+    """
+
+    supports_memory_efficient_fp16 = True
+
+    @property
+    def supports_step_with_scale(self) -> bool:
+        """Whether a parameter is in half precision."""
+        return any(p.dtype in (torch.float16, torch.bfloat16) for group in self.param_groups for p in group["params"])
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None, scale: Tensor | float = 1.0) -> Any:
+        """Make one update by the gradients, divided by ``scale``: torch's own if no parameter is in half precision."""
+        if not self.supports_step_with_scale:
+            return super().step(closure)
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._step_in_float32(parameter, parameter.grad.float() / scale, group)
+        return loss
+
+    def _step_in_float32(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        value, state = parameter.float(), self.state[parameter]
+        if not state:
+            state.update(step=torch.zeros(()), square_avg=torch.zeros_like(value), acc_delta=torch.zeros_like(value))
+        for name in ("square_avg", "acc_delta"):
+            state[name] = state[name].to(value)  # from a checkpoint, fairseq leaves it on the CPU
+        kept = ([state[name]] for name in ("square_avg", "acc_delta", "step"))
+        settings = {name: group[name] for name in ("lr", "rho", "eps", "weight_decay", "maximize")}
+        adadelta([value], [gradient], *kept, **settings)
+        parameter.copy_(value)

@@ -7,23 +7,31 @@ import argparse
 import collections
 import contextlib
 import copy
+import inspect
 import logging
 import os
 import sys
+import traceback
+import types
 import typing
 from collections.abc import Callable
-from types import TracebackType
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import fairseq.checkpoint_utils
+import fairseq.data
 import fairseq.data.data_utils
 import fairseq.dataclass.configs
 import fairseq.dataclass.initialize
+import fairseq.dataclass.utils
 import fairseq.distributed.utils
 import fairseq.optim
 import fairseq.options
 import fairseq.sequence_scorer
 import fairseq.tasks
 import fairseq.tasks.translation
+import fairseq.tokenizer
 import fairseq.trainer
 import fairseq.utils
 import numpy as np
@@ -31,13 +39,18 @@ import omegaconf
 import omegaconf.base
 import omegaconf.nodes
 import torch
+from hydra.errors import CompactHydraException
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, input_error_behind, print_without_traceback
+from rnnsearch_fairseq.files.preparation import RECORD, copy_record
 from rnnsearch_fairseq.files.text import check_preprocessing
+from rnnsearch_fairseq.inference.text import typed_lines
 from rnnsearch_fairseq.patches.wrap import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
 
+TYPED = "typed"  # the name of the tokenizer of `prepare_typed_lines`, which is none of fairseq's
+MARK = "\0"
 PATIENCE = ("best", "num_runs")  # what fairseq keeps as attributes of a function
 
 
@@ -49,15 +62,21 @@ def apply() -> None:
     keep_bf16_off_the_tpu()
     list_every_option_in_help()
     refuse_fp16_without_cuda()
+    refuse_to_average_a_sum()
     run_processes_on_cpu()
     name_the_plugin_to_spawned_processes()
     explain_missing_data()
     replace_unknown_words()
     align_references_softly()
-    keep_double_precision()
     remember_patience()
     check_before_preprocessing()
+    read_symbols_as_unknown_words()
+    answer_blank_lines()
+    keep_preparation()
+    prepare_typed_lines()
+    print_soft_alignments()
     print_input_errors()
+    print_input_errors_under_hydra()
 
 
 def calm_the_root_logger() -> None:
@@ -98,14 +117,11 @@ def keep_every_sentence() -> None:
 def allow_checkpoint_classes() -> None:
     """Let `torch.load` read what fairseq writes, without turning weights_only off.
 
-    Trap: from torch 2.6 on `torch.load` refuses every class it does not know, and fairseq calls it plainly
-    (checkpoint_utils.py:340, distributed/utils.py:805): models and optimizers that are configured by argparse leave a
-    Namespace in the checkpoint, --eval-bleu leaves numpy arrays, and resuming with several processes broadcasts the
-    configuration as omegaconf objects, with placeholders for the tensors. Cure: allow these classes, which only hold
-    data.
+    Trap: `torch.load` refuses every class it does not know, and fairseq calls it plainly (checkpoint_utils.py:340,
+    distributed/utils.py:805): models and optimizers that are configured by argparse leave a Namespace in the
+    checkpoint, --eval-bleu leaves numpy arrays, and resuming with several processes broadcasts the configuration as
+    omegaconf objects, with placeholders for the tensors. Cure: allow these classes, which only hold data.
     """
-    if torch.__version__ < (2, 6):
-        return
     dtypes = {type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")}
     torch.serialization.add_safe_globals(
         [argparse.Namespace, np.ndarray, np.dtype, *dtypes, *_numpy_constructors(), *_broadcast_classes()]
@@ -185,6 +201,29 @@ def refuse_fp16_without_cuda() -> None:
     wrap(fairseq.trainer.Trainer, "__init__", make)
 
 
+def refuse_to_average_a_sum() -> None:
+    """Refuse --sentence-avg with a criterion that divides by nothing.
+
+    Trap: fairseq offers the option with every criterion, and leaves it to the criterion to obey it. Cure: refuse when
+    the trainer is built, so that only training is concerned.
+    """
+
+    def make(init: Callable[..., None]) -> Callable[..., None]:
+        def check_average(self: fairseq.trainer.Trainer, cfg: Any, *args: Any, **kwargs: Any) -> None:
+            averages = getattr(getattr(cfg, "optimization", cfg), "sentence_avg", False)
+            criterion = getattr(cfg, "criterion", None)
+            if averages and getattr(criterion, "_name", criterion) == "summed_nll":
+                raise InputError(
+                    "--sentence-avg asks for a mean over the sentences, and --criterion summed_nll divides by nothing; "
+                    "leave one of them out"
+                )
+            init(self, cfg, *args, **kwargs)
+
+        return check_average
+
+    wrap(fairseq.trainer.Trainer, "__init__", make)
+
+
 def run_processes_on_cpu() -> None:
     """Train with several processes on a CPU under torchrun, and refuse what would train nothing.
 
@@ -217,7 +256,7 @@ def name_the_plugin_to_spawned_processes() -> None:
     def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
         def call_main_with_plugin(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> Any:
             if cfg.common.user_dir is None:
-                cfg.common.user_dir = os.path.dirname(os.path.abspath(__file__))
+                cfg.common.user_dir = str(Path(__file__).resolve().parents[1])
             return call_main(cfg, main, **kwargs)
 
         return call_main_with_plugin
@@ -229,14 +268,22 @@ def explain_missing_data() -> None:
     """Name what is missing from the binarized data, and how it is made.
 
     Trap: a missing data directory, dictionary or split ends in a traceback from a file system call
-    (data/dictionary.py:241, tasks/translation.py:82), and data whose two sides differ in size in a bare assertion that
-    does not name them (data/language_pair_dataset.py:235). Cure: one sentence.
+    (data/dictionary.py:241, tasks/translation.py:82), data whose two sides differ in size in a bare assertion that does
+    not name them (data/language_pair_dataset.py:235), and a configuration of Hydra's that names no data in a TypeError
+    (utils.py:63). Cure: one sentence.
     """
 
     def make_setup_task(setup_task: Callable[..., Any]) -> Callable[..., Any]:
-        def explain(*args: Any, **kwargs: Any) -> Any:
+        def explain(cfg: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return setup_task(*args, **kwargs)
+                return setup_task(cfg, *args, **kwargs)
+            except TypeError as error:
+                if getattr(cfg, "data", "") is not None:
+                    raise
+                raise InputError(
+                    "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as "
+                    "task.data=FOLDER"
+                ) from error
             except FileNotFoundError as error:
                 raise InputError(
                     f"{error.filename}: no such file or directory; give the --destdir of a finished fairseq-preprocess"
@@ -332,25 +379,6 @@ def align_references_softly() -> None:
     wrap(fairseq.sequence_scorer.SequenceScorer, "generate", make)
 
 
-def keep_double_precision() -> None:
-    """Let a float64 model have float64 probabilities.
-
-    Trap: fairseq takes every softmax in float32 (utils.py:519), which is right for half precision and wrong for double.
-    Cure: only raise the precision.
-    """
-
-    def make(softmax: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        exact = torch.log_softmax if softmax.__name__ == "log_softmax" else torch.softmax
-
-        def keep(x: torch.Tensor, dim: int, *args: Any, **kwargs: Any) -> torch.Tensor:
-            return exact(x, dim) if x.dtype == torch.float64 else softmax(x, dim, *args, **kwargs)
-
-        return keep
-
-    for name in ("softmax", "log_softmax"):
-        wrap(fairseq.utils, name, make)
-
-
 def remember_patience() -> None:
     """Let --patience count on where training was stopped.
 
@@ -381,16 +409,18 @@ def remember_patience() -> None:
 
 
 def check_before_preprocessing() -> None:
-    """Check the input of `fairseq-preprocess` before it is read.
+    """Check the input of `fairseq-preprocess` before it is read, and copy the record of its preparation.
 
     Trap: fairseq_cli/preprocess.py:main binarizes source and target one after the other and never compares them, so
     files of different lengths become misaligned data without a word, and a bad byte ends in a traceback after minutes
-    of work. Cure: `check_preprocessing` first. The command loads --user-dir before it looks its main function up.
+    of work; and how the text was prepared is forgotten. Cure: `check_preprocessing` first, then `copy_record`. The
+    command loads --user-dir before it looks its main function up.
     """
 
     def make(main: Callable[..., Any]) -> Callable[..., Any]:
         def check_then_preprocess(args: argparse.Namespace) -> Any:
             check_preprocessing(args)
+            _copy_record_of_text(args)
             return main(args)
 
         return check_then_preprocess
@@ -398,26 +428,198 @@ def check_before_preprocessing() -> None:
     wrap_in_command("fairseq_cli.preprocess", "main", make)
 
 
+def read_symbols_as_unknown_words() -> None:
+    """Read <pad>, </s> and <s> in text as unknown words.
+
+    Trap: fairseq looks them up like any word (data/dictionary.py:325). A <pad> that was typed is then taken for padding
+    and dropped, and a </s> ends a sentence in its middle. Cure: in a line that gets its own end-of-sentence they are
+    unknown words. Lines without one are left alone: models with other inputs write their symbols into these.
+    """
+
+    def make(encode_line: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def encode(
+            self: Any,
+            line: str,
+            line_tokenizer: Callable[[str], list[str]] = fairseq.tokenizer.tokenize_line,
+            add_if_not_exist: bool = True,
+            consumer: Any = None,
+            append_eos: bool = True,
+            reverse_order: bool = False,
+        ) -> torch.Tensor:
+            numbers = (getattr(self, name, None) for name in ("bos_index", "pad_index", "eos_index"))
+            # A dictionary can have a word of the same letters under a number of its own.
+            symbols = {self.symbols[number] for number in numbers if number is not None}
+            symbols = {symbol for symbol in symbols if self.indices[symbol] < self.nspecial}
+
+            def split(text: str) -> list[str]:
+                words = line_tokenizer(text)
+                if append_eos and not symbols.isdisjoint(words):
+                    words = [self.unk_word if word in symbols else word for word in words]
+                return words
+
+            return encode_line(self, line, split, add_if_not_exist, consumer, append_eos, reverse_order)
+
+        return encode
+
+    wrap(fairseq.data.Dictionary, "encode_line", make)
+
+
+def answer_blank_lines() -> None:
+    """Translate a sentence without words by a translation without words.
+
+    Trap: fairseq searches for a translation of end-of-sentence alone, and finds a sentence. Cure: replace what it
+    finds. A reference is scored, and a prefix continued, as before.
+    """
+
+    def make(inference_step: Callable[..., Any]) -> Callable[..., Any]:
+        def answer(
+            self: Any, generator: Any, models: Any, sample: dict[str, Any], prefix_tokens: Any = None, **kwargs: Any
+        ) -> Any:
+            found = inference_step(self, generator, models, sample, prefix_tokens=prefix_tokens, **kwargs)
+            if prefix_tokens is not None or isinstance(generator, fairseq.sequence_scorer.SequenceScorer):
+                return found
+            tokens, dictionary = sample["net_input"]["src_tokens"], self.source_dictionary
+            blank = (tokens.eq(dictionary.pad()) | tokens.eq(dictionary.eos())).all(dim=1).tolist()
+            return [[_no_words(self.target_dictionary)] if b else best for b, best in zip(blank, found)]
+
+        return answer
+
+    wrap(fairseq.tasks.translation.TranslationTask, "inference_step", make)
+
+
+def keep_preparation() -> None:
+    """Keep the record of how the text was prepared beside the checkpoints.
+
+    Trap: fairseq forgets it, so that whoever types text for a model must know. Cure: when a training starts, copy the
+    record from the data to --save-dir, which is there when the last checkpoint has been looked for.
+    """
+
+    def make(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+        def load_then_copy(cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
+            loaded = load_checkpoint(cfg, trainer, *args, **kwargs)
+            data = getattr(trainer.task.cfg, "data", None)
+            # A folder of a remote file system is left to fairseq.
+            if data and trainer.is_data_parallel_master and os.path.isdir(cfg.save_dir):
+                copy_record(Path(fairseq.utils.split_paths(data)[0]), Path(cfg.save_dir))
+            return loaded
+
+        return load_then_copy
+
+    wrap(fairseq.checkpoint_utils, "load_checkpoint", make)
+
+
+def prepare_typed_lines() -> None:
+    """Let `fairseq-interactive` prepare what is typed as the training text was prepared.
+
+    Trap: the command does to a line what --tokenizer and --bpe say, and nothing without them, so that capitals and
+    punctuation make words unknown; it has one set of options for both languages, and no lower case. Cure: without
+    these options the record of the preparation counts; a word that is known in lower case alone is lowercased. What
+    prepares the lines is made where the command makes its tokenizer (fairseq_cli/interactive.py:173).
+    """
+
+    def make_main(main: Callable[..., Any]) -> Callable[..., Any]:
+        def prepare_lines(cfg: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(cfg, argparse.Namespace):
+                cfg = fairseq.dataclass.utils.convert_namespace_to_omegaconf(cfg)
+            task = fairseq.tasks.TASK_REGISTRY.get(str(getattr(cfg.task, "_name", None)), object)
+            if not issubclass(task, fairseq.tasks.translation.TranslationTask):  # its lines may be no plain text
+                return main(cfg, *args, **kwargs)
+            typed = {"_name": TYPED, "path": cfg.common_eval.path, "post_process": cfg.common_eval.post_process}
+            typed |= {"tokenizer": cfg.tokenizer, "bpe": cfg.bpe}
+            cfg.tokenizer, cfg.bpe = omegaconf.OmegaConf.create(typed), None
+            return main(cfg, *args, **kwargs)
+
+        return prepare_lines
+
+    def make_build(build_tokenizer: Callable[..., Any]) -> Callable[..., Any]:
+        def build(self: Any, cfg: Any) -> Any:
+            if getattr(cfg, "_name", None) != TYPED:
+                return build_tokenizer(self, cfg)
+            return typed_lines(self, cfg, Path(fairseq.utils.split_paths(cfg.path)[0]).parent)
+
+        return build
+
+    wrap_in_command("fairseq_cli.interactive", "main", make_main)
+    wrap(fairseq.tasks.FairseqTask, "build_tokenizer", make_build)
+
+
+def print_soft_alignments() -> None:
+    """Let `fairseq-interactive --print-alignment soft` print the weights, as fairseq-generate prints them.
+
+    Trap: the command takes each row of weights for a link, a pair of numbers: a ValueError
+    (fairseq_cli/interactive.py:296). Cure: give it a row as a link from the row to a mark, which is not printed.
+    """
+
+    def make(main: Callable[..., Any]) -> Callable[..., Any]:
+        def main_with_weights(*args: Any, **kwargs: Any) -> Any:
+            names = inspect.unwrap(main).__globals__
+            changed = {**vars(fairseq.utils), "post_process_prediction": _rows_as_links}
+            names.update(utils=types.SimpleNamespace(**changed), print=_print_without_marks)
+            return main(*args, **kwargs)
+
+        return main_with_weights
+
+    wrap_in_command("fairseq_cli.interactive", "main", make)
+
+
 def print_input_errors() -> None:
-    """Print an uncaught `InputError` as one line, without a traceback; the exit status stays 1.
+    """Let fairseq's commands print an `InputError` as one line; other programs are left alone.
 
     Trap: fairseq's commands catch nothing, so a message meant for the user comes last, after much code; and
     the trainer replaces what a model says of a checkpoint that does not fit by a general remark (trainer.py:596).
     """
+    if _is_fairseq_command():
+        print_without_traceback()
 
-    def make(excepthook: Callable[..., None]) -> Callable[..., None]:
-        def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            first: BaseException | None = error
-            while first is not None and not isinstance(first, InputError):
-                first = first.__cause__ or first.__context__
-            if first is None:
-                excepthook(kind, error, trace)
-            else:
-                print(f"error: {first}", file=sys.stderr)
 
-        return print_or_delegate
+def print_input_errors_under_hydra() -> None:
+    """Do the same in `fairseq-hydra-train`.
 
-    wrap(sys, "excepthook", make)
+    Trap: Hydra prints the traceback of every error itself, but of its own kind only the message. Cure: make it of that
+    kind.
+    """
+
+    def make(main: Callable[..., Any]) -> Callable[..., Any]:
+        def explain(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return main(*args, **kwargs)
+            except Exception as error:
+                first = input_error_behind(error)
+                if first is None:
+                    raise
+                raise CompactHydraException(f"error: {first}") from error
+
+        return explain
+
+    wrap_in_command("fairseq_cli.hydra_train", "_hydra_main", make)
+
+
+def _copy_record_of_text(args: argparse.Namespace) -> None:
+    """Copy the record beside the text that `fairseq-preprocess` reads to --destdir.
+
+    Only the training text's replaces one that is there: others are prepared as the dictionaries' text was.
+    """
+    prefix = args.trainpref or (args.validpref or args.testpref or "").split(",")[0]
+    if prefix and (args.trainpref or not Path(args.destdir, RECORD).exists()):
+        copy_record(Path(prefix).parent, Path(args.destdir))
+
+
+def _no_words(dictionary: fairseq.data.Dictionary) -> dict[str, Any]:
+    """A finished hypothesis of end-of-sentence alone, which is certain."""
+    scores = torch.zeros(1)
+    tokens = torch.tensor([dictionary.eos()])
+    return {"tokens": tokens, "score": scores[0], "attention": None, "alignment": [], "positional_scores": scores}
+
+
+def _rows_as_links(*args: Any, **kwargs: Any) -> tuple[Any, str, Any]:
+    tokens, text, alignment = fairseq.utils.post_process_prediction(*args, **kwargs)
+    if len(alignment) and isinstance(alignment[0], list):
+        alignment = [(",".join(row), MARK) for row in alignment]
+    return tokens, text, alignment
+
+
+def _print_without_marks(line: str) -> None:
+    print(line.replace(f"-{MARK}", "") if line.startswith("A-") else line)
 
 
 class _ParsingStopped(Exception):
@@ -472,6 +674,16 @@ def early_stopping() -> Callable[..., bool]:
         if hasattr(module, "should_stop_early"):
             return module.should_stop_early
     return lambda cfg, valid_loss: False
+
+
+def _is_fairseq_command() -> bool:
+    """Whether the program is a command of fairseq's that is importing this package, as its --user-dir or by Hydra."""
+    stack = [frame.f_code for frame, _ in traceback.walk_stack(None)]
+    return any(
+        called.co_name == "cli_main" and Path(called.co_filename).parent.name == "fairseq_cli"
+        for called, caller in pairwise(stack)
+        if caller.co_name == "<module>"
+    )
 
 
 def _uses_cuda(common: Any) -> bool:

@@ -5,25 +5,33 @@ What is checked, and how, is in :mod:`rnnsearch_fairseq.data`. Files and lines a
 
 import argparse
 import ast
+import copy
 import logging
 import math
 import operator
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fairseq.checkpoint_utils
+import fairseq.criterions
 import fairseq.data
 import fairseq.data.indexed_dataset
 import fairseq.file_io
+import fairseq.models
 import fairseq.registry
 import fairseq.tasks
 import fairseq.trainer
+import fairseq.utils
 import torch
-from torch.overrides import TorchFunctionMode
+from omegaconf import DictConfig, OmegaConf
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.binarized import check_dictionary, check_indexed
@@ -34,6 +42,25 @@ from rnnsearch_fairseq.patches.wrap import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
 
+# What a checkpoint may name: their options were read, and lead to no file or program but by those in NEUTRAL.
+TASKS = ("translation", "pooled_translation", "tree_translation", "language_modeling")
+MODELS = ("rnnsearch", "tree2seq", "transformer", "transformer_align", "lstm", "fconv", "lightconv")
+MODELS += ("transformer_lm", "lstm_lm", "fconv_lm", "lightconv_lm")
+CRITERIONS = ("summed_nll", "blackout", "cross_entropy", "adaptive_loss", "label_smoothed_cross_entropy")
+CRITERIONS += ("label_smoothed_cross_entropy_with_alignment", "label_smoothed_cross_entropy_with_rdrop")
+# By what its name ends in, what a setting is in place of what a checkpoint says; --model-overrides come after.
+NEUTRAL: dict[str, Any] = {
+    "embed_path": None,  # embeddings that the parameters in the file are put in place of
+    # BLEU in validation, whose search may take any memory and read length statistics
+    **{"eval_bleu": False, "eval_bleu_args": "{}", "eval_bleu_detok_args": "{}"},
+    # padding, to any length; and a program that keeps data in memory
+    **{"num_batch_buckets": 0, "required_seq_len_multiple": 1, "pad_to_fixed_length": False, "pad_to_fixed_bsz": False},
+    "use_plasma_view": False,
+}
+# A model may take this much memory for each number in the file (it may be there in half precision, and be copied while
+# a model is built), and for tables of positions, which are not in it.
+BYTES_A_NUMBER, BYTES_AT_LEAST = 8, 128 << 20
+BYTES_A_TENSOR = 4 << 10  # and the objects of Python around it
 MOST_REPEATED = 10_000  # parts of a list that an option repeats
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
@@ -41,6 +68,7 @@ ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 def guard() -> None:
     """Put every guard in place; a second call changes nothing."""
     read_checkpoints_of_strangers()
+    build_what_is_known()
     evaluate_no_code()
     explain_checkpoints_that_do_not_fit()
     check_binarized_data()
@@ -50,14 +78,11 @@ def guard() -> None:
 def read_checkpoints_of_strangers() -> None:
     """Load a checkpoint that does no harm, and refuse any other in one sentence.
 
-    Traps: fairseq hands a file to `torch.load` as it is (checkpoint_utils.py:340), which before torch 2.6 runs the code
-    in it, and after it believes its sizes; what the configuration in it says to look up, ``${oc.env:HOME}``, is looked
-    up (:350); the sizes in it are those of the model that is built before it is compared with the file, whatever memory
-    that takes (:472); and the model reads the file that --encoder-embed-path names, to forget it again. Cure:
-    `check_checkpoint` and `check_settings` first; a model of more parameters than the file has is found out in a trial
-    that takes no memory; and the names of embeddings are taken out.
+    Traps: fairseq hands a file to `torch.load` as it is (checkpoint_utils.py:340), which believes its sizes and, with
+    TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1, runs the code in it; what the configuration in it says to look up,
+    ``${oc.env:HOME}``, is looked up (:350). Cure: `check_checkpoint` and `check_settings` first, weights_only=True, and
+    the settings in `NEUTRAL` replaced.
     """
-    read: dict[str, Any] = {"path": "", "sizes": []}
 
     def make_load(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         def check_then_load(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -66,26 +91,59 @@ def read_checkpoints_of_strangers() -> None:
             check_model(checked, local)
             check_settings(checked, local)
             _check_choices(checked.get("args"), local)
+            _last.path, _last.sizes = path, {name: tuple(tensor.size) for name, tensor in checked["model"].items()}
             try:
-                state = load_checkpoint(path, *args, **kwargs)
+                return load_checkpoint(path, *args, **kwargs)
             except Exception as error:  # of an older fairseq's, which is brought up to date, anything may be missing
                 raise InputError(f"{path}: not a checkpoint ({_first_words(error)}); {CURE}") from error
-            _forget_embeddings(state)
-            read.update(path=path, sizes=[math.prod(tensor.size) for tensor in checked["model"].values()])
-            return state
 
         return check_then_load
 
-    def make_build(build_model: Callable[..., Any]) -> Callable[..., Any]:
-        def try_then_build(self: Any, cfg: Any, from_checkpoint: bool = False) -> Any:
-            if from_checkpoint:
-                _check_size(lambda: build_model(self, cfg, from_checkpoint), cfg, **read)
-            return build_model(self, cfg, from_checkpoint)
+    fairseq.checkpoint_utils.torch = _Torch("torch")
+    wrap(fairseq.checkpoint_utils, "load_checkpoint_to_cpu", make_load)
+
+
+def build_what_is_known() -> None:
+    """Build from a checkpoint only tasks, models and criterions whose options were read, in memory of the file's size.
+
+    Traps: a checkpoint names any of fairseq's classes, whose options may read other files (``pretrained_checkpoint``,
+    ``w2v_path`` and many more) or write one (``save_predictions``); and its sizes are those of the model that is built
+    before it is compared with the file, whatever memory that takes (checkpoint_utils.py:472). Cure: the lists `TASKS`,
+    `MODELS` and `CRITERIONS`, and a trial on the meta device, which takes no memory.
+    """
+
+    def make_task(setup_task: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_setup(cfg: Any, **kwargs: Any) -> Any:
+            if kwargs.get("from_checkpoint"):
+                _check_task(cfg)
+            return setup_task(cfg, **kwargs)
+
+        return check_then_setup
+
+    def make_model(build_model: Callable[..., Any]) -> Callable[..., Any]:
+        def try_then_build(cfg: Any, task: Any, *args: Any, **kwargs: Any) -> Any:
+            if _last.builds:
+                _check_model(cfg)
+                with torch.random.fork_rng(devices=[]), torch.device("meta"), _Trial(_last):
+                    built = build_model(copy.deepcopy(cfg), task, *args, **kwargs).state_dict()
+                _check_dictionaries({name: tuple(tensor.shape) for name, tensor in built.items()}, task.cfg)
+            return build_model(cfg, task, *args, **kwargs)
 
         return try_then_build
 
-    wrap(fairseq.checkpoint_utils, "load_checkpoint_to_cpu", make_load)
-    wrap(fairseq.tasks.FairseqTask, "build_model", make_build)
+    def make_criterion(build_criterion: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_build(cfg: Any, task: Any, *args: Any, **kwargs: Any) -> Any:
+            if cfg is not None and cfg is _last.criterion:  # that is, in fairseq-validate
+                _check_name("criterion", cfg._name if isinstance(cfg, DictConfig) else cfg.criterion, CRITERIONS)
+                if _last.measures_bleu and not getattr(task.cfg, "eval_bleu", False):
+                    logger.warning("%s was trained with --eval-bleu; give it again for BLEU", _last.path)
+            return build_criterion(cfg, task, *args, **kwargs)
+
+        return check_then_build
+
+    wrap(fairseq.tasks, "setup_task", make_task)
+    wrap(fairseq.models, "build_model", make_model)
+    wrap(fairseq.criterions, "build_criterion", make_criterion)
 
 
 def evaluate_no_code() -> None:
@@ -110,10 +168,15 @@ def explain_checkpoints_that_do_not_fit() -> None:
 
     def make_ensemble(load_models: Callable[..., Any]) -> Callable[..., Any]:
         def explain(filenames: Sequence[str], *args: Any, **kwargs: Any) -> Any:
+            _last.builds = True
             try:
-                return load_models(filenames, *args, **kwargs)
+                loaded = load_models(filenames, *args, **kwargs)
             except Exception as error:
                 raise _misfit(filenames, error) from error
+            finally:
+                _last.builds = False
+            _last.criterion = getattr(loaded[1], "criterion", None)
+            return loaded
 
         return explain
 
@@ -136,12 +199,20 @@ def check_binarized_data() -> None:
     Traps: fairseq maps whatever lies where an index says that a sentence is (data/indexed_dataset.py:541), and looks up
     whatever numbers are there, so that damaged data ends a training in its middle, in an IndexError of the embedding;
     the older format takes memory for as many sentences as it says it has (:101); and a bad line of a dictionary is not
-    numbered (data/dictionary.py:269). Cure: both are read once before. What --dataset-impl huffman and fasta read is
-    not checked.
+    numbered (data/dictionary.py:269); and a pipe in the place of a file, which it opens, makes it wait for ever. Cure:
+    both are read once before. What --dataset-impl huffman and fasta read is not checked.
     """
+
+    def make_infer(infer: Callable[..., Any]) -> Callable[..., Any]:
+        def check_then_infer(path: str) -> Any:
+            _check_regular(path)
+            return infer(path)
+
+        return check_then_infer
 
     def make_dataset(make: Callable[..., Any]) -> Callable[..., Any]:
         def check_then_make(path: str, impl: str, fix_lua_indexing: bool = False, dictionary: Any = None) -> Any:
+            _check_regular(path)
             if impl == "raw" and os.path.isfile(path):
                 check_text_file(path)
             elif impl in ("mmap", "cached", "lazy") and os.path.isfile(f"{path}.idx") and os.path.isfile(f"{path}.bin"):
@@ -153,12 +224,17 @@ def check_binarized_data() -> None:
     def make_read(add_from_file: Callable[..., None]) -> Callable[..., None]:
         def check_then_read(self: Any, f: Any) -> None:
             # Other kinds of dictionaries begin with lines of their own.
-            if isinstance(f, str) and os.path.isfile(f) and type(self)._load_meta is fairseq.data.Dictionary._load_meta:
-                check_dictionary(Path(f))
+            plain = type(self)._load_meta is fairseq.data.Dictionary._load_meta
+            if plain and isinstance(f, str) and os.path.lexists(f):
+                try:
+                    check_dictionary(Path(f))
+                except OSError as error:
+                    raise InputError(f"{f}: cannot be read ({error.strerror}); check the path") from error
             add_from_file(self, f)
 
         return check_then_read
 
+    wrap(fairseq.data.indexed_dataset, "infer_dataset_impl", make_infer)
     wrap(fairseq.data.indexed_dataset, "make_dataset", make_dataset)
     wrap(fairseq.data.Dictionary, "add_from_file", make_read)
 
@@ -175,6 +251,15 @@ def answer_every_line() -> None:
     wrap_in_command("fairseq_cli.interactive", "make_batches", _pass_over)
 
 
+def _check_regular(prefix: str) -> None:
+    """Raises:
+    InputError: ``PREFIX.idx`` or ``PREFIX.bin`` is a pipe, a folder or the like.
+    """
+    for name in (f"{prefix}.idx", f"{prefix}.bin"):
+        if os.path.exists(name) and not os.path.isfile(name):
+            raise InputError(f"{name}: not a regular file; write it anew by fairseq-preprocess")
+
+
 def _check_choices(args: Any, path: Path) -> None:
     """Check the options of an old checkpoint that name a class; fairseq would look for a file of that name.
 
@@ -187,46 +272,158 @@ def _check_choices(args: Any, path: Path) -> None:
             raise InputError(f"{path}: not a checkpoint ({name} is {choice[:60]!r}); {CURE}")
 
 
-def _forget_embeddings(state: dict[str, Any]) -> None:
-    """Take out of a loaded checkpoint's options the files whose embeddings the training began with."""
-    for options in filter(None, (state.get("args"), getattr(state.get("cfg"), "model", None))):
-        for name in ("encoder_embed_path", "decoder_embed_path"):
-            if getattr(options, name, None):
-                setattr(options, name, None)
+@dataclass
+class _Last:
+    """The checkpoint that was loaded last.
 
-
-def _check_size(build: Callable[[], torch.nn.Module], cfg: Any, path: str, sizes: list[int]) -> None:
-    """Build a model without memory, and compare it with a checkpoint whose parameters have ``sizes``.
-
-    Raises:
-        InputError: it is larger.
+    ``sizes`` are those of its parameters, by name. ``builds``: models are being built from it.
     """
-    there = sum(sizes)
-    options = vars(cfg) if isinstance(cfg, argparse.Namespace) else cfg
-    layers = [number for name, number in options.items() if "layers" in name and isinstance(number, int)]
-    # fairseq adds a few parameters where it has learnt to count something.
-    needed, most = max([0, *layers]), len(sizes)
-    if needed <= most:
-        try:
-            with torch.random.fork_rng(devices=[]), torch.device("meta"), _Uninitialized():
-                needed, most = sum(tensor.numel() for tensor in build().state_dict().values()), 2 * there + 10_000
-        except Exception as error:  # some model that cannot be built so; it will be built, or not, all the same
-            logger.debug("%s: no trial (%s)", path, error)
-    if there and needed > most:
+
+    path: str = ""
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    measures_bleu: bool = False
+    builds: bool = False
+    criterion: Any = None
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers its parameters have in all."""
+        return sum(map(math.prod, self.sizes.values()))
+
+
+_last = _Last()
+
+
+class _Torch(types.ModuleType):
+    """PyTorch as fairseq's module of checkpoints sees it: its `load` runs no code, whatever the environment says."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(file: BinaryIO, map_location: Any = None) -> dict[str, Any]:
+        """What is in a checkpoint, with neutral settings in place of those in `NEUTRAL`."""
+        state = torch.load(file, map_location, weights_only=True)
+        _last.measures_bleu = False
+        for values, name in [*_settings(state.get("args")), *_settings(state.get("cfg"))]:
+            _last.measures_bleu |= name == "eval_bleu" and bool(values[name])
+            for ending, neutral in NEUTRAL.items():
+                if name.endswith(ending):
+                    values[name] = neutral
+        return state
+
+
+def _settings(cfg: Any) -> Iterator[tuple[Any, str]]:
+    """Every setting of a configuration, sections inside sections included: its section's values, and its name."""
+    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else cfg
+    for name in list(values) if isinstance(values, dict) else ():
+        yield values, name
+        yield from _settings(values[name])
+
+
+def _check_name(kind: str, name: Any, known: Sequence[str]) -> None:
+    if name not in known:
         raise InputError(
-            f"{path}: its options ask for more parameters than the {there:,} that it has; {CURE}, and the data that it "
-            "was trained on"
+            f"{_last.path}: its {kind} is {in_short(name)}, whose options may lead to other files; give a checkpoint "
+            f"of one of {', '.join(known)}"
         )
 
 
-class _Uninitialized(TorchFunctionMode):
-    """Leaves parameters as they are: without memory, they have no values, and torch takes seconds to find that out."""
+def _check_task(cfg: Any) -> None:
+    """
+    Raises:
+        InputError: the task of a checkpoint is not known, or its languages lead to other files.
+    """
+    # As `fairseq.tasks.setup_task` takes it: old configurations have it under another name.
+    name = getattr(cfg, "task", None)
+    _check_name("task", name if isinstance(name, str) else getattr(cfg, "_name", None), TASKS)
+    named = [getattr(cfg, option, None) for option in ("source_lang", "target_lang", "tree_lang")]
+    if any("/" in str(language) for language in named):
+        raise InputError(f"{_last.path}: its languages cannot be parts of file names; {CURE}")
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
-        if getattr(func, "__module__", "") == "torch.nn.init" or name in ("normal_", "uniform_", "fill_", "zero_"):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
+
+def _check_model(cfg: Any) -> None:
+    """
+    Raises:
+        InputError: the architecture of a checkpoint is not known, or has more layers than the file has parameters.
+    """
+    # As `fairseq.models.build_model` takes it.
+    name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
+    model = fairseq.models.ARCH_MODEL_NAME_REGISTRY.get(name, name) if isinstance(name, str) else name
+    _check_name("architecture", model, MODELS)
+    for values, option in _settings(OmegaConf.to_container(cfg) if isinstance(cfg, DictConfig) else cfg):
+        value = values[option]
+        if option.endswith("xformers_att_config") and value is not None:
+            raise InputError(f"{_last.path}: {option} is given, which is code of xFormers; give a checkpoint without")
+        # lightconv repeats a list as many times.
+        if "layers" in option and isinstance(value, int) and value > len(_last.sizes) > 0:
+            raise _too_large(_last)
+
+
+def _too_large(last: _Last) -> InputError:
+    return InputError(
+        f"{last.path}: its options ask for more memory than a model of the {last.numbers:,} parameters that it has; "
+        f"{CURE}, and the data that it was trained on"
+    )
+
+
+def _check_dictionaries(built: dict[str, tuple[int, ...]], task: Any) -> None:
+    """Compare the checkpoint's tables of words with those of the model that would be built for the dictionaries.
+
+    Args:
+        built: the sizes of the model's parameters, by name.
+        task: its options, which name the data and the languages.
+
+    Raises:
+        InputError: a table of word embeddings has another number of words than the dictionary that was loaded.
+    """
+    path, sizes = _last.path, _last.sizes
+    for name in sorted(built.keys() & sizes.keys(), reverse=True):  # the source first
+        table = re.fullmatch(r"(encoder|decoder)\..*embed.*\.weight", name)
+        if table is None or len(sizes[name]) != 2 or built[name][1:] != sizes[name][1:] or built[name] == sizes[name]:
+            continue
+        side = "source" if table[1] == "encoder" else "target"
+        data = fairseq.utils.split_paths(str(getattr(task, "data", "")))[0]
+        file = Path(data, f"dict.{getattr(task, f'{side}_lang', None)}.txt")
+        raise InputError(
+            f"{path}: it was trained with {sizes[name][0]:,} {side} words, but {file} has {built[name][0]:,}, symbols "
+            "included; give the folder of the data that it was trained on"
+        )
+
+
+class _Trial(TorchDispatchMode):
+    """Counts the memory of all tensors that there would be at a time.
+
+    Raises:
+        InputError: there is more of it than a checkpoint lets expect.
+    """
+
+    def __init__(self, last: _Last) -> None:
+        super().__init__()
+        self.last, self.most = last, BYTES_AT_LEAST + BYTES_A_NUMBER * last.numbers
+        self.storages: dict[int, int] = {}
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # Without memory there are no values, which takes torch seconds to find out.
+        if func.overloadpacket.__name__ in ("normal_", "uniform_", "fill_", "zero_"):
+            return args[0]
+        made = func(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, (tuple, list)) else [made]:
+            if isinstance(tensor, torch.Tensor):
+                self._count(tensor.untyped_storage())
+        return made
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        if storage._cdata not in self.storages:
+            self.storages[storage._cdata] = storage.nbytes() + BYTES_A_TENSOR
+            self.bytes += self.storages[storage._cdata]
+            weakref.finalize(storage, self._forget, storage._cdata)
+        if self.bytes > self.most:
+            raise _too_large(self.last)
+
+    def _forget(self, storage: int) -> None:
+        self.bytes -= self.storages.pop(storage)
 
 
 def _evaluate(expression: Any, *_: Any) -> Any:

@@ -9,7 +9,9 @@ from typing import Generic, TypeVar
 
 logger = logging.getLogger(__name__)
 
+# What the server says when it had no time for a request.
 BUSY = "the server is busy; please try again in a moment"
+LATE = "the server did not finish in time; please send fewer sentences, or try again in a moment"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -19,11 +21,15 @@ class Busy(Exception):
     """Too much is waiting already."""
 
 
+class Abandoned(Exception):
+    """Nobody waits any more for the results of these items."""
+
+
 class Batcher(Generic[Item, Result]):
     """A queue of bounded length, and a thread that takes from it what is waiting.
 
-    If the work on several items fails, it is tried on each alone, so that one cannot spoil another; no exception ends
-    the thread.
+    If the work on several items fails, it is tried on each alone, so that one cannot spoil another, unless it raises
+    Abandoned; no exception ends the thread.
 
     Args:
         work: gives the results of some items, in their order.
@@ -49,6 +55,7 @@ class Batcher(Generic[Item, Result]):
         """
         futures: list[Future[Result]] = [Future() for _ in items]
         with self._changed:
+            self._waiting = deque(waiting for waiting in self._waiting if not waiting[1].cancelled())
             if self._closed or len(self._waiting) + len(items) > self._most_waiting:
                 raise Busy
             self._waiting.extend(zip(items, futures))
@@ -82,6 +89,8 @@ class Batcher(Generic[Item, Result]):
     def _results(self, items: list[Item]) -> list[Result | BaseException]:
         try:
             return list(self._work(items)) if items else []
+        except Abandoned as error:
+            return [error] * len(items)
         except BaseException as error:  # whatever it is, others wait
             if len(items) > 1:
                 return [result for item in items for result in self._results([item])]

@@ -6,12 +6,15 @@ The page shows a translation while it is found, its alignment, unknown words and
 models that read trees, phrases too. The API is described by /openapi.json. Only this machine can reach them, unless
 --host says otherwise; nobody has to log in, so others should only through a server that sees to that.
 
-Text is given as people write it. The dictionaries tell how that of the training was prepared (Moses tokens, subwords,
-lower case); --tokenizer and --bpe say otherwise. A sentence has at most --max-words words, and too much at a time is
-answered by "busy". Needs pip install 'rnnsearch-fairseq[serve]'.
+Text is given as people write it. It is prepared as the training's was (Moses tokens, subwords, lower case), by the
+record beside the checkpoint or the dictionaries; without one, the dictionaries tell what they can. --tokenizer and
+--bpe say otherwise. A sentence has at most --max-words words, and too much at a time is answered by "busy". Needs
+pip install 'rnnsearch-fairseq[serve]'.
 """
 
 import argparse
+import ipaddress
+import logging
 import socket
 import sys
 from collections.abc import Sequence
@@ -33,7 +36,6 @@ GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalize
 GENERATION += ("search", "min_len_a", "length_statistics", "length_smoothing")
 NONE = "none"
 MOST_THREADS = 2
-SECONDS_TO_STOP = 5
 
 
 def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
@@ -66,7 +68,7 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
     defaults: dict[str, Any] = _add_options(parser, GenerationConfig, GENERATION)
     for kind, section in _chosen_sections(words).items():
         choices = [*REGISTRIES[kind]["registry"], NONE]
-        parser.add_argument(f"--{kind}", choices=choices, help="default: as the dictionaries show")
+        parser.add_argument(f"--{kind}", choices=choices, help="default: as the training's text was")
         defaults[kind] = None
         if section is not None:
             names = [f.name for f in fields(section) if not (f.name.startswith("_") or f.name.endswith("_lang"))]
@@ -120,12 +122,19 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
 
 
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach ``address``, numbers as of ``getsockname``."""
+    number = ipaddress.ip_address(address)
+    return (getattr(number, "ipv4_mapped", None) or number).is_loopback
+
+
 def main() -> int:
     """The command line of this module; returns its exit status."""
     args, options = parse_arguments(sys.argv[1:])
     try:
         import uvicorn
 
+        from rnnsearch_fairseq.serve.connections import Seldom, make_config
         from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
@@ -134,13 +143,12 @@ def main() -> int:
     server = listen(args.host, args.port)
     address, port = server.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
-    app = make_app(hub, Limits(words=args.max_words), any_host=name not in LOOPBACK)
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=SECONDS_TO_STOP
-    )
+    hosts = (*LOOPBACK, name) if is_loopback(address) else ("*",)
+    app = make_app(hub, Limits(words=args.max_words), hosts)
+    logging.getLogger("asyncio").addFilter(Seldom())
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     try:
-        uvicorn.Server(config).run(sockets=[server])
+        uvicorn.Server(make_config(app)).run(sockets=[server])
     except KeyboardInterrupt:
         print()
     return 0

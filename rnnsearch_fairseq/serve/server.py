@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,14 +17,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rnnsearch_fairseq.inference.hub import TranslationHub
-from rnnsearch_fairseq.serve.batching import BUSY, Batcher, Busy
+from rnnsearch_fairseq.serve.batching import BUSY, LATE, Batcher, Busy
 from rnnsearch_fairseq.serve.schema import openapi
-from rnnsearch_fairseq.serve.translator import Abandoned, Job, Limits, Translator
+from rnnsearch_fairseq.serve.translator import Job, Limits, Translator
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 SECONDS_TO_READ = 10.0
 TIMES_READ_ON = 4
-RETRY_AFTER = "1"
+TRY_AGAIN = {"Retry-After": "1"}
+CLOSED = "the connection was closed"
 FILES = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
@@ -47,17 +47,17 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-BUSY_LINE = json.dumps({"error": BUSY}).encode() + b"\n"
+Answers = asyncio.Future[list[bytes | BaseException]]
 FIELDS = {"sentences", "trees", "nbest", "alignment"}
 
 
-def make_app(hub: TranslationHub, limits: Limits | None = None, any_host: bool = False) -> Starlette:
+def make_app(hub: TranslationHub, limits: Limits | None = None, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     """The application, with a thread that translates; it ends with the application.
 
     Args:
         hub: the model, which nobody else may use meanwhile.
-        any_host: answer whatever name it is called by; else only those of this machine, so that no other site's page
-            can reach it by a name of its own (DNS rebinding).
+        hosts: names that it answers by, so that no other site's page can reach it by a name of its own (DNS
+            rebinding); "*" is any.
     """
     api = _Api(hub, limits or Limits())
     routes = [
@@ -67,7 +67,6 @@ def make_app(hub: TranslationHub, limits: Limits | None = None, any_host: bool =
         Route("/api/translate", api.translate, methods=["POST"]),
         Route("/api/translate/stream", api.stream, methods=["POST"]),
     ]
-    hosts = ["*"] if any_host else list(LOOPBACK)
     return Starlette(
         routes=routes,
         middleware=[Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, hosts, www_redirect=False)],
@@ -99,6 +98,11 @@ def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
         return Response(content, media_type=kind)
 
     return give
+
+
+def busy_response() -> Response:
+    """The refusal of a request for which there is no room."""
+    return JSONResponse({"error": BUSY}, 503, HEADERS | TRY_AGAIN)
 
 
 async def _refuse(request: Request, error: HTTPException) -> Response:
@@ -140,17 +144,35 @@ class _Api:
     async def translate(self, request: Request) -> Response:
         """Answer when all sentences are translated."""
         jobs = await self._read(request)
-        answers = b"".join([line async for line in self._answer(jobs, self._submit(jobs))])
-        if answers == BUSY_LINE:
-            raise _busy()
-        return Response(answers, media_type="application/json")
+        with self._submitted(jobs) as answers:
+            left = asyncio.ensure_future(request.receive())  # after the body, the end of the connection
+            try:
+                await asyncio.wait([answers, left], timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                left.cancel()
+            if answers.done():
+                return Response(_line(answers.result()), media_type="application/json")
+            if left.done():
+                raise HTTPException(400, CLOSED)
+            raise HTTPException(503, LATE, TRY_AGAIN)
 
-    async def stream(self, request: Request) -> Response:
+    async def stream(self, request: Request) -> ASGIApp:
         """Answer in JSON lines: what is found so far, then as `translate`."""
         jobs = await self._read(request)
         glimpses = _Glimpses(jobs)
-        lines = self._answer(jobs, self._submit(jobs), glimpses)
-        return StreamingResponse(lines, media_type="application/x-ndjson")
+
+        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            with self._submitted(jobs) as answers:
+                lines = self._lines(answers, glimpses)
+                await StreamingResponse(lines, media_type="application/x-ndjson")(scope, receive, send)
+
+        return respond
+
+    async def _lines(self, answers: Answers, glimpses: "_Glimpses") -> AsyncIterator[bytes]:
+        ends = asyncio.get_running_loop().time() + self._limits.seconds
+        async for glimpse in glimpses.until(answers, ends):
+            yield glimpse
+        yield _line(answers.result()) if answers.done() else json.dumps({"error": LATE}).encode() + b"\n"
 
     async def _read(self, request: Request) -> list[Job]:
         """The sentences of a request.
@@ -167,7 +189,7 @@ class _Api:
         except asyncio.TimeoutError:
             raise HTTPException(408, "the request came too slowly; send it again", {"Connection": "close"}) from None
         except ClientDisconnect:
-            raise HTTPException(400, "the connection was closed") from None
+            raise HTTPException(400, CLOSED) from None
         except (ValueError, RecursionError):
             raise HTTPException(400, "the request is not JSON in UTF-8; send an object") from None
         finally:
@@ -181,34 +203,26 @@ class _Api:
                 break
             if size <= self._limits.bytes:  # what is too long is read on, since who sends hears nothing before its end
                 if self._held + len(chunk) > self._limits.all_bytes:
-                    raise _busy()
+                    raise HTTPException(503, BUSY, TRY_AGAIN)
                 body += chunk
                 self._held += len(chunk)
         if size > self._limits.bytes:
             message = f"the request has more than {self._limits.bytes:,} bytes; send fewer sentences"
             raise HTTPException(413, message, {"Connection": "close"})
 
-    def _submit(self, jobs: Sequence[Job]) -> list["Future[bytes]"]:
-        try:
-            return self._batcher.submit(jobs)
-        except Busy:
-            raise _busy() from None
+    @contextlib.contextmanager
+    def _submitted(self, jobs: Sequence[Job]) -> Iterator[Answers]:
+        """The answers to ``jobs``, for which nobody waits any more after the block.
 
-    async def _answer(
-        self, jobs: Sequence[Job], futures: Sequence["Future[bytes]"], glimpses: "_Glimpses | None" = None
-    ) -> AsyncIterator[bytes]:
-        """Lines of JSON; at last the answer, or an error. Whatever happens, nobody translates in vain."""
+        Raises:
+            HTTPException: there is no room for them.
+        """
         try:
-            everything = asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
-            if glimpses is None:
-                yield _line(await asyncio.wait_for(everything, self._limits.seconds))
-                return
-            ends = asyncio.get_running_loop().time() + self._limits.seconds
-            async for glimpse in glimpses.until(everything, ends):
-                yield glimpse
-            yield _line(await asyncio.wait_for(everything, 0.001))
-        except asyncio.TimeoutError:
-            yield BUSY_LINE  # no sentence is so long that it takes so long: others were before it
+            futures = self._batcher.submit(jobs)
+        except Busy:
+            raise HTTPException(503, BUSY, TRY_AGAIN) from None
+        try:
+            yield asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
         finally:
             for job, future in zip(jobs, futures):
                 job.abandoned = True
@@ -236,7 +250,7 @@ class _Glimpses:
 
         return receive
 
-    async def until(self, done: "asyncio.Future[Any]", ends: float) -> AsyncIterator[bytes]:
+    async def until(self, done: Answers, ends: float) -> AsyncIterator[bytes]:
         """Lines of glimpses until ``done``, or until the loop's time is ``ends``."""
         done.add_done_callback(lambda _: self._news.set())
         while not done.done() and (left := ends - self._loop.time()) > 0:
@@ -246,10 +260,6 @@ class _Glimpses:
             latest, self._latest = self._latest, {}
             for place, text in latest.items():
                 yield json.dumps({"sentence": place, "text": text}).encode() + b"\n"
-
-
-def _busy() -> HTTPException:
-    return HTTPException(503, BUSY, {"Retry-After": RETRY_AFTER})
 
 
 def _line(results: Sequence[bytes | BaseException]) -> bytes:
@@ -262,7 +272,7 @@ def _line(results: Sequence[bytes | BaseException]) -> bytes:
 
 
 def _reason(error: BaseException, number: int) -> str:
-    if isinstance(error, (Abandoned, asyncio.CancelledError)):
+    if isinstance(error, asyncio.CancelledError):
         return f"sentence {number} was given up; send it again"
     return f"sentence {number} cannot be translated: the server failed at it ({type(error).__name__})"
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.hub import LETTERS_OF_PARSE, Alignment, Source, Translation, TranslationHub
+from rnnsearch_fairseq.serve.batching import Abandoned
 
 SECONDS_BETWEEN_GLIMPSES = 0.05
 DIGITS = 4
@@ -34,10 +35,6 @@ class Limits:
     at_once: int = 32
     waiting: int = 256
     all_bytes: int = 64 << 20
-
-
-class Abandoned(Exception):
-    """Nobody waits for the translation any more."""
 
 
 @dataclass
@@ -104,8 +101,6 @@ class Translator:
         if job.refusal is not None:
             raise InputError(job.refusal)
         source = self.hub.read_source(job.sentence, job.tree, where)
-        if not source.words:
-            raise InputError(f"{where} has no words; leave it out")
         if len(source.words) > self.limits.words:
             raise InputError(
                 f"{where} has {len(source.words):,} words, and at most {self.limits.words:,} are read; split it"
@@ -114,7 +109,7 @@ class Translator:
 
     def _translate(self, jobs: Sequence[Job], sources: Sequence[Source]) -> list[dict[str, Any]]:
         nbest = max(job.nbest for job in jobs)
-        found = self.hub.search(sources, self._generator, nbest, self._watcher(jobs))
+        found = self.hub.search(sources, self._generator, nbest, self._watcher(jobs, sources))
         found = [translations[: job.nbest] for job, translations in zip(jobs, found)]
         pairs = [(source, one.words) for source, translations in zip(sources, found) for one in translations]
         alignments = iter(self.hub.align_words(pairs))
@@ -123,7 +118,7 @@ class Translator:
             for job, source, translations in zip(jobs, sources, found)
         ]
 
-    def _watcher(self, jobs: Sequence[Job]) -> Callable[[dict[int, Tensor]], None]:
+    def _watcher(self, jobs: Sequence[Job], sources: Sequence[Source]) -> Callable[[dict[int, Tensor]], None]:
         shown = time.monotonic()
 
         def watch(best: dict[int, Tensor]) -> None:
@@ -134,7 +129,8 @@ class Translator:
                 return
             shown = time.monotonic()
             for place, tokens in best.items():
-                if jobs[place].glimpse is not None and not jobs[place].abandoned:
+                # What is found for a sentence without words is not its translation.
+                if jobs[place].glimpse is not None and not jobs[place].abandoned and sources[place].words:
                     jobs[place].glimpse(self.hub.decode(tokens.cpu()))
 
         return watch

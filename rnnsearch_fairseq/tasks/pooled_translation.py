@@ -27,9 +27,11 @@ class PooledTranslationConfig(TranslationConfig):
         },
     )
     pool_batches: int = field(
-        default=20, metadata={"help": "batches that are sorted by length together (the paper: 20)"}
+        default=20,
+        metadata={"help": "updates, of all processes, whose sentences are sorted by length together (the paper: 20)"},
     )
     seed: int = II("common.seed")
+    update_freq: Any = II("optimization.update_freq")
 
 
 @register_task("pooled_translation", dataclass=PooledTranslationConfig)
@@ -50,9 +52,27 @@ class PooledTranslationTask(TranslationTask):
         limit = "no length limit" if self.cfg.max_words is None else f"at most {self.cfg.max_words} words a side"
         logger.info(f"{split}: {limit}: kept {kept:,} of {len(pairs):,} pairs, dropped {len(pairs) - kept:,}")
 
-    def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> EpochBatchIterator:
+    def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
+        """Not for pooled pairs if ``--update-freq``, and so the size of a pool, depends on the epoch."""
+        depends = isinstance(dataset, PooledPairs) and len(set(self.cfg.update_freq)) > 1
+        return not depends and super().can_reuse_epoch_itr(dataset)
+
+    def get_batch_iterator(
+        self, dataset: FairseqDataset, *args: Any, num_shards: int = 1, epoch: int = 1, **kwargs: Any
+    ) -> EpochBatchIterator:
         """As in fairseq, but pooled batches keep their order: fairseq would shuffle them anew in every epoch."""
+        kwargs.update(num_shards=num_shards, epoch=epoch)
+        if not isinstance(dataset, PooledPairs):
+            return super().get_batch_iterator(dataset, *args, **kwargs)
+        steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
+        dataset.batches_per_update = num_shards * steps
+        is_new = dataset not in self.dataset_to_epoch_iter
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
-        if isinstance(dataset, PooledPairs):
-            iterator.disable_shuffling, iterator.shuffle = True, False
+        iterator.disable_shuffling, iterator.shuffle = True, False
+        if is_new:
+            size = kwargs["max_sentences"]
+            logger.info(
+                f"sentences in an update: {size * dataset.batches_per_update:,} "
+                f"(--batch-size {size} x {num_shards} processes x --update-freq {steps})"
+            )
         return iterator

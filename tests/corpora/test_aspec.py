@@ -1,7 +1,6 @@
 """ASPEC-JE taken apart, Enju's words, and the data stage of the recipe on a tiny folder of that form."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -155,9 +154,8 @@ def stage(tmp_path: Path, *options: str, status: int = 0) -> str:
     """The data stage, in a checkout that is set up already."""
     recipes = tmp_path / "recipes"
     shutil.copytree(ROOT / "recipes/aspec_en_ja", recipes / "aspec_en_ja", dirs_exist_ok=True)
-    helpers = re.findall(r"^(?:say|die|die_of_log)\(\).*$", (ROOT / "recipes/setup.sh").read_text(), re.MULTILINE)
-    settings = [f'ROOT="{tmp_path}"', f'USER_DIR="{Path(aspec.__file__).parents[1]}"']
-    (recipes / "setup.sh").write_text("\n".join(["set -euo pipefail", *settings, *helpers]) + "\n")
+    setup = (ROOT / "recipes/setup.sh").read_text()
+    (recipes / "setup.sh").write_text(f'{setup}\nset_up() {{ USER_DIR="{Path(aspec.__file__).parents[1]}"; }}\n')
     path = os.pathsep.join([str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = ["bash", str(recipes / "aspec_en_ja/data.sh"), *options]
@@ -197,7 +195,7 @@ def test_the_data_stage_takes_what_is_given_and_makes_the_rest(folder: Path, tmp
     ("options", "message"),
     [
         ([], "give the folder ASPEC-JE"),
-        (["--data"], "--data needs a folder"),
+        (["--data"], "--data needs a value"),
         (["--tiny", "x"], "unknown option --tiny"),
     ],
 )
@@ -209,6 +207,7 @@ def test_the_data_stage_names_what_is_missing(tmp_path: Path) -> None:
     # Without the seconds that each of its commands takes to start.
     program(tmp_path / "bin/python", "")
     write(tmp_path / "out/raw/train.en", ["He walked.", "He slept."])
+    write(tmp_path / "out/.made-by", ["aspec_en_ja"])
     folder = tmp_path / "ASPEC-JE"
     write(folder / "train.xml", [parse("He", "walked")])
     options = ["--data", str(folder), "--out", "out"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -482,7 +480,8 @@ def test_command_line_reports_what_it_wrote(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3
     assert "30 sentences" in printed[0]
-    assert sorted(file.name for file in tmp_path.iterdir())[:4] == ["test.align", "test.en", "test.fr", "test.penn"]
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names[:5] == ["preparation.json", "test.align", "test.en", "test.fr", "test.penn"]
 
 
 @pytest.mark.parametrize(
@@ -508,10 +507,3 @@ def test_folder_that_cannot_be_written_ends_in_one_sentence(tmp_path: Path, caps
     error = capsys.readouterr().err
     assert "cannot write to" in error
     assert len(error.splitlines()) == 1
-
-
-def test_module_runs_as_a_script_without_its_package(tmp_path: Path) -> None:
-    """Only the standard library is needed: `-I -S` hide everything else."""
-    sizes = ["--train", "5", "--valid", "1", "--test", "1"]
-    command = [sys.executable, "-I", "-S", grammar.__file__, str(tmp_path), *sizes]
-    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.count("\n") == 3

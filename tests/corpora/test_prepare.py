@@ -16,6 +16,8 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE, SubwordNMTBPECo
 from rnnsearch_fairseq.corpora import prepare as module
 from rnnsearch_fairseq.corpora.prepare import main, prepare, shuffle
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.preparation import read_record
+from rnnsearch_fairseq.inference.text import TextEncoder, configure
 
 ENGLISH = [
     "Hello, world!",
@@ -121,6 +123,7 @@ def test_every_split_keeps_its_lines(raw: Path, merges: int) -> None:
     assert {file.name for file in out.iterdir()} == {
         *(f"{split}.{language}" for split in SPLITS for language in RAW),
         *(["bpe.codes"] if merges else []),
+        "preparation.json",
     }
 
 
@@ -220,6 +223,7 @@ def test_sentencepieces_join_back_to_the_text(raw: Path, capsys: pytest.CaptureF
     assert {file.name for file in out.iterdir()} == {
         *(f"{split}.{language}" for split in SPLITS for language in RAW),
         "sentencepiece.model",
+        "preparation.json",
     }
     assert "90 sentencepieces learnt from both languages" in capsys.readouterr().out
 
@@ -249,6 +253,24 @@ def test_a_vocabulary_of_an_earlier_run_is_gone(raw: Path) -> None:
     assert not (out / "sentencepiece.model").exists()
     prepare(raw, SPLITS, ("en", "fr"), out)
     assert not (out / "bpe.codes").exists()
+    with pytest.raises(InputError):
+        prepare(raw, SPLITS, ("en", "fr"), out, pieces=5000)
+    assert not (out / "preparation.json").exists()
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("subwords", [{}, {"merges": 40}, {"pieces": 80}])
+def test_text_typed_by_the_record_becomes_what_was_prepared(
+    raw: Path, subwords: dict[str, int], lowercase: bool
+) -> None:
+    out = raw.parent / "recorded"
+    prepare(raw, SPLITS, ("en", "fr"), out, **subwords, lowercase=lowercase)
+    for language, one in read_record(out).items():
+        assert one.lowercase == lowercase
+        encoder = TextEncoder(configure(one.options(out)), language, one.lowercase)
+        prepared = read(out / f"train.{language}")
+        assert [encoder.encode(line) for line in RAW[language]] == prepared
+        assert not lowercase or prepared == [line.lower() for line in prepared]
 
 
 # Length limit and shuffle
@@ -339,5 +361,12 @@ def test_command_line_gives_the_same_files(
     expected = run_pieces(raw, most_words=8, seed=7)
     monkeypatch.setattr(sys, "argv", [*command, "--sentencepiece", str(PIECES), "--max-words", "8", "--shuffle", "7"])
     main()
+    for file in expected.iterdir():
+        assert (out / file.name).read_bytes() == file.read_bytes()
+    monkeypatch.setattr(sys, "argv", [*command, "--lowercase"])
+    main()
+    assert read_record(out)["en"].lowercase
+    expected = raw.parent / "lower"
+    prepare(raw, SPLITS, ("en", "fr"), expected, lowercase=True)
     for file in expected.iterdir():
         assert (out / file.name).read_bytes() == file.read_bytes()

@@ -1,13 +1,16 @@
 """Data selection: against a computation by hand, with language models of the test's own; and with KenLM's, if any."""
 
 import importlib.util
+import itertools
 import math
 import random
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -126,6 +129,48 @@ def test_two_samples_as_large_as_the_in_domain_text_are_drawn_from_anywhere() ->
         assert len(first) == 25
         assert first | second == set(range(1, 51))
         assert any(number < 25 for number in second), "they are not the first and the second half of the text"
+
+
+class Scripted:
+    """A generator whose choices are given; ``probability`` is that of just these."""
+
+    def __init__(self, choices: list[int]) -> None:
+        self.choices = iter(choices)
+        self.probability = Fraction(1)
+
+    def randrange(self, stop: int) -> int:
+        choice = next(self.choices, None)
+        if choice is None:
+            raise _OneMoreChoice(stop)
+        self.probability /= stop
+        return choice
+
+    def shuffle(self, items: list[int]) -> None:
+        orders = list(itertools.permutations(items))
+        items[:] = orders[self.randrange(len(orders))]
+
+
+class _OneMoreChoice(Exception):
+    """Its argument says among how many."""
+
+
+def test_every_pair_of_samples_is_equally_likely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that the generator may choose, with its probability: exactly the same for each pair of samples."""
+    pairs = [("a", "b"), ("c", "d"), ("", "e"), ("f", "g"), ("h", " "), ("i", "j"), ("k", "l")]
+    eligible, size = [0, 1, 3, 5, 6], 1
+    likelihood: Counter[tuple[int, ...]] = Counter()
+    unfinished: list[list[int]] = [[]]
+    while unfinished:
+        choices = unfinished.pop()
+        generator = Scripted(choices)
+        monkeypatch.setattr(selection, "random", SimpleNamespace(Random=lambda seed, made=generator: made))
+        try:
+            first, second = selection.draw(pairs, size)
+        except _OneMoreChoice as more:
+            unfinished += [[*choices, choice] for choice in range(more.args[0])]
+        else:
+            likelihood[(*first, *second)] += generator.probability
+    assert likelihood == dict.fromkeys(itertools.permutations(eligible, 2), Fraction(1, 20))
 
 
 def test_in_domain_pairs_are_found(tmp_path: Path, own_models: None) -> None:

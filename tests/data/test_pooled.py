@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.data.indexed_dataset import make_builder
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -192,6 +192,7 @@ def make_task(data: Path, **options: Any) -> PooledTranslationTask:
         "dataset_impl": None,
         "required_seq_len_multiple": 1,
         "seed": 1,
+        "update_freq": [1],
     }
     cfg = PooledTranslationConfig(data=str(data), **{**settings_of_fairseq, **options})
     task = PooledTranslationTask.setup_task(cfg)
@@ -268,16 +269,86 @@ def test_resumed_between_epochs_starts_the_next_one(data: Path) -> None:
     assert resumed.epoch == 2
 
 
-@pytest.mark.parametrize("max_words", [None, 23, 25, 30])
-def test_two_workers_share_the_batches(data: Path, max_words: int | None) -> None:
-    expected = expected_ids(make_task(data, max_words=max_words))
-    shards = [
-        ids(make_iterator(make_task(data, max_words=max_words), num_shards=2, shard_id=shard)) for shard in range(2)
-    ]
-    assert len(shards[0]) == len(shards[1])
-    turns = [batch for turn in zip(*shards) for batch in turn]
-    # Of an odd number of batches, the last turn has none for the second worker.
-    assert turns == expected + [[]] * (len(expected) % 2)
+def updates_of(data: Path, processes: int, freq: list[int], epochs: int = 1, **options: Any) -> list[list[list[int]]]:
+    """The pairs of every update, by epoch, as fairseq's training groups the batches of several processes."""
+    found: list[list[list[int]]] = [[] for _ in range(epochs)]
+    tasks = [make_task(data, update_freq=freq, **options) for _ in range(processes)]
+    for epoch, updates in enumerate(found, start=1):
+        steps = freq[min(epoch, len(freq)) - 1]
+        groups = [
+            list(GroupedIterator(make_iterator(task, epoch, num_shards=processes, shard_id=i).next_epoch_itr(), steps))
+            for i, task in enumerate(tasks)
+        ]
+        for parts in zip(*groups, strict=True):
+            updates.append(sorted(k for part in parts for batch in part if batch for k in batch["id"].tolist()))
+    return found
+
+
+@pytest.mark.parametrize("max_words", [None, 27])
+@pytest.mark.parametrize(("processes", "steps"), [(2, 1), (1, 2), (3, 1), (2, 2)])
+def test_the_updates_of_several_processes_and_steps_are_those_of_one_large_batch(
+    data: Path, processes: int, steps: int, max_words: int | None
+) -> None:
+    options = {"max_words": max_words, "pool_batches": 2}
+    pairs = make_task(data, **options).dataset("train")
+    assert isinstance(pairs, PooledPairs)
+    expected = [sorted(batch) for batch in batches_of(pairs, 4 * processes * steps)]
+    assert len(expected) > 2, "more than one pool"
+    assert updates_of(data, processes, [steps], **options) == [expected]
+
+
+def test_pools_follow_an_update_freq_that_depends_on_the_epoch(data: Path) -> None:
+    pairs = make_task(data, pool_batches=2).dataset("train")
+    assert isinstance(pairs, PooledPairs)
+    expected = [[sorted(batch) for batch in batches_of(pairs, 8 * steps)] for steps in (1, 2, 3, 3)]
+    assert updates_of(data, 2, [1, 2, 3], epochs=4, pool_batches=2) == expected
+
+
+@pytest.mark.parametrize("consumed", [2, 4])
+def test_resumed_epoch_goes_on_where_update_freq_depends_on_the_epoch(data: Path, consumed: int) -> None:
+    task = make_task(data, update_freq=[1, 2], pool_batches=2)
+    ids(make_iterator(task))
+    iterator = make_iterator(task, epoch=2)
+    epoch = iterator.next_epoch_itr(shuffle=True)
+    read = [sorted(next(epoch)["id"].tolist()) for _ in range(consumed)]
+    resumed = make_iterator(make_task(data, update_freq=[1, 2], pool_batches=2), epoch=2)
+    resumed.load_state_dict(iterator.state_dict())
+    batches = read + ids(resumed)
+    whole = make_iterator(make_task(data, update_freq=[1, 2], pool_batches=2), epoch=2)
+    assert batches == ids(whole)
+    pairs = make_task(data, pool_batches=4).dataset("train")
+    assert isinstance(pairs, PooledPairs)
+    assert batches == [sorted(batch) for batch in batches_of(pairs, 4)]
+
+
+def test_the_processes_of_an_update_read_neighbours_in_length(data: Path) -> None:
+    shards = [ids(make_iterator(make_task(data), num_shards=3, shard_id=shard)) for shard in range(3)]
+    for turn in zip(*shards, strict=True):
+        longest, shortest = ([f(max(LENGTHS[k]) for k in batch) for batch in turn if batch] for f in (max, min))
+        # 53 pairs are one pool, in which each process goes on where the one before it ends.
+        assert all(left <= right for left, right in pairwise(chain(*zip(shortest, longest))))
+
+
+@pytest.mark.parametrize(
+    ("processes", "freq", "said"),
+    [
+        (1, [1], ["sentences in an update: 4 (--batch-size 4 x 1 processes x --update-freq 1)"]),
+        (2, [3], ["sentences in an update: 24 (--batch-size 4 x 2 processes x --update-freq 3)"]),
+        (
+            2,
+            [1, 3],
+            [f"sentences in an update: {n} (--batch-size 4 x 2 processes x --update-freq {n // 8})" for n in (8, 24)],
+        ),
+    ],
+)
+def test_the_effective_batch_is_logged_once(
+    data: Path, processes: int, freq: list[int], said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    task = make_task(data, update_freq=freq)
+    with caplog.at_level(logging.INFO):
+        for epoch in (1, 2):
+            make_iterator(task, epoch, num_shards=processes)
+    assert [record.message for record in caplog.records if "in an update" in record.message] == said
 
 
 def test_length_limit_is_for_training_only(data: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files import pickles
 from rnnsearch_fairseq.files.pickles import read_plain_dict
 
 SETTINGS = {
@@ -271,6 +272,30 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path, name: str, cont
     with pytest.raises(InputError, match=rf"{re.escape(name)}: {message}.*; give") as refusal:
         read_plain_dict(write(tmp_path, content, name))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("repeated", "limit"),
+    [(b"N0", "MOST_INSTRUCTIONS"), (b"]0", "MOST_INSTRUCTIONS"), (b"N\x940", "MOST_REMEMBERED")],
+)
+def test_instructions_and_remembered_objects_are_counted(repeated: bytes, limit: str) -> None:
+    """A long pickle is refused at the limit, and not read further."""
+    most = getattr(pickles, limit)
+    followed = []
+    original = pickles._follow
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pickles, "_follow", lambda opcode, *rest: followed.append(opcode) or original(opcode, *rest))
+        with pytest.raises(pickle.UnpicklingError, match=f"more than {most:,} "):
+            pickles.check_pickle(repeated * (2 * most) + b"N.")
+    counts = {"MOST_INSTRUCTIONS": len(followed), "MOST_REMEMBERED": sum(op.name == "MEMOIZE" for op in followed)}
+    assert counts[limit] == most
+    pickles.check_pickle(repeated * (most // 4) + b"N.")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_vocabulary_of_100_000_words_is_read(tmp_path: Path, protocol: int) -> None:
+    words = {f"word{number}": number for number in range(100_000)}
+    assert read_plain_dict(write(tmp_path, pickle.dumps(words, protocol))) == words
 
 
 @pytest.mark.parametrize("name", ["none.pkl", "none.json"])

@@ -7,6 +7,7 @@ import pickle
 import pickletools
 import re
 import zipfile
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -293,6 +294,10 @@ OPERATIONS = [
 ]
 
 
+# Rarely, some of these so often that reading them would take long, or much memory.
+MANY = [b"N0", b"]0", b"N\x940", b"]\x94", b"K\x01\x85", b"(t0", b"h\x010", b"}\x94N0"]
+
+
 def damage_pickle(content: bytes, generator: Random) -> bytes:
     """A pickle with instructions taken out, repeated, exchanged or put in."""
     try:
@@ -305,6 +310,8 @@ def damage_pickle(content: bytes, generator: Random) -> bytes:
         other = places[generator.randrange(len(places))]
         new = [b"", content[begin:end] * 2, content[other : other + end - begin], generator.choice(OPERATIONS)]
         new = generator.choice([*new, generator.choice(OPERATIONS), generator.choice(CALLS)])
+        if generator.random() < 0.01:
+            new = generator.choice(MANY) * generator.choice([10_000, 300_000, 1_200_000])
         content = content[:begin] + new + content[end:]
         places = [place for place in places if place <= begin]
     return content
@@ -451,7 +458,39 @@ TENSORS: list[Callable[[torch.Tensor], Any]] = [
 ]
 
 
-SECTIONS = ("task", "model", "model", "common", "generation")
+SECTIONS = ("task", "model", "model", "common", "generation", "criterion")
+# What no checkpoint of the seeds has: options that lead to files, or ask for memory.
+OPTIONS: dict[str, list[Any]] = {
+    name: ["canary", "/dev/zero"]
+    for name in (
+        *("encoder_embed_path", "decoder_embed_path", "embed_path", "w2v_path", "pretrained_checkpoint"),
+        *(
+            "load_pretrained_decoder_from",
+            "pretrained_mlm_checkpoint",
+            "save_predictions",
+            "encoder_xformers_att_config",
+        ),
+    )
+}
+OPTIONS |= {name: [20_000_000, 10**12] for name in ("max_source_positions", "max_target_positions", "base_layers")}
+OPTIONS |= {name: [10**5, 10**9] for name in ("encoder_layers", "decoder_layers", "required_seq_len_multiple")}
+OPTIONS |= {"_name": ["roberta_enc_dec", "wav2vec_seq2seq", "sentence_ranking", "transformer", "lstm", "fconv"]}
+OPTIONS |= {
+    "eval_bleu": [True],
+    "eval_bleu_args": ['{"length_statistics": "canary"}', '{"beam": 1e9}'],
+    "beam": [10**9],
+}
+OPTIONS |= {"encoder": [{"embed_path": "canary"}, {"layers": 10**9}], "adaptive_softmax_cutoff": ["[1]*10**9", "1,2"]}
+RECORDS = ["constants.pkl", "CONSTANTS.PKL", "code/__torch__.py", "data/x", "DATA.PKL", ".format_version", "byteorder"]
+
+
+def add_record(content: bytes, generator: Random) -> bytes:
+    """An archive with a record more, which torch may follow."""
+    records = read_zip(content)
+    folder = generator.choice([records[0][0].partition("/")[0], "archive", "other"])
+    code = b"\x80\x02" + generator.choice(CALLS) + b"."
+    records.insert(generator.randrange(len(records) + 1), (f"{folder}/{generator.choice(RECORDS)}", code))
+    return write_zip(records, generator)
 
 
 def damage_checkpoint(content: bytes, generator: Random) -> bytes:
@@ -460,6 +499,8 @@ def damage_checkpoint(content: bytes, generator: Random) -> bytes:
         return damage_record(content, generator, damage_pickle, "data.pkl")
     if generator.random() < 0.2:
         return damage_record(content, generator, damage, "")
+    if generator.random() < 0.1:
+        return add_record(content, generator)
     state = torch.load(io.BytesIO(content), weights_only=True)
     for _ in range(generator.choice([1, 1, 2, 3])):
         if generator.random() < 0.3:
@@ -470,7 +511,14 @@ def damage_checkpoint(content: bytes, generator: Random) -> bytes:
             state["model"] = {**state["model"], name: tensor}
         elif generator.random() < 0.7 and (sections := [name for name in SECTIONS if name in state["cfg"]]):
             section = generator.choice(sections)
-            state["cfg"] = {**state["cfg"], section: retyped(state["cfg"][section], generator, SETTINGS)}
+            settings = state["cfg"][section]
+            if generator.random() < 0.5:
+                settings = retyped(settings, generator, SETTINGS)
+            elif isinstance(settings, (dict, Namespace)):
+                option = generator.choice(list(OPTIONS))
+                values = vars(settings) if isinstance(settings, Namespace) else settings
+                settings = type(settings)(**{**values, option: generator.choice(OPTIONS[option])})
+            state["cfg"] = {**state["cfg"], section: settings}
         else:
             state = retyped(state, generator, SETTINGS)
         if not isinstance(state, dict) or not all(

@@ -50,7 +50,7 @@ from tests.files.test_scores import record
 from tests.fuzz import mutations
 from tests.fuzz.mutations import Mutation, damage
 from tests.groundhog.test_convert import make_original
-from tests.inference.test_scoring import SIZES, save_checkpoint
+from tests.inference.test_scoring import SIZES, TRANSFORMER, save_checkpoint
 from tests.inference.test_unknown_words import SOURCE, TARGET, score_line
 
 Files = dict[str, bytes]
@@ -157,11 +157,12 @@ def read_npz(folder: Path) -> None:
 
 
 @functools.cache
-def trained() -> Files:
+def trained(arch: str = "bahdanau_gru", *options: str) -> Files:
     """A small model and its dictionaries, one longer than the other."""
     folder = io.BytesIO()
     dictionaries = make_dictionary(20), make_dictionary(17)
-    config = parse_training("--arch", "bahdanau_gru", *SIZES, "--task", "translation", "-s", "en", "-t", "fr")
+    words = "--arch", arch, *(options or SIZES), "--task", "translation", "-s", "en", "-t", "fr"
+    config = parse_training(*words)
     model = TranslationTask(config.task, *dictionaries).build_model(config.model)
     randomize(model)
     save_checkpoint(folder, config, model)  # type: ignore[arg-type]
@@ -174,7 +175,11 @@ def trained() -> Files:
     }
 
 
-@reader("checkpoint, to translate", lambda: [trained()], ["model.pt"], *[mutations.damage_checkpoint] * 4)
+def both() -> list[Files]:
+    return [trained(), trained("transformer", *TRANSFORMER)]
+
+
+@reader("checkpoint, to translate", both, ["model.pt"], *[mutations.damage_checkpoint] * 4)
 def read_model(folder: Path) -> None:
     models, task = load_models([str(folder / "model.pt")], str(folder), cpu=True)
     try:
@@ -187,6 +192,18 @@ def read_model(folder: Path) -> None:
 def read_parameters(folder: Path) -> None:
     average_checkpoints([folder / "model.pt"] * 2, folder / "mean.pt")
     torch.load(folder / "mean.pt", weights_only=True)
+
+
+@reader("checkpoint, to validate", both, ["model.pt"], *[mutations.damage_checkpoint] * 4)
+def read_with_its_task(folder: Path) -> None:
+    path = str(folder / "model.pt")
+    _, cfg, task = checkpoint_utils.load_model_ensemble_and_task([path], {"data": str(folder)})
+    try:
+        task.build_criterion(cfg.criterion)
+    except InputError:
+        raise
+    except Exception as error:  # of fairseq's, for options of another type
+        raise InputError(f"model.pt: no criterion ({type(error).__name__})") from error
 
 
 @reader("checkpoint, of options alone", lambda: [old_checkpoint()], ["model.pt"], *[mutations.damage_pickle_record] * 4)

@@ -1,9 +1,15 @@
+import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.integrity import find_damage
 from rnnsearch_fairseq.inference.average_checkpoints import average_checkpoints
 
 
@@ -32,3 +38,56 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         average_checkpoints([first, tmp_path / "3.pt"], tmp_path / "out.pt")
     with pytest.raises(InputError, match="name at least one"):
         average_checkpoints([], tmp_path / "out.pt")
+
+
+def test_where_the_mean_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = save(tmp_path / "1.pt", a=torch.zeros(2))
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    cannot = [("folder", "not a file that can be written"), ("pipe", "not a file that can be written")]
+    for name, why in [*cannot, ("missing/out.pt", r"cannot be written \(No such file or directory\)")]:
+        with pytest.raises(InputError, match=f"{name}: {why}"):
+            average_checkpoints([first], tmp_path / name)
+
+    def run_out(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", run_out)
+    before = first.read_bytes()
+    with pytest.raises(InputError, match=r"1\.pt: cannot be written \(No space left on device\); make room"):
+        average_checkpoints([first], first)
+    assert first.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "folder", "pipe"]
+
+
+def test_a_link_beside_the_mean_is_not_followed(tmp_path: Path) -> None:
+    first = save(tmp_path / "1.pt", a=torch.ones(2))
+    (tmp_path / "out.pt.tmp").symlink_to(tmp_path / "precious")
+    (tmp_path / "precious").write_text("all that I have")
+    average_checkpoints([first], tmp_path / "out.pt")
+    assert find_damage(tmp_path / "out.pt") is None
+    assert (tmp_path / "precious").read_text() == "all that I have"
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, in a folder."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rnnsearch_fairseq.__file__).parents[1])}
+    command = [sys.executable, "-m", "rnnsearch_fairseq", "average", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    for k in (1, 3):
+        save(tmp_path / f"{k}.pt", a=torch.full((2,), float(k)))
+    done = run(tmp_path, "out.pt", "1.pt", "3.pt")
+    assert (done.returncode, done.stdout) == (0, "average of 2 checkpoints -> out.pt\n"), done.stderr
+    assert torch.load(tmp_path / "out.pt")["model"]["a"].tolist() == [2, 2]
+    refused = run(tmp_path, "other.pt", "1.pt", "2.pt")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    sentence = "error: 2.pt: no such checkpoint; give the files that fairseq-train wrote to its --save-dir"
+    assert refused.stderr.splitlines()[-1] == sentence
+    assert "Traceback" not in refused.stderr
+    wrong = run(tmp_path, "other.pt")
+    assert wrong.returncode == 2
+    assert "the following arguments are required: checkpoints" in wrong.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "3.pt", "out.pt"]

@@ -1,5 +1,6 @@
 """The Python API: text in, translations, scores and alignments out; against fairseq's own and the scoring command."""
 
+import dataclasses
 import doctest
 import math
 import random
@@ -10,15 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fairseq.data import Dictionary
 from fairseq.hub_utils import GeneratorHubInterface
 
 from rnnsearch_fairseq.corpora.prepare import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.preparation import Preparation
 from rnnsearch_fairseq.inference import hub
 from rnnsearch_fairseq.inference.hub import TranslationHub
-from rnnsearch_fairseq.inference.loading import load_models
+from rnnsearch_fairseq.inference.loading import find_data, load_models
 from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, score_pairs
-from rnnsearch_fairseq.inference.text import CACHED_CHARACTERS, configure, find_data, find_text_options
+from rnnsearch_fairseq.inference.text import CACHED_CHARACTERS, Found, TextEncoder, configure, guess_preparation
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from tests.trained import PAIRS, PARSES, train
@@ -262,13 +265,29 @@ def test_a_word_that_reads_like_padding_is_unknown(tokens: TranslationHub) -> No
     torch.testing.assert_close(alike[0].weights, alike[1].weights)
 
 
-def test_a_model_of_trees_refuses_sentences_without_words(tree_model: TranslationHub) -> None:
-    noise = [line for line in NOISE if line.replace("\0", "").strip()]
-    assert len(tree_model.translate(noise, max_len_b=10)) == len(noise)
-    for line in NOISE:
-        if line not in noise:
-            with pytest.raises(InputError, match="sentence 2 has no words; leave it out"):
-                tree_model.translate(["the dog", line])
+@pytest.mark.parametrize("word", ["</s>", "<s>"])
+def test_other_symbols_that_are_typed_are_unknown_words(tokens: TranslationHub, word: str) -> None:
+    assert tokens.encode(f"the {word} dog").tolist() == tokens.encode("the <unk> dog").tolist()
+    (alignment,) = tokens.align([f"the {word} dog"], [f"le {word} chien"])
+    assert alignment.source_unknown == alignment.target_unknown == [False, True, False, False]
+
+
+def test_a_sentence_without_words_is_translated_by_none(model: TranslationHub, tree_model: TranslationHub) -> None:
+    for hub_of_model in (model, tree_model):
+        noise = [line for line in NOISE if not line.replace("\0", "").strip()]
+        translated = hub_of_model.translate(["the dog sleeps .", *noise, "The cat sleeps."])
+        assert translated == ["le chien dort.", *[""] * len(noise), "le chat dort."]
+        assert hub_of_model.translate(" ") == ""
+        ((blank,),) = hub_of_model.translations([""], nbest=3)
+        assert (blank.text, blank.words, blank.score) == ("", [], 0)
+        assert hub_of_model.score([""], ["le chien dort ."])[0] < 0
+    assert len(tree_model.translate(NOISE, max_len_b=10)) == len(NOISE)
+
+
+def test_a_word_that_is_known_in_lower_case_alone_is_read_in_lower_case(tokens: TranslationHub) -> None:
+    tokens.source_encoder.lowercase = False
+    assert tokens.source_encoder.encode("THE Zebra DoG") == "the Zebra dog"
+    assert tokens.translate("The BLACK cat EATS .") == "le chat noir mange ."
 
 
 @pytest.mark.parametrize(
@@ -298,6 +317,7 @@ def test_what_cannot_be_read_is_refused_by_number(model: TranslationHub, sentenc
         (lambda model: model.translate(["a"], beam=0), "beam is 0"),
         (lambda model: model.translate(["a"], beam="wide"), "beam is 'wide'"),
         (lambda model: model.translate(["a"], beem=3), "'beem' is no option"),
+        (lambda model: model.translate(["a"], nbest=3), r"translations\(sentences, nbest=3\) gives three"),
         (lambda model: model.translate(["a"], score_reference=True), "'score_reference' is no option"),
         (lambda model: model.translate(["a"], lenpen="long"), "lenpen cannot be 'long'"),
         (lambda model: model.translate(["a"], search="theano"), "search cannot be 'theano'"),
@@ -314,7 +334,7 @@ def test_words_that_were_split_are_not_remembered_for_ever(tmp_path: Path) -> No
     text.write_text("the dog sleeps\n" * 9, encoding="utf-8")
     learn_codes([text], tmp_path / "bpe.codes", 5)
     cfg = configure({"bpe": "subword_nmt", "bpe_codes": str(tmp_path / "bpe.codes")})
-    encoder = hub.TextEncoder(cfg, "en", lowercase=False)
+    encoder = TextEncoder(cfg, "en", lowercase=False)
     generator = random.Random(1)
     for _ in range(300):
         encoder.encode(" ".join("".join(generator.choices("abcdefgh", k=9)) for _ in range(1000)))
@@ -332,21 +352,32 @@ def test_dictionaries_and_codes_are_found_where_recipes_put_them(folder: Path, t
     assert find_data(run / "checkpoints") == tmp_path / "bin"
     for start in (run, run / "checkpoints"):
         assert RNNsearchModel.from_pretrained(start).translate("The dog sleeps.") == "le chien dort."
-    (tmp_path / "text").mkdir()
-    subwords = ["do@@", "g", "@@", "▁the", "▁"]
-    assert find_text_options(tmp_path / "bin", subwords[2:3]) == {}
-    for file, mark, options in (
-        ("bpe.codes", "do@@", {"bpe": "subword_nmt", "bpe_codes": str(tmp_path / "text" / "bpe.codes")}),
-        (
-            "sentencepiece.model",
-            "▁the",
-            {"bpe": "sentencepiece", "sentencepiece_model": str(tmp_path / "text" / "sentencepiece.model")},
-        ),
+
+
+def dictionary_of(*words: str) -> Dictionary:
+    dictionary = Dictionary()
+    for word in words:
+        dictionary.add_symbol(word)
+    return dictionary
+
+
+def test_without_a_record_the_dictionaries_tell_what_they_can(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data, text = tmp_path / "bin", tmp_path / "text"
+    text.mkdir()
+    plain = Preparation(lowercase=True)
+    assert guess_preparation(data, dictionary_of("@@"), dictionary_of("▁")) == Found(plain, plain, data)
+    for file, mark, option in (
+        ("bpe.codes", "do@@", "bpe_codes"),
+        ("sentencepiece.model", "▁the", "sentencepiece_model"),
     ):
-        (tmp_path / "text" / file).write_text("")
-        assert find_text_options(tmp_path / "bin", ["dog", mark]) == options
-    (tmp_path / "text" / "bpe.codes").unlink()
-    assert find_text_options(tmp_path / "bin", ["it&apos;s", "do@@"]) == {"tokenizer": "moses"}
+        (text / file).write_text("")
+        split = dataclasses.replace(plain, **{option: file})
+        expected = Found(split, dataclasses.replace(split, lowercase=False), text)
+        assert guess_preparation(data, dictionary_of("dog", mark), dictionary_of("Chien")) == expected
+    (text / "bpe.codes").unlink()
+    moses = Preparation("moses", lowercase=True)
+    assert guess_preparation(data, dictionary_of("it&apos;s", "do@@"), dictionary_of()) == Found(moses, moses, data)
+    assert "holds subwords, but no bpe.codes is near" in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["subword_nmt", "sentencepiece"])
@@ -359,7 +390,7 @@ def test_subwords_are_made_and_joined(folder: Path, tmp_path: Path, kind: str) -
     else:
         learn_pieces([text], tmp_path / "pieces", 26)
         options = {"bpe": kind, "sentencepiece_model": str(tmp_path / "pieces")}
-    encoder = hub.TextEncoder(configure(options), "en", lowercase=True)
+    encoder = TextEncoder(configure(options), "en", lowercase=True)
     words = encoder.encode("The dog ignores the zoo.")
     assert len(words.split()) > 5
     assert encoder.decode(words) == "the dog ignores the zoo."
@@ -402,3 +433,43 @@ def test_an_ensemble_is_named_by_colons(folder: Path) -> None:
     two = RNNsearchModel.from_pretrained(folder / "checkpoints", "checkpoint_best.pt:checkpoint_best.pt", "../bin")
     assert len(two.models) == 2
     assert two.translate("The dog sleeps.") == "le chien dort."
+
+
+def copy_with_data(folder: Path, out: Path, data: str) -> Path:
+    """Write a checkpoint like the one of ``folder`` whose training had this data."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    state = torch.load(folder / "checkpoints" / "checkpoint_best.pt")
+    state["cfg"]["task"]["data"] = data
+    torch.save(state, out)
+    return out
+
+
+def save_other_dictionaries(folder: Path, data: Path, *more: str) -> None:
+    """Write those of ``folder`` with the words in another order, and with ``more`` words."""
+    data.mkdir(parents=True)
+    for language in ("en", "fr"):
+        words = (folder / "bin" / f"dict.{language}.txt").read_text(encoding="utf-8").splitlines()
+        lines = [*reversed(words), *(f"{word} 1" for word in more)]
+        (data / f"dict.{language}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", ["absolute", "relative", "gone"])
+def test_the_data_of_the_training_comes_before_what_is_near(folder: Path, tmp_path: Path, form: str) -> None:
+    save_other_dictionaries(folder, tmp_path / "bin")
+    shutil.copytree(folder / "bin", tmp_path / "bin-bpe")
+    own = {"absolute": str(tmp_path / "bin-bpe"), "relative": "bin-bpe", "gone": "/nowhere\0" + "/x" * 5000}[form]
+    run = copy_with_data(folder, tmp_path / "checkpoints" / "checkpoint_best.pt", own).parent
+    model = RNNsearchModel.from_pretrained(run)
+    assert model.task.cfg.data == str(tmp_path / ("bin" if form == "gone" else "bin-bpe"))
+    assert (model.translate("the dog sleeps .") == "le chien dort.") == (form != "gone")
+    given = RNNsearchModel.from_pretrained(run, data=str(tmp_path / "bin-bpe"))
+    assert given.translate("the dog sleeps .") == "le chien dort."
+
+
+def test_a_dictionary_that_does_not_fit_is_named_with_its_folder(folder: Path, tmp_path: Path) -> None:
+    save_other_dictionaries(folder, tmp_path / "bin", "zebra")
+    run = copy_with_data(folder, tmp_path / "checkpoints" / "checkpoint_best.pt", "nowhere").parent
+    words = len((folder / "bin" / "dict.en.txt").read_text().splitlines()) + 4
+    message = f"trained with {words} source words, but {tmp_path}/bin/dict.en.txt has {words + 1}"
+    with pytest.raises(InputError, match=message):
+        RNNsearchModel.from_pretrained(run)

@@ -23,7 +23,7 @@ from fairseq.tasks.translation import TranslationTask
 from omegaconf import OmegaConf
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.inference import scoring
 from rnnsearch_fairseq.inference.scoring import PairScore, load_models, score_pairs
 from tests.builders import EOS, SMALL, make_dictionary, make_model, modules_from, parse_training, randomize
@@ -508,7 +508,11 @@ REFUSALS: list[tuple[Callable[[Path, Path], Changes] | Changes, list[str], str]]
     (half_a_data_folder, [], r"dict\.fr\.txt: no such file"),
     ({}, ["-s", "de"], r"dict\.de\.txt: no such file"),
     (other_dictionary, [], f"trained with {SOURCE_WORDS + 4} source words, .* has {SOURCE_WORDS + 5}"),
-    (other_dictionary_of_a_transformer, [], r"transformer\.pt: does not load .*embed_tokens.*; give the data"),
+    (
+        other_dictionary_of_a_transformer,
+        [],
+        r"transformer\.pt: it was trained with .*/dict\.en\.txt has .*; give the folder",
+    ),
     (no_languages, [], "does not name its languages; give --source-lang and --target-lang"),
     (another_task, [], "task is TranslationLevenshteinTask"),
     (too_long_a_target, [], "pair 7 has 31 target words with end-of-sentence, and the model reads at most 30"),
@@ -537,6 +541,8 @@ def test_refusals(
     with pytest.raises(InputError, match=message) as refusal:
         command(*words_of(folder, "search", **changed), *words)
     printed, _ = capsys.readouterr()
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    print_without_traceback()
     sys.excepthook(refusal.type, refusal.value, refusal.tb)
     assert re.fullmatch(r"error: [^\n]*[^.\n]\n", capsys.readouterr().err)
     # Only in the last sentences of a text may something be found that could not be known before.

@@ -537,6 +537,28 @@ def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> No
     assert torch.equal(model(**net_input)[0], first)
 
 
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_dropout_acts_on_the_embeddings_of_each_side(arch: str, part: str) -> None:
+    net_input = make_sample(SOURCES, TARGETS)["net_input"]
+    plain, model = make_model(arch), make_model(arch, dropout=0.4).train()
+    encoded = plain.encoder(net_input["src_tokens"])
+
+    def output(of: RNNsearchModel) -> Tensor:
+        if part == "encoder":
+            return of.encoder(net_input["src_tokens"])["annotations"][0]
+        return of.decoder(net_input["prev_output_tokens"], encoded)[0]
+
+    first, second, expected = output(model), output(model), output(plain)
+    assert not torch.allclose(first, expected)
+    assert not torch.allclose(first, second)
+    # Nothing else is dropped: with embeddings that are all zero there is nothing to drop.
+    for each in (plain, model):
+        table = each.encoder.annotator.embedding if part == "encoder" else each.decoder.translator.embedding
+        for parameter in table.parameters():
+            torch.nn.init.zeros_(parameter)
+    assert torch.equal(output(model), output(plain))
+
+
 def test_without_dropout_training_mode_is_evaluation_mode(model: RNNsearchModel) -> None:
     net_input = make_sample(SOURCES, TARGETS)["net_input"]
     expected = model(**net_input)[0]

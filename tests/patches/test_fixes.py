@@ -28,7 +28,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed.utils import _TensorPlaceholder
 from omegaconf import DictConfig, OmegaConf
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.files.preparation import PLAIN_MOSES, Preparation, read_record, write_record
 from rnnsearch_fairseq.files.text import check_parallel, check_preprocessing, check_text_file
 from rnnsearch_fairseq.patches import fixes
 
@@ -94,10 +95,10 @@ def train(config: DictConfig) -> None:
 
 
 def test_applying_twice_changes_nothing() -> None:
-    wrapped = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch, sys.excepthook]
+    wrapped = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch]
     wrapped += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
     fixes.apply()
-    again = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch, sys.excepthook]
+    again = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch]
     again += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
     assert wrapped == again
     assert all(not hasattr(uncured(function), "_cured_by") for function in wrapped)
@@ -191,14 +192,13 @@ def things() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", things())
 def test_checkpoints_load_with_weights_only(name: str, tmp_path: Path) -> None:
-    if torch.__version__ >= (2, 6):
-        allowed = torch.serialization.get_safe_globals()
-        torch.serialization.clear_safe_globals()
-        try:
-            with pytest.raises(Exception, match=r"[Ww]eights"):
-                reload(tmp_path / "x.pt", things()[name])
-        finally:
-            torch.serialization.add_safe_globals(allowed)
+    allowed = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        with pytest.raises(Exception, match=r"[Ww]eights"):
+            reload(tmp_path / "x.pt", things()[name])
+    finally:
+        torch.serialization.add_safe_globals(allowed)
     loaded = reload(tmp_path / "x.pt", things()[name])
     assert str(loaded) == str(things()[name])
 
@@ -211,7 +211,7 @@ def test_both_names_of_numpy_are_allowed() -> None:
 
 def test_other_classes_are_still_refused(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="Path"):
-        reload(tmp_path / "x.pt", Path("x")) if torch.__version__ >= (2, 6) else pytest.fail("Path: nothing to refuse")
+        reload(tmp_path / "x.pt", Path("x"))
 
 
 # Precision
@@ -273,6 +273,14 @@ def test_fp16_that_runs_on_a_cpu_is_not_refused(data: Path, option: str) -> None
     assert (data / "checkpoints" / "checkpoint_last.pt").exists()
 
 
+def test_a_mean_of_a_criterion_that_has_none_is_refused(data: Path) -> None:
+    average = ["--sentence-avg", "--criterion"]
+    with pytest.raises(InputError, match=r"--sentence-avg .* --criterion summed_nll .* leave one of them out"):
+        train(training_config(data, *average, "summed_nll"))
+    train(training_config(data, *average, "cross_entropy"))
+    assert (data / "checkpoints" / "checkpoint_last.pt").exists()
+
+
 # Several processes
 
 
@@ -315,6 +323,18 @@ def test_torchrun_is_read_on_a_cpu(
     distributed = ran.pop().distributed_training
     assert (distributed.distributed_world_size, distributed.distributed_rank) == (2, 1)
     assert (distributed.distributed_backend, distributed.ddp_backend) == ("gloo", "legacy_ddp")
+
+
+@wants_no_cuda
+def test_processes_on_a_tpu_are_left_to_fairseq(
+    data: Path, ran: list[DictConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModuleNotFoundError, match="torch_xla"):
+        fairseq.distributed.utils.call_main(training_config(data, "--tpu", "--distributed-world-size", "2"), ran.append)
+    for name, value in zip(TORCHRUN, ("localhost", "29500", "2", "1"), strict=True):
+        monkeypatch.setenv(name, value)
+    fairseq.distributed.utils.call_main(training_config(data, "--tpu"), ran.append)
+    assert ran.pop().distributed_training == training_config(data, "--tpu").distributed_training
 
 
 def test_one_process_is_left_alone(data: Path, ran: list[DictConfig]) -> None:
@@ -487,6 +507,33 @@ def test_misaligned_files_are_refused_before_preprocessing(corpus: Path, preproc
     assert (corpus / "bin" / "valid1.de-en.en.bin").exists()
 
 
+def test_preprocessing_copies_the_record_beside_its_text(corpus: Path, preprocess: Any) -> None:
+    (corpus / "bpe.codes").write_text("codes")
+    record = {"de": PLAIN_MOSES, "en": Preparation(bpe_codes="bpe.codes")}
+    write_record(corpus, record)
+    fixes.apply()
+    preprocess.main(preprocessing_args(corpus))
+    assert read_record(corpus / "bin") == record
+    assert (corpus / "bin" / "bpe.codes").read_text() == "codes"
+    # Text to translate is prepared as the dictionaries' was; a record of its own does not say how.
+    write_record(corpus, {})
+    words = ["--trainpref", "", "--validpref", "", "--srcdict", f"{corpus}/bin/dict.de.txt"]
+    words += ["--tgtdict", f"{corpus}/bin/dict.en.txt", "--dataset-impl", "raw"]
+    preprocess.main(preprocessing_args(corpus, *words))
+    assert read_record(corpus / "bin") == record
+    preprocess.main(preprocessing_args(corpus, *words, "--destdir", str(corpus / "test")))
+    assert read_record(corpus / "test") == {}
+
+
+def test_training_copies_the_record_of_its_data(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    train(training_config(data, "--max-update", "1", "--save-dir", str(folder)))
+    assert read_record(folder) is None
+    write_record(data, {"de": PLAIN_MOSES})
+    train(training_config(data, "--max-update", "1", "--save-dir", str(folder)))
+    assert read_record(folder) == {"de": PLAIN_MOSES}
+
+
 def test_the_main_module_is_cured_too(monkeypatch: pytest.MonkeyPatch, corpus: Path) -> None:
     started = argparse.Namespace(main=lambda args: args, __spec__=argparse.Namespace(name="fairseq_cli.preprocess"))
     monkeypatch.setitem(sys.modules, "__main__", started)
@@ -574,33 +621,141 @@ def test_lines_are_counted_as_fairseq_reads_them(tmp_path: Path, text: str, work
 # Errors
 
 
-def test_input_errors_are_printed_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_input_errors_are_printed_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     delegated: list[BaseException] = []
-    for error in (InputError("train.de, line 3: bad; mend it"), KeyError("other")):
-        sys_hook = sys.excepthook
-        try:
-            sys.excepthook = lambda kind, value, trace: delegated.append(value)
-            fixes.print_input_errors()
-            sys.excepthook(type(error), error, None)
-        finally:
-            sys.excepthook = sys_hook
-    assert capsys.readouterr().err == "error: train.de, line 3: bad; mend it\n"
+    monkeypatch.setattr(sys, "excepthook", lambda kind, value, trace: delegated.append(value))
+    print_without_traceback()
+    chained = RuntimeError("Cannot load model parameters")
+    chained.__cause__ = InputError("x.pt: of another model; give another")
+    for error in (InputError("train.de, line 3: bad; mend it"), KeyError("other"), chained):
+        sys.excepthook(type(error), error, None)
+    printed = "error: train.de, line 3: bad; mend it\nerror: x.pt: of another model; give another\n"
+    assert capsys.readouterr().err == printed
     assert [type(error) for error in delegated] == [KeyError]
 
 
-def test_a_command_ends_in_one_sentence_and_status_1() -> None:
-    code = "from rnnsearch_fairseq import compat, errors; fixes.apply(); raise errors.InputError('x: bad; mend it')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True, timeout=60
+def run_python(*words: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A Python program that finds this checkout's package."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = (sys.executable, *map(str, words))
+    return subprocess.run(words, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=300)
+
+
+OTHER_PROGRAMS = {
+    "imports the package": "import fairseq_cli.train; import rnnsearch_fairseq",
+    "has run a command of fairseq's": """
+import sys
+import fairseq_cli.preprocess
+def other():
+    sys.argv[1:] = [*"--user-dir PACKAGE --only-source -s de -t en --dict-only".split(), "--trainpref", "x"]
+    fairseq_cli.preprocess.cli_main()
+try:
+    other()
+except ValueError as error:
+    assert "x.de" in str(error)
+""",
+}
+
+
+@pytest.mark.parametrize("code", OTHER_PROGRAMS.values(), ids=OTHER_PROGRAMS)
+def test_other_programs_print_errors_as_they_do(tmp_path: Path, code: str) -> None:
+    program = tmp_path / "program.py"
+    ending = (
+        "from rnnsearch_fairseq.errors import InputError\n"
+        "assert sys.excepthook is sys.__excepthook__\n"
+        "raise InputError('x: bad; mend it')\n"
     )
+    program.write_text("import sys\n" + code.replace("PACKAGE", str(ROOT / "rnnsearch_fairseq")) + "\n" + ending)
+    done = run_python(program, cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.endswith("error: x: bad; mend it\n")
+    assert "Traceback" in done.stderr
+    assert done.stderr.endswith("rnnsearch_fairseq.errors.InputError: x: bad; mend it\n")
+
+
+def test_a_package_of_others_that_imports_this_one_prints_errors_as_it_does(tmp_path: Path) -> None:
+    (tmp_path / "rnnsearch_fairseq_tools").mkdir()
+    (tmp_path / "rnnsearch_fairseq_tools" / "__init__.py").write_text("import rnnsearch_fairseq\n")
+    (tmp_path / "rnnsearch_fairseq_tools" / "tool.py").write_text(
+        "import sys\nassert sys.excepthook is sys.__excepthook__\nprint('as it was')\n"
+    )
+    assert run_python("-m", "rnnsearch_fairseq_tools.tool", cwd=tmp_path).stdout == "as it was\n"
+
+
+PREPROCESS = ["--user-dir", ROOT / "rnnsearch_fairseq", "-s", "de", "-t", "en", "--trainpref", "x"]
+COMMANDS = {
+    "of this package": ["-m", "rnnsearch_fairseq", "average", "out.pt", "x.de"],
+    "of fairseq, by name": [Path(sys.executable).parent / "fairseq-preprocess", *PREPROCESS],
+    "of fairseq, as a module": ["-m", "fairseq_cli.preprocess", *PREPROCESS],
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_ends_in_one_sentence_and_status_1(tmp_path: Path, words: list[str | Path]) -> None:
+    done = run_python(*words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"^error: x\.de: [^\n]+; [^\n]+\n\Z", done.stderr, re.MULTILINE), done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_probabilities_keep_double_precision_and_raise_half(name: str) -> None:
-    scores = torch.tensor([[0.1, 0.7, -3.0]], dtype=torch.float64)
-    ours = getattr(fairseq.utils, name)
-    assert torch.equal(ours(scores, dim=-1), getattr(torch, name)(scores, -1))
-    assert ours(scores.half(), dim=-1).dtype == ours(scores.float(), dim=-1).dtype == torch.float32
+# Symbols and blank lines
+
+
+def words_of(*words: str) -> fairseq.data.Dictionary:
+    dictionary = fairseq.data.Dictionary()
+    for word in words:
+        dictionary.add_symbol(word)
+    return dictionary
+
+
+def test_symbols_in_a_line_are_unknown_words() -> None:
+    dictionary = words_of("a", "b")
+    line = "a <pad> </s> b <s> <unk> c"
+    unknown, a, b = dictionary.unk(), dictionary.index("a"), dictionary.index("b")
+    assert uncured(type(dictionary).encode_line)(dictionary, line, add_if_not_exist=False).tolist()[1:3] == [1, 2]
+    expected = [a, unknown, unknown, b, unknown, unknown, unknown]
+    assert dictionary.encode_line(line, add_if_not_exist=False).tolist() == [*expected, 2]
+    assert dictionary.encode_line(line, add_if_not_exist=False, reverse_order=True).tolist() == [*expected[::-1], 2]
+    told: list[tuple[str, int]] = []
+    dictionary.encode_line("a </s>", add_if_not_exist=False, consumer=lambda *word: told.append(word))
+    assert told == [("a", a), ("<unk>", unknown)]
+    # Models with other inputs write their symbols themselves, and no end-of-sentence is appended.
+    assert dictionary.encode_line("<s> a </s>", add_if_not_exist=False, append_eos=False).tolist() == [0, a, 2]
+
+
+def test_a_word_with_the_letters_of_a_symbol_stays_a_word() -> None:
+    dictionary = words_of("a")
+    dictionary.add_symbol("</s>", overwrite=True)
+    assert dictionary.encode_line("a </s>", add_if_not_exist=False).tolist() == [4, 5, 2]
+
+
+def test_symbols_in_text_are_unknown_words_in_raw_and_binarized_data(corpus: Path, preprocess: Any) -> None:
+    (corpus / "test.de").write_text("w1 </s> <pad> w1\n" * 5)
+    fixes.apply()
+    preprocess.main(preprocessing_args(corpus))
+    dictionary = fairseq.data.Dictionary.load(str(corpus / "bin" / "dict.de.txt"))
+    w1, unknown = dictionary.index("w1"), dictionary.unk()
+    raw = fairseq.data.indexed_dataset.IndexedRawTextDataset(str(corpus / "test.de"), dictionary)
+    binarized = fairseq.data.data_utils.load_indexed_dataset(str(corpus / "bin" / "test.de-en.de"), dictionary)
+    for some in (raw, binarized):
+        assert some[0].tolist() == [w1, unknown, unknown, w1, 2]
+
+
+def test_blank_sentences_are_translated_by_nothing(data: Path) -> None:
+    task = fairseq.tasks.setup_task(training_config(data).task)
+
+    class Generator:
+        def generate(self, models: Any, sample: dict[str, Any], **kwargs: Any) -> list[list[dict[str, Any]]]:
+            return [[{"tokens": torch.tensor([5, 2])}, {"tokens": torch.tensor([2])}] for _ in range(3)]
+
+    sample = {"net_input": {"src_tokens": torch.tensor([[1, 1, 2], [4, 5, 2], [2, 1, 1]])}}
+    first, second, third = task.inference_step(Generator(), [], sample)
+    assert len(second) == 2
+    for (best,) in (first, third):
+        assert best["tokens"].tolist() == [2]
+        assert best["positional_scores"].tolist() == [0]
+    prefixed = task.inference_step(Generator(), [], sample, prefix_tokens=torch.tensor([[5]] * 3))
+    assert [len(found) for found in prefixed] == [2, 2, 2]
+    without = uncured(fairseq.tasks.translation.TranslationTask.inference_step)
+    assert [len(found) for found in without(task, Generator(), [], sample)] == [2, 2, 2]

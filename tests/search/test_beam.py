@@ -9,8 +9,9 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+from rnnsearch_fairseq.modules.fused.search_step import GROUP
 from rnnsearch_fairseq.search.beam import FastBeamSearch
-from tests.builders import EOS, make_dictionary, make_model, make_sample
+from tests.builders import EOS, UNK, make_dictionary, make_model, make_sample
 
 WORDS = 150  # three groups, the last of them not full
 SOURCES = [[5, 6, 7, 8, 9, EOS], [7, EOS], [4, 4, 10, EOS], [EOS], [9, 8, 7, 6, 5, 4, 10, 11, EOS]]
@@ -67,6 +68,22 @@ def test_options_have_fairseqs_effect(options: dict[str, Any]) -> None:
     model = draw_model(readout_state="current")
     options = {"beam_size": 4, "max_len_b": 20, **options}
     assert_the_same(translate(FastBeamSearch, model, **options), translate(SequenceGenerator, model, **options))
+
+
+def test_an_unknown_word_that_is_favoured_is_found_among_many_words() -> None:
+    """It raises the greatest score of the group of words that it stands in, among more groups than are searched."""
+    words = 40 * GROUP
+    model = make_model(target_words=words).float()
+    sample = make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True)
+    found, expected = (
+        generator([model], make_dictionary(words), beam_size=1, max_len_b=9, unk_penalty=-12.0).generate(
+            [model], sample
+        )
+        for generator in (FastBeamSearch, SequenceGenerator)
+    )
+    unknown = [hypotheses[0]["tokens"].eq(UNK).sum().item() for hypotheses in expected]
+    assert 0 < sum(unknown) < sum(len(hypotheses[0]["tokens"]) for hypotheses in expected)
+    assert_the_same(found, expected)
 
 
 def test_none_ends_before_the_last_step() -> None:

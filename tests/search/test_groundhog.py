@@ -120,6 +120,52 @@ def assert_same_up_to_ties(
     assert sorted(len(h["tokens"]) for h in found) == sorted(len(ids) for ids, _ in expected)
 
 
+def test_what_is_not_a_number_is_impossible() -> None:
+    """A word whose embedding is damaged: whatever follows it has no probability, and takes no place in the beam."""
+    params, sources = draw_model(encdec=False), draw_sources(2)
+    whole = groundhog_model(params)
+    damaged = max(range(2, N_TARGET - 1), key=lambda word: params["b_dec_deep_softmax"][word])
+    params["W_0_dec_approx_embdr"][damaged] = math.nan
+    model = groundhog_model(params)
+    batch = [from_original(source, N_SOURCE) for source in sources]
+    options = {"beam": 4, "normalize_scores": False}
+    assert any(damaged + 2 in h["tokens"] for hypotheses in search([whole], batch, **options) for h in hypotheses)
+    for source, hypotheses in zip(sources, search([model], batch, **options), strict=True):
+        assert_as_in_the_original(hypotheses, params, source, beam=4)
+        assert all(damaged + 2 not in hypothesis["tokens"] for hypothesis in hypotheses)
+
+
+@pytest.mark.parametrize("beam", [4, 7, 12])
+def test_words_of_equal_probability_are_all_there(beam: int) -> None:
+    """Two words that the model cannot tell apart: which of them is first is open, all else is not."""
+    params, sources = draw_model(encdec=False), draw_sources(2)
+    one, other = 4, 5
+    params["W_0_dec_approx_embdr"][other] = params["W_0_dec_approx_embdr"][one]
+    for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
+        params[name][..., other] = params[name][..., one]
+    options = {"normalize_scores": False}
+    batch = [from_original(source, N_SOURCE) for source in sources]
+    found = search([groundhog_model(params)], batch, beam, **options)
+    ties = 0
+    for source, hypotheses in zip(sources, found, strict=True):
+        expected = reference.beam_search(params, source, beam, eos=N_TARGET - 1, unk=1)
+        np.testing.assert_allclose([-h["score"].item() for h in hypotheses], [cost for _, cost in expected], **EXACT)
+        words = list(map(words_of, hypotheses))
+        assert len(set(words)) == len(words)
+        ties += len(words) - len({tuple(one + 2 if word == other + 2 else word for word in w) for w in words})
+    assert ties > 0
+
+
+def test_the_beam_is_filled_where_continuations_are_equal_or_impossible() -> None:
+    totals, sentence = torch.tensor([-1.0, -1.0, -3.0]), torch.tensor([0, 0, 1])
+    log_probs = torch.tensor([[-1.0, -1.0, -math.inf], [-1.0, -math.inf, -1.0], [-math.inf, -math.inf, -2.0]])
+    parents, words = best_continuations(totals, log_probs, sentence, torch.tensor([3, 3]))
+    found = list(zip(parents.tolist(), words.tolist()))
+    assert len(set(found)) == 4
+    assert set(found[:3]) < {(0, 0), (0, 1), (1, 0), (1, 2)}
+    assert found[3] == (2, 2), "of the second sentence, only what is possible"
+
+
 def test_fallbacks_are_taken_by_the_sentences_that_need_them_and_said(caplog: pytest.LogCaptureFixture) -> None:
     params = constant_model([0, 0.9, 0, 0, 0.1])
     sample = make_sample([[5, EOS], [5, 5, 5, EOS]], [[EOS]] * 2)

@@ -11,7 +11,7 @@ import torch
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch
+from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch, _Beam
 from tests.builders import EOS
 from tests.models.test_tree2seq import SOURCES, TARGETS, TREES, Original, make_batch, make_model
 from tests.reference import tree2seq as reference
@@ -79,6 +79,44 @@ def test_length_statistics_as_in_the_transcription(
         expected = reference.beam_search(params, record["src"], record["tree"], beam, eos, max_words, counts)
         assert [recorded_ids(original, h) for h in hypotheses] == [list(words) for words, _ in expected]
         np.testing.assert_allclose([h["score"].item() for h in hypotheses], [s for _, s in expected], **EXACT)
+
+
+@needs_tree2seq
+@pytest.mark.parametrize("beam", [1, 4])
+def test_what_is_not_a_number_is_impossible(beam: int) -> None:
+    """A word whose embedding is damaged: whatever follows it has no probability, and takes no place in the beam."""
+    original = Original("softmax")
+    given = original.described["dev"][:4]
+    damaged = given[0]["beam5"][0]
+    with np.load(TREE2SEQ / "softmax.npz") as arrays:
+        params = reference.in_float64({n: arrays[n] for n in arrays.files if not n.startswith("unused.")})
+    params["targetEmbed"][:, damaged] = math.nan
+    with torch.no_grad():
+        original.model.decoder.translator.embedding.weight[original.target[damaged]] = math.nan
+    eos = original.described["tgt_eos"]
+    for record, hypotheses in zip(given, search(original, given, beam, max_len_b=12), strict=True):
+        expected = reference.beam_search(params, record["src"], record["tree"], beam, eos, 12)
+        if not expected:  # nothing was left
+            expected = [((eos,), -math.inf)]
+        assert [recorded_ids(original, h) for h in hypotheses] == [list(words) for words, _ in expected]
+        np.testing.assert_allclose([h["score"].item() for h in hypotheses], [s for _, s in expected], **EXACT)
+
+
+def test_of_equal_scores_the_unfinished_come_first_and_the_search_goes_on() -> None:
+    finished = [{"score": torch.tensor(-1.0)}, {"score": torch.tensor(-2.0)}]
+    best = [-1.0, -2.0, -2.5], [0, 0, 1], [7, 8, 9]
+    beam = _Beam.choose(*best, finished, size=4)
+    assert beam.places == [(0, 7, -1.0), finished[0], (0, 8, -2.0), finished[1]]
+    assert not beam.best_is_finished(EOS)
+
+
+def test_what_is_impossible_takes_no_place_in_the_beam() -> None:
+    finished = [{"score": torch.tensor(-9.0)}]
+    beam = _Beam.choose([-1.0, math.nan, -math.inf], [0, 0, 1], [7, 8, 9], finished, size=3)
+    assert beam.places == [(0, 7, -1.0), finished[0]]
+    nothing = _Beam.choose([math.nan, -math.inf], [0, 0], [7, 8], [], size=2)
+    assert nothing.places == []
+    assert nothing.best_is_finished(EOS)
 
 
 # -- the statistics themselves --

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS_TO_STOP = 30
+PATIENCE = 60  # seconds after which what is waited for is taken not to come
 
 
 def resident(pid: int) -> int:
@@ -32,9 +32,14 @@ class Live:
 
 
 @contextlib.contextmanager
-def serving(checkpoint: Path, log: Path, *words: str) -> Iterator[Live]:
-    """``rnnsearch serve`` on a free port and one core; ended by Ctrl-C, with the status 0."""
+def serving(checkpoint: Path, log: Path, *words: str, descriptors: int | None = None) -> Iterator[Live]:
+    """``rnnsearch serve`` on a free port and one core; ended by Ctrl-C, with the status 0.
+
+    It may open ``descriptors`` files and connections, or as many as this process.
+    """
     command = [sys.executable, "-m", "rnnsearch_fairseq", "serve", "--path", str(checkpoint), "--port", "0", "--cpu"]
+    if descriptors is not None:
+        command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
     with log.open("w", encoding="utf-8") as messages:
         process = subprocess.Popen(
             [*command, *words],
@@ -50,7 +55,7 @@ def serving(checkpoint: Path, log: Path, *words: str) -> Iterator[Live]:
         yield Live(line.split()[0], process)
         assert process.poll() is None, f"the server has stopped:\n{log.read_text(encoding='utf-8')}"
         process.send_signal(signal.SIGINT)
-        assert process.wait(SECONDS_TO_STOP) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()

@@ -1,19 +1,19 @@
 """The queue: bounded, in batches, and ended by nothing."""
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 
 import pytest
 
-from rnnsearch_fairseq.serve.batching import Batcher, Busy
+from rnnsearch_fairseq.serve.batching import Abandoned, Batcher, Busy
+from tests.serve.live import PATIENCE
 
-PATIENCE = 10
+BAD = {13, 14}
 
 
 class Gate:
-    """Work that waits until it is let in, and keeps what it was given."""
+    """Work that waits until it is let in, and keeps what it was given; BAD items fail, and nobody waits for 7."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -23,8 +23,10 @@ class Gate:
         self.batches.append(list(items))
         self.entered.release()
         assert self.opened.wait(PATIENCE)
-        if 13 in items:
-            raise SystemExit("13")
+        if bad := BAD.intersection(items):
+            raise SystemExit(max(bad))
+        if 7 in items:
+            raise Abandoned
         return [item * 10 for item in items]
 
 
@@ -60,9 +62,9 @@ def test_a_full_queue_takes_all_of_a_request_or_nothing(batcher: Batcher[int, in
     waiting = batcher.submit([1, 2, 3, 4])
     with pytest.raises(Busy):
         batcher.submit([5, 6])
-    waiting += batcher.submit([7])
+    waiting += batcher.submit([6])
     gate.opened.set()
-    assert [future.result(PATIENCE) for future in waiting] == [10, 20, 30, 40, 70]
+    assert [future.result(PATIENCE) for future in waiting] == [10, 20, 30, 40, 60]
     assert batcher.submit([8])[0].result(PATIENCE) == 80
 
 
@@ -76,7 +78,39 @@ def test_what_fails_fails_alone_and_the_thread_goes_on(batcher: Batcher[int, int
     assert batcher.submit([3])[0].result(PATIENCE) == 30
 
 
-def test_what_is_cancelled_is_not_worked_on_and_makes_room(batcher: Batcher[int, int], gate: Gate) -> None:
+def test_two_that_fail_fail_each_by_their_own_error(batcher: Batcher[int, int], gate: Gate) -> None:
+    start(batcher, gate)
+    futures = batcher.submit([13, 14])
+    gate.opened.set()
+    errors = [future.exception(PATIENCE) for future in futures]
+    assert [type(error) for error in errors] == [SystemExit, SystemExit]
+    assert [str(error) for error in errors] == ["13", "14"]
+    assert gate.batches == [[0], [13, 14], [13], [14]]
+
+
+def test_what_nobody_waits_for_is_not_tried_again_nor_logged(
+    batcher: Batcher[int, int], gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    start(batcher, gate)
+    futures = batcher.submit([7, 8])
+    gate.opened.set()
+    assert all(isinstance(future.exception(PATIENCE), Abandoned) for future in futures)
+    assert gate.batches == [[0], [7, 8]]
+    assert caplog.records == []
+
+
+def test_what_is_cancelled_makes_room_at_once(batcher: Batcher[int, int], gate: Gate) -> None:
+    start(batcher, gate)
+    futures = batcher.submit([1, 2, 3, 4, 5])
+    assert futures[1].cancel() and futures[2].cancel()
+    with pytest.raises(Busy):
+        batcher.submit([6, 8, 9])
+    more = batcher.submit([6, 8])
+    gate.opened.set()
+    assert [future.result(PATIENCE) for future in more] == [60, 80]
+
+
+def test_what_is_cancelled_is_not_worked_on(batcher: Batcher[int, int], gate: Gate) -> None:
     start(batcher, gate)
     futures = batcher.submit([1, 2, 3, 4, 5])
     assert futures[1].cancel()
@@ -89,10 +123,11 @@ def test_closing_cancels_what_waits_and_refuses_more(gate: Gate) -> None:
     batcher: Batcher[int, int] = Batcher(gate, 3, 5)
     start(batcher, gate)
     (waiting,) = batcher.submit([1])
+    cancelled = threading.Event()
+    waiting.add_done_callback(lambda _: cancelled.set())
     closing = threading.Thread(target=batcher.close)
     closing.start()
-    while not waiting.cancelled():
-        time.sleep(0.01)
+    assert cancelled.wait(PATIENCE)
     gate.opened.set()
     closing.join(PATIENCE)
     assert not closing.is_alive()

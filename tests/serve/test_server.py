@@ -1,31 +1,42 @@
 """The JSON API and what keeps the server alive, without a network."""
 
+import asyncio
 import json
+import logging
 import math
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+
+pytest.importorskip("httpx")  # the test client asks for it
+pytest.importorskip("jsonschema")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+import jsonschema
 import starlette
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import hub as hub_module
 from rnnsearch_fairseq.inference.hub import TranslationHub
 from rnnsearch_fairseq.serve import main as command
-from rnnsearch_fairseq.serve import server
-from rnnsearch_fairseq.serve.server import make_app
+from rnnsearch_fairseq.serve import server, translator
+from rnnsearch_fairseq.serve.batching import Batcher
+from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
 from rnnsearch_fairseq.serve.translator import Limits
+from tests.serve.live import PATIENCE
 from tests.trained import PARSES, train
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 SENTENCES = ["The black cat eats.", "It's a zebra."]
 STARLETTE = tuple(int(part) for part in starlette.__version__.split(".")[:2])
@@ -52,8 +63,8 @@ def serve(hub: TranslationHub) -> Iterator[Callable[..., TestClient]]:
     """Starts servers with some limits changed."""
     started: list[TestClient] = []
 
-    def start(model: TranslationHub = hub, any_host: bool = False, **limits: Any) -> TestClient:
-        app = make_app(model, replace(Limits(), **limits), any_host)
+    def start(model: TranslationHub = hub, hosts: Sequence[str] = LOOPBACK, **limits: Any) -> TestClient:
+        app = make_app(model, replace(Limits(), **limits), hosts)
         client = TestClient(app, base_url="http://localhost:8000", raise_server_exceptions=False)
         started.append(client.__enter__())
         return client
@@ -81,6 +92,54 @@ def check(client: TestClient, schema: str, document: Any) -> None:
     """``document`` is one of those that /openapi.json describes by this name."""
     described = client.get("/openapi.json").json()
     jsonschema.validate(document, {"$ref": f"#/components/schemas/{schema}", "components": described["components"]})
+
+
+class Endless:
+    """A search for "slow" that ends only when it is stopped; other sentences are searched for as ever."""
+
+    def __init__(self, hub: TranslationHub, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hub, self.searches = hub, 0
+        self.begun, self.ended = threading.Event(), threading.Event()
+        monkeypatch.setattr(hub, "search", self.search)
+
+    def search(self, sources: Any, generator: Any, nbest: int, on_step: Callable[..., None]) -> Any:
+        if sources[0].words != ["slow"]:
+            return TranslationHub.search(self.hub, sources, generator, nbest, on_step)
+        self.searches += 1
+        self.begun.set()
+        try:
+            for _ in range(100 * PATIENCE):
+                on_step({0: self.hub.tgt_dict.encode_line("le", add_if_not_exist=False)})
+                time.sleep(0.01)
+        finally:
+            self.ended.set()
+
+
+async def request(
+    app: Starlette, path: str, chunks: Sequence[bytes], left: Callable[[], Any], whole: bool = True
+) -> list[dict[str, Any]]:
+    """Send a request as uvicorn does, and leave when ``left()`` is over.
+
+    Returns:
+        The messages of the answer.
+    """
+    sent: list[dict[str, Any]] = []
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    messages[-1]["more_body"] = not whole
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop(0)
+        await left()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b"", "app": app}
+    await app(scope | {"asgi": {"version": "3.0", "spec_version": "2.3"}}, receive, send)
+    return sent
 
 
 # Answers
@@ -111,13 +170,21 @@ def test_the_stream_ends_in_the_same_answer(client: TestClient) -> None:
 def test_the_stream_shows_what_is_found_so_far(
     client: TestClient, hub: TranslationHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sent, until = threading.Semaphore(0), server._Glimpses.until
+
+    async def watched(*args: Any) -> AsyncIterator[bytes]:
+        async for line in until(*args):
+            yield line
+            sent.release()
+
     def search(sources: Any, generator: Any, nbest: int, on_step: Callable[..., None]) -> Any:
         for words in range(1, 4):
-            tokens = hub.tgt_dict.encode_line("le chat noir", add_if_not_exist=False).long()[:words]
-            time.sleep(0.1)
-            on_step({1: tokens})
+            on_step({1: hub.tgt_dict.encode_line("le chat noir", add_if_not_exist=False).long()[:words]})
+            assert sent.acquire(timeout=PATIENCE)
         return TranslationHub.search(hub, sources, generator, nbest)
 
+    monkeypatch.setattr(translator, "SECONDS_BETWEEN_GLIMPSES", 0)
+    monkeypatch.setattr(server._Glimpses, "until", watched)
     monkeypatch.setattr(hub, "search", search)
     response = client.post(STREAM, json={"sentences": SENTENCES})
     *glimpses, answer = map(json.loads, response.text.splitlines())
@@ -171,10 +238,8 @@ def test_the_document_is_whole(client: TestClient) -> None:
 @pytest.mark.parametrize("path", [PLAIN, STREAM])
 def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: TestClient, path: str) -> None:
     bad = {
-        "": "sentence 1 has no words",
-        " \u2028\t\0": "sentence 2 has no words",
-        "a" * 2001: "sentence 3 has 2,001 characters, and at most 2,000 are read; split it",
-        "a " * 101: "sentence 4 has 101 words, and at most 100 are read; split it",
+        "a" * 2001: "sentence 1 has 2,001 characters, and at most 2,000 are read; split it",
+        "a " * 101: "sentence 2 has 101 words, and at most 100 are read; split it",
     }
     *refused, good = ask(client, *bad, "the dog sleeps .", path=path)
     assert [answer["error"].partition(";")[0] for answer in refused] == [
@@ -183,6 +248,16 @@ def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: Tes
     assert good["translations"][0]["text"] == "le chien dort."
     lone = client.post(path, content=b'{"sentences": ["\\ud800"]}', headers={"Content-Type": "application/json"})
     assert "character 1 is half of a surrogate pair" in lone.text
+
+
+@pytest.mark.parametrize("path", [PLAIN, STREAM])
+def test_a_blank_sentence_has_an_empty_translation(client: TestClient, path: str) -> None:
+    *blank, good = ask(client, "", " \u2028\t\0", "the dog sleeps .", path=path)
+    for answer in blank:
+        (translation,) = answer["translations"]
+        assert (translation["text"], translation["score"]) == ("", 0)
+        assert [word["text"] for word in translation["words"]] == ["</s>"]
+    assert good["translations"][0]["text"] == "le chien dort."
 
 
 @pytest.mark.parametrize(
@@ -253,23 +328,30 @@ def test_a_line_of_a_million_characters_is_refused_by_number(client: TestClient,
 def test_a_full_queue_is_politely_busy(
     serve: Callable[..., TestClient], hub: TranslationHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, opened = threading.Event(), threading.Event()
+    entered, opened, submitted = threading.Event(), threading.Event(), threading.Semaphore(0)
 
     def search(*args: Any) -> Any:
         entered.set()
-        assert opened.wait(10)
+        assert opened.wait(PATIENCE)
         return TranslationHub.search(hub, *args)
 
+    class Told(Batcher[Any, Any]):
+        def submit(self, items: Sequence[Any]) -> Any:
+            futures = super().submit(items)
+            submitted.release()
+            return futures
+
     monkeypatch.setattr(hub, "search", search)
+    monkeypatch.setattr(server, "Batcher", Told)
     client = serve(waiting=2, at_once=1)
     results: list[Any] = []
     users = [threading.Thread(target=lambda: results.append(ask(client, "the dog sleeps ."))) for _ in range(3)]
     users[0].start()
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE)
     for user in users[1:]:
         user.start()
-    while client.app.routes[-1].endpoint.__self__._batcher._waiting.__len__() < 2:
-        time.sleep(0.01)
+    for _ in users:
+        assert submitted.acquire(timeout=PATIENCE)
     for path in (PLAIN, STREAM):
         response = client.post(path, json={"sentences": ["the dog"]})
         assert response.status_code == 503
@@ -278,33 +360,61 @@ def test_a_full_queue_is_politely_busy(
         assert "busy; please try again" in response.json()["error"]
     opened.set()
     for user in users:
-        user.join(10)
+        user.join(PATIENCE)
     assert [answer["translations"][0]["text"] for (answer,) in results] == ["le chien dort."] * 3
+
+
+@pytest.fixture
+def endless(hub: TranslationHub, monkeypatch: pytest.MonkeyPatch) -> Endless:
+    return Endless(hub, monkeypatch)
 
 
 @pytest.mark.parametrize(("path", "status"), [(PLAIN, 503), (STREAM, 200)])
 def test_what_takes_too_long_is_given_up(
-    serve: Callable[..., TestClient], hub: TranslationHub, monkeypatch: pytest.MonkeyPatch, path: str, status: int
+    client: TestClient, endless: Endless, caplog: pytest.LogCaptureFixture, path: str, status: int
 ) -> None:
-    ended = threading.Event()
-
-    def search(sources: Any, generator: Any, nbest: int, on_step: Callable[..., None]) -> Any:
-        if sources[0].words != ["slow"]:
-            return TranslationHub.search(hub, sources, generator, nbest, on_step)
-        try:
-            for _ in range(1000):
-                time.sleep(0.01)
-                on_step({0: hub.tgt_dict.encode_line("le", add_if_not_exist=False)})
-        finally:
-            ended.set()
-
-    monkeypatch.setattr(hub, "search", search)
-    client = serve(seconds=0.3)
-    response = client.post(path, json={"sentences": ["slow"]})
+    api = client.app.routes[-1].endpoint.__self__
+    api._limits = replace(Limits(), seconds=0.1)
+    response = client.post(path, json={"sentences": ["slow"] * 2})
     assert response.status_code == status
-    assert json.loads(response.text.splitlines()[-1])["error"].startswith("the server is busy; please try again")
-    assert ended.wait(5), "the search goes on for nobody"
+    assert response.headers.get("Retry-After") == ("1" if status == 503 else None)
+    error = json.loads(response.text.splitlines()[-1])
+    check(client, "Error", error)
+    assert error["error"].startswith("the server did not finish in time; please send fewer sentences")
+    assert endless.ended.wait(PATIENCE), "the search goes on for nobody"
+    api._limits = Limits()
     assert ask(client, "the dog sleeps .", path=path)[0]["translations"][0]["text"] == "le chien dort."
+    assert endless.searches == 1
+    assert [record for record in caplog.records if record.name.startswith("rnnsearch")] == []
+
+
+@pytest.mark.parametrize("path", [PLAIN, STREAM])
+def test_what_the_client_has_left_is_given_up(
+    hub: TranslationHub, endless: Endless, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    async def leave() -> None:
+        left = asyncio.Event()
+        body = json.dumps({"sentences": ["slow"] * 2}).encode()
+        asking = asyncio.create_task(request(app, path, [body], left.wait))
+        async with app.router.lifespan_context(app):
+            await asyncio.to_thread(endless.begun.wait, PATIENCE)
+            left.set()
+            await asyncio.wait_for(asking, PATIENCE)
+            assert await asyncio.to_thread(endless.ended.wait, PATIENCE)
+
+    app = make_app(hub, Limits(seconds=math.inf))
+    asyncio.run(leave())
+    assert endless.searches == 1
+    assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []
+
+
+def test_a_request_that_comes_too_slowly_is_refused(hub: TranslationHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SECONDS_TO_READ", 0.01)
+    never = asyncio.Event()
+    start, body = asyncio.run(request(make_app(hub), PLAIN, [b'{"sentences": '], never.wait, whole=False))
+    assert start["status"] == 408
+    assert (b"connection", b"close") in start["headers"]
+    assert json.loads(body["body"]) == {"error": "the request came too slowly; send it again"}
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), MemoryError(), SystemExit(1), KeyboardInterrupt()])
@@ -341,7 +451,18 @@ def test_other_sites_cannot_reach_it_by_a_name_of_their_own(
     for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "", "[::2]"):
         for path in ("/", "/api/model"):
             assert client.get(path, headers={"Host": host}).status_code == 400
-    assert serve(any_host=True).get("/", headers={"Host": "translate.example"}).status_code == 200
+    assert serve(hosts=["*"]).get("/", headers={"Host": "translate.example"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback"),
+    [
+        *((address, True) for address in ("127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.3")),
+        *((address, False) for address in ("0.0.0.0", "::", "192.168.1.7", "fe80::1%lo")),
+    ],
+)
+def test_addresses_that_only_this_machine_reaches_are_known(address: str, loopback: bool) -> None:
+    assert command.is_loopback(address) == loopback
 
 
 # Python 3.10 gets an older one. Browsers send small letters.

@@ -44,7 +44,7 @@ class FusedDecoder(Decoder):
     def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
         """As in the base class, which takes the single steps of a search."""
         steps, consumes = len(embedded), self.updates_with_current_word
-        if steps == 1 or (consumes and context is not None):
+        if steps == 1:
             return super().scan(embedded, state, context, memory)
         projected = self.unit.project_input(embedded)
         if consumes:

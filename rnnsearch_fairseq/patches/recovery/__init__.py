@@ -1,4 +1,4 @@
-"""What training survives: kills, full disks, damaged checkpoints, dead workers, a scheduler's SIGTERM, NaN gradients.
+"""What training survives: kills, full disks, damaged checkpoints, dead workers, SIGTERM and Ctrl-C, NaN gradients.
 
 ``python -m recipes.fault_injection OUT`` shows it.
 """

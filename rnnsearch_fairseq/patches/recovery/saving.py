@@ -1,65 +1,63 @@
-"""Checkpoints that are complete or absent: written beside, sealed, on the disk before they get their name."""
+"""Checkpoints that are complete or absent: sealed, written whole, by one training at a time in each folder."""
 
 import contextlib
+import fcntl
 import logging
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fairseq.checkpoint_utils
+import fairseq.distributed.utils
 import fairseq.file_io
-import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.integrity import MOST_UPDATES, SealedFile, find_damage, find_newest
+from rnnsearch_fairseq.files.integrity import find_damage, find_newest, save_sealed
+from rnnsearch_fairseq.files.output import PARTIAL, write_whole
 from rnnsearch_fairseq.patches.wrap import wrap
 
 logger = logging.getLogger(__name__)
 
 # Seconds between tries to save: five minutes, half of what the other processes of a training wait for one that saves.
 WAITS = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
-PARTIAL = ".tmp"  # fairseq's own ending
+MEND = "free some space, or make the folder writable"
+COPIED_AT_ONCE = 1 << 20  # bytes
+LOCK = ".training.lock"  # a file in --save-dir; it stays there, since two trainings could hold it if it were removed
+
+_lock: int | None = None  # the descriptor of the lock that this process holds
 
 
 def guard() -> None:
-    """Save by `write_whole` whatever fairseq saves."""
+    """Save whole, patiently and alone whatever fairseq saves."""
     _save_whole()
     _copy_whole()
-    _begin_cleanly()
+    _begin_alone()
+    _unlock_at_the_end()
 
 
-def write_whole(path: str, write: Callable[[str], None]) -> None:
-    """Let ``write`` write a file under another name, and give it its own when all of it is on the disk.
-
-    Whatever happens, ``path`` is the old file or the new one. A disk that is full, or fails, is tried again for five
-    minutes, for the shortage may pass.
+def write_patiently(path: str, write: Callable[[BinaryIO], None]) -> None:
+    """Let ``write`` write a file by `write_whole`, and try again for five minutes where the disk is full or fails.
 
     Args:
-        write: gets the name to write to. What it raises other than OSError is raised at once.
+        write: gets the file to write to. What it raises other than OSError is raised at once.
 
     Raises:
         InputError: the file could not be written.
     """
     for wait in (*WAITS, None):
         try:
-            write(path + PARTIAL)
-            _sync(path + PARTIAL)
-            os.replace(path + PARTIAL, path)
-            break
+            with write_whole(Path(path)) as file:
+                write(file)
+            return
         except OSError as error:
-            _remove_partial(path)
             if wait is None:
                 raise InputError(_cannot_save(path, error)) from error
-            logger.warning(f"{path}: cannot be saved ({error.strerror}); free some space: next try in {wait:g} seconds")
+            logger.warning(f"{path}: cannot be saved ({error.strerror}); {MEND}: next try in {wait:g} seconds")
             time.sleep(wait)
-        except BaseException:
-            _remove_partial(path)
-            raise
-    with contextlib.suppress(OSError):  # some file systems cannot; the file is safe
-        _sync(os.path.dirname(path) or ".")
 
 
 def name_last_good(folder: str) -> str:
@@ -70,8 +68,9 @@ def name_last_good(folder: str) -> str:
 
 
 def _save_whole() -> None:
-    """Trap: when `torch.save` fails, fairseq tries again behind what is already in the file (checkpoint_utils.py:599)
-    and, where that succeeds, gives the result the checkpoint's name. Cure: `write_whole`.
+    """Traps: when `torch.save` fails, fairseq tries again behind what is already in the file (checkpoint_utils.py:599)
+    and, where that succeeds, gives the result the checkpoint's name; and until then the file's name is NAME.tmp (:579),
+    through which it replaces what a link of that name leads to. Cure: `write_patiently`.
     """
 
     def make(torch_persistent_save: Callable[..., None]) -> Callable[..., None]:
@@ -79,7 +78,7 @@ def _save_whole() -> None:
             if async_write or not fairseq.file_io.PathManager.supports_rename(filename):
                 torch_persistent_save(obj, filename, async_write)
             else:
-                write_whole(filename, lambda partial: _save_sealed(obj, partial))
+                write_patiently(filename, lambda file: save_sealed(obj, file))
 
         return save
 
@@ -88,15 +87,15 @@ def _save_whole() -> None:
 
 def _copy_whole() -> None:
     """Trap: fairseq writes one checkpoint and copies it over checkpoint_best.pt and checkpoint_last.pt
-    (checkpoint_utils.py:139); a training that is killed meanwhile leaves half of them. Cure: `write_whole`. The order
-    stays: checkpoint_last.pt comes last, so that a training that goes on from it has saved all the others, too.
+    (checkpoint_utils.py:139); a training that is killed meanwhile leaves half of them. Cure: `write_patiently`. The
+    order stays: checkpoint_last.pt comes last, so that a training that goes on from it has saved all the others, too.
     """
 
     def make(copy: Callable[..., Any]) -> Callable[..., Any]:
         def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
             if not (overwrite and fairseq.file_io.PathManager.supports_rename(dst_path)):
                 return copy(src_path, dst_path, overwrite=overwrite)
-            write_whole(dst_path, lambda partial: shutil.copyfile(src_path, partial))
+            write_patiently(dst_path, lambda file: _copy(src_path, file))
             return True
 
         return copy_whole
@@ -104,61 +103,95 @@ def _copy_whole() -> None:
     wrap(fairseq.file_io.PathManager, "copy", make)
 
 
-def _begin_cleanly() -> None:
-    """Remove what a killed training was writing, which no later one may happen to write again, from --save-dir."""
+def _begin_alone() -> None:
+    """Begin in a --save-dir that can be written, with nothing in it that a killed training has left unfinished.
 
-    def make(verify_checkpoint_directory: Callable[[str], None]) -> Callable[[str], None]:
+    Traps: fairseq tries to write a file named ``dummy`` (checkpoint_utils.py:875), and so empties what a link of that
+    name leads to; and of two trainings in one folder, each replaces the checkpoints of the other. Cures: a new file
+    with a name of its own; `_hold_lock`. Only the first process of a training calls fairseq's function.
+    """
+
+    def make(_: Callable[[str], None]) -> Callable[[str], None]:
         def verify(save_dir: str) -> None:
+            folder = Path(save_dir)
             try:
-                verify_checkpoint_directory(save_dir)
+                folder.mkdir(parents=True, exist_ok=True)
+                _hold_lock(folder)
+                trial = folder / f".{secrets.token_hex(4)}{PARTIAL}"
+                trial.touch(exist_ok=False)
+                trial.unlink()
             except OSError as error:
                 raise InputError(
                     f"--save-dir {save_dir}: cannot be written ({error.strerror}); give another, or mend this one"
                 ) from error
-            for partial in Path(save_dir).glob(f"checkpoint*.pt{PARTIAL}"):
-                partial.unlink(missing_ok=True)
+            for path in folder.glob("checkpoint*.pt"):
+                if path.is_dir() and not path.is_symlink():
+                    raise InputError(f"{path}: a folder, where a checkpoint is to be saved; give it another name")
+            for pattern in (f".checkpoint*.pt.*{PARTIAL}", f"checkpoint*.pt{PARTIAL}"):  # the second is fairseq's own
+                for partial in folder.glob(pattern):
+                    with contextlib.suppress(OSError):  # a folder of that name does no harm
+                        partial.unlink()
 
         return verify
 
     wrap(fairseq.checkpoint_utils, "verify_checkpoint_directory", make)
 
 
-def _save_sealed(obj: Any, path: str) -> None:
-    with open(path, "wb") as file:
-        sealed = SealedFile(file)
-        try:
-            torch.save(obj, sealed)
-        except RuntimeError as error:
-            # torch's writer, closed half-way, complains of its position and so hides what the disk said.
-            if isinstance(error.__context__, OSError):
-                raise error.__context__ from None
-            raise
-        sealed.seal(_count_updates(obj))
+def _hold_lock(folder: Path) -> None:
+    """Keep other trainings out of ``folder`` until this process ends or lets them in.
 
+    The lock is of the kind that a process does not pass on to those that it forks, here the workers that read its
+    data: none of them keeps it when the training has been killed.
 
-def _count_updates(obj: Any) -> int:
-    """The number of updates in what a training saves; 0 of what is none's, or has come from a stranger."""
+    Raises:
+        InputError: another process holds the lock.
+        OSError: the folder cannot be written.
+    """
+    global _lock
+    _let_go()  # before: whoever closes any descriptor of the file lets go of its lock
+    _lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
-        updates = obj["optimizer_history"][-1]["num_updates"]
-    except (TypeError, LookupError):
-        return 0
-    return updates if type(updates) is int and 0 <= updates <= MOST_UPDATES else 0
+        fcntl.lockf(_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        raise InputError(
+            f"--save-dir {folder}: another training saves its checkpoints there; wait for its end, or give another"
+        ) from error
+    except OSError as error:
+        logger.warning(
+            f"--save-dir {folder}: its file system has no locks ({error.strerror}); see to it yourself that no other "
+            "training saves its checkpoints there"
+        )
 
 
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _let_go() -> None:
+    global _lock
+    if _lock is not None:
+        os.close(_lock)
+        _lock = None
 
 
-def _remove_partial(path: str) -> None:
-    Path(path + PARTIAL).unlink(missing_ok=True)
+def _unlock_at_the_end() -> None:
+    """Let other trainings in when fairseq's main function is done, though the process that called it may go on."""
+
+    def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
+        def call_main_and_unlock(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return call_main(*args, **kwargs)
+            finally:
+                _let_go()
+
+        return call_main_and_unlock
+
+    wrap(fairseq.distributed.utils, "call_main", make)
+
+
+def _copy(path: str, file: BinaryIO) -> None:
+    with open(path, "rb") as source:
+        shutil.copyfileobj(source, file, COPIED_AT_ONCE)
 
 
 def _cannot_save(path: str, error: OSError) -> str:
     return (
-        f"{path}: cannot be saved ({error.strerror}), after {len(WAITS)} more tries; free some space and start again: "
+        f"{path}: cannot be saved ({error.strerror}), after {len(WAITS)} more tries; {MEND}, and start again: "
         + name_last_good(os.path.dirname(path) or ".")
     )

@@ -1,4 +1,4 @@
-"""A scheduler's SIGTERM: finish the update, save, end with status 143; and what to say when a worker has died."""
+"""SIGTERM and SIGINT (Ctrl-C): finish the update, save, end; and what to say when a worker has died."""
 
 import contextlib
 import logging
@@ -22,14 +22,14 @@ from rnnsearch_fairseq.patches.wrap import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
 
-# What a shell says of a command that SIGTERM has ended: the training is not done, and whatever follows it must not run.
-TERMINATED = 128 + signal.SIGTERM
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_asked = threading.Event()
+_asked: signal.Signals | None = None  # by which of them this process was first asked to stop
+_before: dict[signal.Signals, Any] = {}  # what was to happen at them before the training
 
 
 def guard() -> None:
-    """Have all processes of a training know of a SIGTERM to one of them."""
+    """Have all processes of a training know of a signal to one of them."""
     _share_the_signal()
     _note_what_is_saved()
     _keep_workers()
@@ -38,7 +38,7 @@ def guard() -> None:
 
 
 def guard_command() -> None:
-    """Stop training after the update, and its validation, in which a SIGTERM came."""
+    """Stop training after the update, and its validation, in which a signal came."""
 
     def make_train(train: Callable[..., Any]) -> Callable[..., Any]:
         def listen_and_train(*args: Any) -> Any:
@@ -53,8 +53,9 @@ def guard_command() -> None:
         ) -> Any:
             losses, ended = validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
             # What fairseq did not save at the end of an epoch does not hold all that the next one needs to know.
-            if _is_asked(trainer) and not ended and (_is_saved(trainer, epoch_itr) or not end_of_epoch):
-                _save_and_exit(cfg, trainer, epoch_itr)
+            number = _asked_by(trainer)
+            if number is not None and not ended and (_is_saved(trainer, epoch_itr) or not end_of_epoch):
+                _save_and_exit(number, cfg, trainer, epoch_itr)
             return losses, ended
 
         return validate_save_and_stop
@@ -63,7 +64,12 @@ def guard_command() -> None:
     wrap_in_command("fairseq_cli.train", "validate_and_save", make_validate)
 
 
-def _save_and_exit(cfg: Any, trainer: Trainer, epoch_itr: Any) -> None:
+def status_of(number: signal.Signals) -> int:
+    """The exit status of a command that a signal has ended, as a shell gives it: what depends on it must not run."""
+    return 128 + number
+
+
+def _save_and_exit(number: signal.Signals, cfg: Any, trainer: Trainer, epoch_itr: Any) -> None:
     if not _is_saved(trainer, epoch_itr):
         fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     unsaved = cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints
@@ -73,34 +79,51 @@ def _save_and_exit(cfg: Any, trainer: Trainer, epoch_itr: Any) -> None:
     way_on = (
         "what --no-save or --no-last-checkpoints forbid to save is lost" if unsaved else "started again, it goes on"
     )
-    logger.info(f"SIGTERM: training stops after update {trainer.get_num_updates()}; {way_on}")
-    raise SystemExit(TERMINATED)
+    logger.info(f"{number.name}: training stops after update {trainer.get_num_updates()}; {way_on}")
+    raise SystemExit(status_of(number))
 
 
 def _listen() -> None:
-    """Note a SIGTERM, from now on; before, when there is nothing to save yet, it ends the process."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is not _note:
-        _asked.clear()
-        signal.signal(signal.SIGTERM, _note)
+    """Note a signal, from now on; before, when there is nothing to save yet, it ends the process."""
+    global _asked
+    if threading.current_thread() is threading.main_thread() and not _before:
+        _asked = None
+        _before.update(_handle(_note))
+
+
+def _handle(handler: Callable[..., None]) -> dict[signal.Signals, Any]:
+    """Call ``handler`` at the signals, except for those that a shell has the process ignore; what they did before."""
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in heard}
 
 
 def _note(signum: int, frame: Any) -> None:
-    _asked.set()
+    global _asked
+    _asked = _asked or signal.Signals(signum)
+    if signum == signal.SIGINT:  # a second one ends the process at once
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _is_asked(trainer: Trainer) -> bool:
-    if trainer.data_parallel_world_size == 1:
-        return _asked.is_set()
-    return bool(getattr(trainer, "processes_asked_to_stop", 0) > 0)
+def _restore(before: dict[signal.Signals, Any]) -> None:
+    while before:
+        signal.signal(*before.popitem())
+
+
+def _asked_by(trainer: Trainer) -> signal.Signals | None:
+    """By which signal the training was asked to stop; the same in all of its processes."""
+    return _asked if trainer.data_parallel_world_size == 1 else getattr(trainer, "asked_to_stop_by", None)
 
 
 def _share_the_signal() -> None:
-    """Sum over all processes whether there was a SIGTERM, with what fairseq sums in each update anyway."""
+    """Count the processes that were asked to stop, for each signal, with what fairseq sums in each update anyway."""
 
     def make(aggregate: Callable[..., Any]) -> Callable[..., Any]:
         def aggregate_with_signal(self: Trainer, outputs: Any, *stats: Any, ignore: bool = False) -> Any:
-            outputs, stats = aggregate(self, outputs, *stats, float(_asked.is_set()), ignore=ignore)
-            *stats, self.processes_asked_to_stop = stats
+            own = [float(_asked is number) for number in SIGNALS]
+            outputs, stats = aggregate(self, outputs, *stats, *own, ignore=ignore)
+            *stats, interrupted, terminated = stats
+            asked = [number for number, count in zip(SIGNALS, (interrupted, terminated)) if count > 0]
+            self.asked_to_stop_by = asked[0] if asked else None
             return outputs, stats
 
         return aggregate_with_signal
@@ -129,14 +152,14 @@ def _position(trainer: Trainer, epoch_itr: Any) -> tuple[int, int, int]:
 
 
 def _keep_workers() -> None:
-    """Have the workers that read the data outlive a SIGTERM to the whole group, as schedulers send it: the update under
-    way, or its validation, needs them. Their parent's still ends them.
+    """Have the workers that read the data outlive a signal to the whole group, as schedulers send SIGTERM and terminals
+    SIGINT: the update under way, or its validation, needs them. Their parent's SIGTERM still ends them.
     """
 
     def make(init: Callable[..., None]) -> Callable[..., None]:
         def init_with_workers(self: DataLoader, *args: Any, **kwargs: Any) -> None:
             init(self, *args, **kwargs)
-            if self.worker_init_fn is None and hasattr(signal, "sigwaitinfo"):  # not on macOS
+            if self.worker_init_fn is None:
                 self.worker_init_fn = _outlive_others_signals
 
         return init_with_workers
@@ -145,6 +168,9 @@ def _keep_workers() -> None:
 
 
 def _outlive_others_signals(worker_id: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not hasattr(signal, "sigwaitinfo"):  # on macOS
+        return
     parent = os.getppid()
 
     def wait_for_the_parents() -> None:
@@ -158,17 +184,21 @@ def _outlive_others_signals(worker_id: int) -> None:
 
 
 def _pass_on_to_spawned_processes() -> None:
-    """Let a SIGTERM to the process that has spawned those that train reach them, and end as they do."""
+    """Let a signal to the process that has spawned those that train reach them, and end as they do."""
 
     def make(spawn: Callable[..., Any]) -> Callable[..., Any]:
         def spawn_and_pass_on(*args: Any, **kwargs: Any) -> Any:
-            with _pass_on_to_children():
+            with _pass_on_to_children() as passed:
                 try:
-                    return spawn(*args, **kwargs)
+                    spawned = spawn(*args, **kwargs)
                 except torch.multiprocessing.ProcessExitedException as ended:
-                    if ended.exit_code in (TERMINATED, -signal.SIGTERM):
-                        raise SystemExit(TERMINATED) from ended
+                    for number in (*passed, *SIGNALS):
+                        if number in passed or ended.exit_code in (status_of(number), -number):
+                            raise SystemExit(status_of(number)) from ended
                     raise
+                if signal.SIGINT in passed:  # processes that it ended before they trained say that all is well
+                    raise SystemExit(status_of(signal.SIGINT))
+                return spawned
 
         return spawn_and_pass_on
 
@@ -176,24 +206,28 @@ def _pass_on_to_spawned_processes() -> None:
 
 
 @contextlib.contextmanager
-def _pass_on_to_children() -> Iterator[None]:
-    def pass_on(signum: int, frame: Any) -> None:
-        for child in multiprocessing.active_children():
-            child.terminate()
+def _pass_on_to_children() -> Iterator[list[signal.Signals]]:
+    """Pass signals on as SIGTERM: a terminal sends SIGINT to the children, too, and a second one ends them at once."""
+    passed: list[signal.Signals] = []
 
-    before = signal.signal(signal.SIGTERM, pass_on)
+    def pass_on(signum: int, frame: Any) -> None:
+        again = signum == signal.SIGINT and signal.SIGINT in passed
+        passed.append(signal.Signals(signum))
+        for child in multiprocessing.active_children():
+            child.kill() if again else child.terminate()
+
+    before = _handle(pass_on)
     try:
-        yield
+        yield passed
     finally:
-        signal.signal(signal.SIGTERM, before)
+        _restore(before)
 
 
 def _end_well() -> None:
-    """Leave SIGTERM to whoever called fairseq's main function when that is done, and explain the death of a process."""
+    """Leave the signals to whoever called fairseq's main function when that is done, and explain a process's death."""
 
     def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
         def call_main_and_end(cfg: Any, *args: Any, **kwargs: Any) -> Any:
-            before = signal.getsignal(signal.SIGTERM)
             try:
                 return call_main(cfg, *args, **kwargs)
             except (RuntimeError, OSError, EOFError, torch.multiprocessing.ProcessRaisedException) as error:
@@ -205,8 +239,7 @@ def _end_well() -> None:
                     raise
                 raise explained from error
             finally:
-                if signal.getsignal(signal.SIGTERM) is _note:
-                    signal.signal(signal.SIGTERM, before)
+                _restore(_before)
 
         return call_main_and_end
 

@@ -74,7 +74,11 @@ def test_decoder_scan(parses: bool, tgt_len: int) -> None:
     words = torch.randint(2, VOCABULARY, (BATCH, tgt_len))
     inputs = [states, *end, *(root if parses else ())]
     scanned = decoder.scan(words, source)
-    stepped, alpha, state = decoder(words, decoder.initial_state(source), source)
+    state, steps = decoder.initial_state(source), []
+    for word in words.T:
+        *step, state = decoder.step(word, state, source)
+        steps.append(step)
+    stepped, alpha = (torch.stack(parts, dim=1) for parts in zip(*steps))
     torch.testing.assert_close(scanned, (stepped, alpha), **EXACT)
     torch.testing.assert_close(state.fed, stepped[:, -1], **EXACT)
     expected = gradients((stepped, alpha), decoder, inputs)

@@ -1,4 +1,4 @@
-"""The kernels against PyTorch: run by test_gpu_steps.py, on a GPU or, without one, in Triton's interpreter."""
+"""The kernels against PyTorch: run by test_triton_kernels.py, on a GPU or, without one, in Triton's interpreter."""
 
 import inspect
 from typing import Any

@@ -14,6 +14,7 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from recipes.fault_injection.run import is_equal, read_state
+from rnnsearch_fairseq.files.integrity import count_updates
 from tests.builders import make_model, make_sample
 from tests.patches.recovery.training import PAIRED, TREES, UPDATES, Trained, train, train_two, uncured
 
@@ -91,6 +92,15 @@ def test_an_update_is_skipped_and_counted(data: Path, tmp_path: Path, way: str) 
     assert all(torch.isfinite(parameter).all() for parameter in states[0]["model"].values())
     assert is_equal(states[0]["model"], states[1]["model"])
     assert is_equal(states[0]["optimizer"], states[1]["optimizer"])
+
+
+def test_an_epoch_that_ends_in_a_skipped_update_is_validated_and_saved(data: Path, tmp_path: Path) -> None:
+    words = ["--save-interval-updates", "100", "--max-epoch", "2"]
+    trained = train(data, tmp_path, *words, prepare=functools.partial(poison, 12, 12, math.nan))
+    assert skipped(trained) == [("12", batches(trained)[11])]
+    assert re.findall(r"\| valid \| .*\"valid_num_updates\": \"(\d+)\"", trained.printed) == ["11", "23"]
+    updates = [count_updates(trained.folder / f"checkpoint{epoch}.pt") for epoch in (1, 2)]
+    assert updates == [11, 23]
 
 
 @pytest.mark.parametrize("words", [PAIRED, TREES], ids=["rnnsearch", "tree2seq"])

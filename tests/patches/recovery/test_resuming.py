@@ -60,6 +60,35 @@ def test_a_broken_last_checkpoint_is_passed_over(
     assert_same(undisturbed, part(undisturbed, 12, tmp_path), resumed)
 
 
+SPECIAL = {
+    "a pipe": (os.mkfifo, "cannot be read (not a regular file)"),
+    "/dev/zero": (lambda path: path.symlink_to("/dev/zero"), "cannot be read (not a regular file)"),
+    "a link to itself": (lambda path: path.symlink_to(path), "cannot be read (Too many levels of symbolic links)"),
+    "a link to nothing": (lambda path: path.symlink_to("nothing"), "is missing"),
+}
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+def test_what_is_no_file_is_passed_over(data: Path, undisturbed: Trained, tmp_path: Path, special: str) -> None:
+    make, said = SPECIAL[special]
+    saved = copy_checkpoints(undisturbed, tmp_path, "checkpoint1.pt")
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt", "checkpoint_2_20.pt"):
+        make(saved / name)
+    resumed = train(data, tmp_path)
+    assert f"{saved}/checkpoint_last.pt {said}; " in resumed.printed
+    assert f"training goes on from {saved}/checkpoint1.pt, the newest complete checkpoint" in resumed.printed
+    assert_same(undisturbed, part(undisturbed, 12, tmp_path), resumed)
+
+
+def test_where_there_is_no_file_training_does_not_begin_anew(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    os.mkfifo(tmp_path / "saved/checkpoint_last.pt")
+    sentence = train(data, tmp_path).sentence()
+    assert "checkpoint_last.pt cannot be read (not a regular file), and no other checkpoint in" in sentence
+    sentence = train(data, tmp_path, "--restore-file", str(tmp_path / "saved/checkpoint_last.pt")).sentence()
+    assert "checkpoint_last.pt cannot be read (not a regular file)" in sentence
+
+
 def test_a_newer_one_that_is_broken_too_is_named(data: Path, undisturbed: Trained, tmp_path: Path) -> None:
     saved = copy_checkpoints(undisturbed, tmp_path, "checkpoint_1_10.pt", "checkpoint_2_20.pt", "checkpoint_last.pt")
     for name in ("checkpoint_2_20.pt", "checkpoint_last.pt"):

@@ -95,8 +95,10 @@ def copy_checkpoints(whole: Trained, folder: Path, *names: str) -> Path:
     return saved
 
 
-def train_two(data: Path, folder: Path, prepare: Callable[[int], None] | None = None) -> list[Trained]:
-    """Two processes that train together; ``prepare`` gets each one's rank."""
+def train_two(
+    data: Path, folder: Path, prepare: Callable[[int], None] | None = None, more: Sequence[str] = ()
+) -> list[Trained]:
+    """Two processes that train together, with ``more`` options; ``prepare`` gets each one's rank."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
@@ -108,7 +110,7 @@ def train_two(data: Path, folder: Path, prepare: Callable[[int], None] | None = 
 
     number = len(list(folder.glob("rank0.*")))
     logs = [folder / f"rank{rank}.{number}" for rank in (0, 1)]
-    words = [*COMMON, *PAIRED, "--num-workers", "0", "--batch-size", "4"]
+    words = [*COMMON, *PAIRED, "--num-workers", "0", "--batch-size", "4", *more]
     processes = []
     for rank, log in enumerate(logs):
         ready = functools.partial(prepare_rank, rank)

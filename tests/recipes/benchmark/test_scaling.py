@@ -46,7 +46,7 @@ def test_two_models_grow_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
     for line in found:
         assert line["base"] == {"lengths": (5, 4), "batch": 2, "vocabulary": 20, "processes": 1}
         assert [len(rounds) for rounds in line["seconds"]] == [3] * len(line["sizes"])
-        assert all(0 < seconds < 60 for rounds in line["seconds"] for seconds in rounds)
+        assert all(seconds > 0 for rounds in line["seconds"] for seconds in rounds)
         assert (line["error"] is None) == (line["along"] == "vocabulary")
     printed = capsys.readouterr().out
     assert "Milliseconds by source length; 4 target words, batches of 2, a vocabulary of 20\n" in printed
@@ -60,9 +60,11 @@ def test_two_models_grow_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
 def test_two_processes_make_the_updates_together() -> None:
     with Processes("words", [*TRAIN, *WORDS], Size((5, 4), 6, 20, processes=2), updates=2) as together:
         assert together.timing.count == 2 * 6 * 4  # by fairseq's sum over the processes
+        before = together.cpu_seconds()
         measure([together], rounds=2)
         assert len(together.timing.wall) == 2 and min(together.timing.wall) > 0
-        assert min(together.timing.cpu) > 0 and max(together.timing.cpu) < 3  # not that of the start
+        assert min(together.timing.cpu) > 0
+        assert sum(together.timing.cpu) == pytest.approx(together.cpu_seconds() - before)  # not that of the start
         (first, _), (second, _) = together.members
         assert first.is_alive() and second.is_alive()
     assert first.exitcode == second.exitcode == 0

@@ -1,0 +1,239 @@
+"""The BlackOut criterion, built as fairseq builds it, against the equations of the reference."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.criterions import build_criterion
+from fairseq.data import LanguagePairDataset
+from fairseq.logging import metrics
+from torch import Tensor
+
+from rnnsearch_fairseq.criterions import blackout
+from rnnsearch_fairseq.criterions.blackout import BlackOut
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
+from tests.builders import EOS, PAD, make_dictionary, parse_training
+from tests.models.test_tree2seq import SOURCES, TARGETS, TREES, make_batch, make_model
+from tests.reference import tree2seq
+
+# Hydra and fairseq warn of each other's age.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+WORDS = 9  # of the target vocabulary, without fairseq's four symbols
+TRAINING = [[4, 4, 4, 4, 5, 6, EOS], [5, 5, 6, 7, 8, EOS], [4, 9, 10, EOS], [4, 4, 5, EOS]]  # 11 and 12 never occur
+ALPHAS = pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
+SHARED = pytest.mark.parametrize("shared", [False, True], ids=["by word", "shared"])
+
+
+def make_criterion(*words: str) -> BlackOut:
+    """As ``--criterion blackout`` with these options; no negatives are counted but in TRAINING."""
+    cfg = parse_training("--arch", "tree2seq", "--criterion", "blackout", *words)
+    dictionary = make_dictionary(WORDS)
+    tensors = [torch.tensor(sentence) for sentence in TRAINING]
+    pairs = LanguagePairDataset(tensors, [1] * len(tensors), dictionary, tensors, [1] * len(tensors), dictionary)
+    task = SimpleNamespace(target_dictionary=dictionary, cfg=SimpleNamespace(train_subset="there"))
+    task.dataset = {"there": pairs}.__getitem__
+    criterion = build_criterion(cfg.criterion, task)
+    assert isinstance(criterion, BlackOut)
+    return criterion
+
+
+def proposal(alpha: float) -> np.ndarray:
+    """Q, by the formula of Section 3.4."""
+    counts = np.bincount(np.concatenate(TRAINING), minlength=4 + WORDS).astype(float)
+    powers = np.where(counts > 0, counts**alpha, 0.0)
+    return powers / powers.sum()
+
+
+@pytest.fixture
+def model() -> Tree2SeqModel:
+    return make_model().train()
+
+
+@pytest.fixture
+def sample() -> dict[str, Any]:
+    """Five sentences of unequal lengths, in words that occur in TRAINING."""
+    return make_batch(SOURCES, TARGETS, TREES)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """The negatives of each batch, ``(words, K)``, or ``(1, K)`` if they are shared."""
+    seen: list[np.ndarray] = []
+
+    def draw(*args: Any, original: Any = blackout.draw_negatives) -> Tensor:
+        negatives = original(*args)
+        seen.append(negatives.numpy())
+        return negatives
+
+    monkeypatch.setattr(blackout, "draw_negatives", draw)
+    return seen
+
+
+def target_words() -> list[int]:
+    return [word for target in TARGETS for word in target]
+
+
+def scores_of(model: Tree2SeqModel, sample: dict[str, Any]) -> np.ndarray:
+    """W_s s~ + b_s of every target word, ``(words, K_y)``."""
+    with torch.no_grad():
+        return model(**sample["net_input"])[0][sample["target"].ne(PAD)].numpy()
+
+
+def reference_cost(scores: np.ndarray, negatives: np.ndarray, alpha: float) -> float:
+    """The sum over the words of the reference's cost; a shared negative is left out where it is the target."""
+    with np.errstate(divide="ignore"):
+        weights = 1 / proposal(alpha)
+    total = 0.0
+    for z, target, row in zip(scores, target_words(), np.broadcast_to(negatives, (len(scores), negatives.shape[1]))):
+        samples = [target, *(int(word) for word in row if word != target)]
+        total += tree2seq.blackout_token_loss(z, samples, weights)
+    return total
+
+
+@ALPHAS
+@SHARED
+def test_the_training_loss_is_the_references(
+    alpha: float, shared: bool, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
+) -> None:
+    options = ["--blackout-samples", "6", "--blackout-alpha", str(alpha), *["--blackout-shared"] * shared]
+    loss, _, _ = make_criterion(*options)(model, sample)
+    (negatives,) = drawn
+    assert negatives.shape == (1 if shared else len(target_words()), 6)
+    assert loss.item() == pytest.approx(reference_cost(scores_of(model, sample), negatives, alpha), abs=1e-10)
+
+
+@SHARED
+def test_the_gradient_is_the_slope_of_the_references_cost(
+    shared: bool, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
+) -> None:
+    criterion = make_criterion("--blackout-samples", "6", *["--blackout-shared"] * shared)
+    criterion(model, sample)[0].backward()
+    parameters = list(model.parameters())
+    assert all(parameter.grad is not None for parameter in parameters)
+    step = 1e-5
+    for _ in range(5):
+        directions = [torch.randn_like(parameter) for parameter in parameters]
+        slope = sum((parameter.grad * direction).sum() for parameter, direction in zip(parameters, directions))
+        costs = []
+        for sign in (1, -2):
+            with torch.no_grad():
+                for parameter, direction in zip(parameters, directions):
+                    parameter.add_(direction, alpha=sign * step)
+            costs.append(reference_cost(scores_of(model, sample), drawn[0], 0.4))
+        with torch.no_grad():
+            for parameter, direction in zip(parameters, directions):
+                parameter.add_(direction, alpha=step)
+        assert slope.item() == pytest.approx((costs[0] - costs[1]) / (2 * step), rel=1e-6, abs=1e-6)
+
+
+def test_validation_is_by_the_full_softmax(
+    model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
+) -> None:
+    loss, _, log = make_criterion("--blackout-samples", "6")(model.eval(), sample)
+    expected = -sum(tree2seq.log_softmax(z)[word] for z, word in zip(scores_of(model, sample), target_words()))
+    assert loss.item() == log["loss"].item() == pytest.approx(expected, abs=1e-10)
+    assert drawn == []
+
+
+@ALPHAS
+@SHARED
+def test_negatives_are_drawn_by_the_power_of_their_counts(
+    alpha: float, shared: bool, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
+) -> None:
+    options = ["--blackout-samples", "20000", "--blackout-alpha", str(alpha), *["--blackout-shared"] * shared]
+    make_criterion(*options)(model, sample)
+    for target, row in zip([None] if shared else target_words(), drawn[0], strict=True):
+        expected = proposal(alpha)
+        if target is not None:  # a word's own negatives are not that word; shared ones may be any word
+            expected[target] = 0
+        found = np.bincount(row, minlength=len(expected)) / len(row)
+        np.testing.assert_allclose(found, expected / expected.sum(), atol=0.02)
+
+
+def test_the_settings_of_the_paper_are_the_default() -> None:
+    criterion = make_criterion()
+    assert (criterion.samples, criterion.alpha, criterion.shared, criterion.sentence_avg) == (500, 0.4, False, False)
+
+
+@pytest.mark.parametrize(
+    "words", [["--blackout-samples", "0"], ["--blackout-alpha", "-1"], ["--blackout-alpha", "inf"]]
+)
+def test_settings_out_of_range_are_refused(words: list[str]) -> None:
+    with pytest.raises(InputError, match=f"{words[0]} is "):
+        make_criterion(*words)
+
+
+@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize(("words", "divisor"), [([], sum(map(len, TARGETS))), (["--sentence-avg"], len(TARGETS))])
+def test_gradients_are_averaged_over_words_or_sentences(
+    words: list[str], divisor: int, trains: bool, model: Tree2SeqModel, sample: dict[str, Any]
+) -> None:
+    loss, sample_size, log = make_criterion("--blackout-samples", "6", *words)(model.train(trains), sample)
+    assert sample_size == divisor
+    counts = {"ntokens": sum(map(len, TARGETS)), "nsentences": len(TARGETS), "sample_size": divisor}
+    assert log == {"loss": loss.detach(), **counts}
+    assert loss.requires_grad and not log["loss"].requires_grad
+
+
+def test_bits_a_word_and_perplexity_are_logged() -> None:
+    assert BlackOut.logging_outputs_can_be_summed()
+    logs = [{"loss": torch.tensor(30.0), "ntokens": 10}, {"loss": torch.tensor(7.0), "ntokens": 1}]
+    with metrics.aggregate(new_root=True) as logged:
+        BlackOut.reduce_metrics(logs)
+    values = logged.get_smoothed_values()
+    assert values["loss"] == pytest.approx(37 / 11 / math.log(2), abs=6e-4)
+    assert values["ppl"] == pytest.approx(math.exp(37 / 11), rel=1e-3)
+
+
+# -- several processes --
+
+
+def negatives_of(
+    rank: int, seed: int, drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch, batches: int = 1
+) -> list[np.ndarray]:
+    """What the process of a rank draws in an update, seeded as fairseq seeds it."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
+    drawn.clear()
+    criterion, model = make_criterion("--blackout-samples", "50"), make_model().train()
+    torch.manual_seed(seed)
+    for _ in range(batches):
+        criterion(model, make_batch(SOURCES, TARGETS, TREES))
+    return list(drawn)
+
+
+def is_like(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether more numbers are the same than chance makes so: about one in six, of draws from proposal(0.4)."""
+    return bool((one == other).mean() > 0.5)
+
+
+def test_each_process_draws_its_own_negatives(drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [negatives_of(rank, 7, drawn, monkeypatch)[0] for rank in range(4)]
+    assert not any(is_like(found[i], found[j]) for i in range(4) for j in range(i))
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_negatives_are_those_of_seed_and_update_and_batch(
+    rank: int, drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = negatives_of(rank, 7, drawn, monkeypatch, batches=2)
+    again = negatives_of(rank, 7, drawn, monkeypatch, batches=2)
+    assert np.array_equal(first, again[0]) and np.array_equal(second, again[1])
+    assert not is_like(first, second)
+    assert not is_like(first, negatives_of(rank, 8, drawn, monkeypatch)[0])
+
+
+def test_the_first_process_draws_what_one_process_draws(
+    drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = negatives_of(0, 7, drawn, monkeypatch)[0]
+    monkeypatch.undo()
+    torch.manual_seed(7)
+    criterion = make_criterion("--blackout-samples", "50")
+    _, table = criterion.distribution(torch.device("cpu"))
+    assert np.array_equal(expected, blackout.draw_negatives(torch.tensor(target_words()), 50, table).numpy())

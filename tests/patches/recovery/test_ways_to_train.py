@@ -1,0 +1,75 @@
+"""Trainings by several processes, with BlackOut or in half precision: stopped, they go on as if they had not been."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from recipes.fault_injection.run import is_equal, read_state
+from rnnsearch_fairseq.criterions import blackout
+from tests.patches.recovery.training import train, train_two
+
+BLACKOUT = ["--criterion", "blackout", "--blackout-samples", "5", "--dropout", "0"]
+WAYS = {
+    "blackout": [*BLACKOUT, "--update-freq", "2"],
+    "update-freq by epoch": ["--update-freq", "1,2"],
+}
+
+
+def negatives(folder: Path, rank: int) -> list[list[int]]:
+    """What a process drew, by batch."""
+    return [json.loads(line) for line in (folder / f"drawn{rank}").read_text().splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
+def test_two_processes_go_on_where_they_stopped(data: Path, tmp_path: Path, options: list[str]) -> None:
+    """In the middle of the second epoch, where there are pools of two updates."""
+    folders = [tmp_path / "whole", tmp_path / "parts"]
+
+    def train_both(folder: Path, *more: str) -> Any:
+        def record(rank: int, original: Any = blackout.draw_negatives) -> None:
+            def draw(*args: Any) -> Tensor:
+                drawn = original(*args)
+                with (folder / f"drawn{rank}").open("a") as lines:
+                    print(json.dumps(drawn.flatten().tolist()), file=lines)
+                return drawn
+
+            blackout.draw_negatives = draw
+
+        folder.mkdir(exist_ok=True)
+        first, second = train_two(data, folder, record, [*options, *more])
+        assert (first.status, second.status) == (0, 0), first.printed + second.printed
+        return first
+
+    whole = train_both(folders[0])
+    stopped = train_both(folders[1], "--max-update", str(len(whole.updates()) - 3))
+    resumed = train_both(folders[1])
+    assert stopped.updates() + resumed.updates() == whole.updates()
+    assert is_equal(read_state(resumed.last), read_state(whole.last))
+    if "blackout" in options:
+        for rank in (0, 1):
+            assert negatives(folders[1], rank) == negatives(folders[0], rank)
+        for first, second in zip(*(negatives(folders[0], rank) for rank in (0, 1)), strict=True):
+            # Two draws are the same word in one case of five or so.
+            assert sum(map(int.__eq__, first, second)) < 0.5 * min(len(first), len(second))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--memory-efficient-bf16", "--memory-efficient-fp16"])
+def test_half_precision_without_a_copy_goes_on_where_it_stopped(data: Path, tmp_path: Path, option: str) -> None:
+    folders = [tmp_path / "whole", tmp_path / "parts"]
+    for folder in folders:
+        folder.mkdir()
+    whole = train(data, folders[0], option)
+    assert whole.status == 0, whole.printed
+    stopped = train(data, folders[1], option, "--max-update", str(len(whole.updates()) - 3))
+    resumed = train(data, folders[1], option)
+    assert stopped.updates() + resumed.updates() == whole.updates()
+    state = read_state(resumed.last)
+    assert is_equal(state, read_state(whole.last))
+    averages = [kept[name] for kept in state["optimizer"]["state"].values() for name in ("square_avg", "acc_delta")]
+    assert averages and all(kept.dtype == torch.float32 for kept in averages)

@@ -1,0 +1,23 @@
+"""What the tests of the server share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serve.live import Live, serving
+from tests.trained import train
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that reads trees; without them, it is like any other."""
+    folder = train(tmp_path_factory.mktemp("live") / "run", "tree2seq_small")
+    return folder / "checkpoints" / "checkpoint_best.pt"
+
+
+@pytest.fixture(scope="module")
+def live(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A running server."""
+    with serving(checkpoint, tmp_path_factory.mktemp("live") / "log", "--max-len-b", "30") as running:
+        yield running

@@ -1,0 +1,79 @@
+"""What fairseq does without the plugin, it does with it: its own models, and its own tests."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+import rnnsearch_fairseq  # noqa: F401  (the plugin is loaded)
+from rnnsearch_fairseq.models.common import BatchFirstDecoder
+from tests.builders import EOS, make_dictionary, make_model, make_sample, parse_training
+
+# Hydra and fairseq warn of each other's age.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+ROOT = Path(__file__).resolve().parents[1]
+FAIRSEQ_TESTS = ROOT.parent / "shared" / "peer" / "fairseq-tests"
+# Of these, those that take long or that only the data format needs are left out.
+SOME = ("checkpoint_utils", "iterators", "label_smoothing", "sequence_generator", "sequence_scorer", "train")
+TRANSFORMER = "--arch transformer --encoder-embed-dim 8 --decoder-embed-dim 8 --encoder-layers 1 --decoder-layers 1"
+TRANSFORMER += " --encoder-attention-heads 2 --decoder-attention-heads 2 --optimizer adam"
+
+
+def translation_task() -> TranslationTask:
+    dictionary = make_dictionary(20)
+    return TranslationTask(TranslationConfig(), dictionary, dictionary)
+
+
+def test_models_of_fairseq_can_be_scripted() -> None:
+    task = translation_task()
+    model = task.build_model(parse_training(*TRANSFORMER.split()).model).eval()
+    generator = SequenceGenerator([model], task.target_dictionary, beam_size=2, max_len_b=6)
+    scripted = torch.jit.script(generator)
+    sample = {"net_input": make_sample([[4, 5, EOS], [6, 7, 8, EOS]], [[EOS], [EOS]], left=True)["net_input"]}
+    for found, expected in zip(scripted(sample), generator(sample)):
+        assert [hypothesis["tokens"].tolist() for hypothesis in found] == [
+            hypothesis["tokens"].tolist() for hypothesis in expected
+        ]
+
+
+@pytest.mark.parametrize("log_probs", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_our_models_keep_double_precision_and_raise_half(log_probs: bool, dtype: torch.dtype) -> None:
+    model = make_model()
+    assert isinstance(model.decoder, BatchFirstDecoder)
+    scores = torch.tensor([[0.1, 0.7, -3.0]], dtype=torch.float64).to(dtype)
+    found = model.get_normalized_probs((scores, None), log_probs)
+    precise = max(dtype, torch.float32, key=lambda each: torch.finfo(each).bits)
+    assert found.dtype == precise
+    expected = scores.to(precise).log_softmax(-1) if log_probs else scores.to(precise).softmax(-1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def run_fairseq_tests(*options: str) -> dict[str, str]:
+    """The outcome of each test of SOME: PASSED, FAILED, ..."""
+    paths = [f"tests/test_{name}.py" for name in SOME]
+    words = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *options, *paths]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        words, cwd=FAIRSEQ_TESTS, env=environment, check=False, capture_output=True, text=True, timeout=500
+    )
+    outcomes = re.findall(r"^(PASSED|FAILED|ERROR) (tests/\S+)", done.stdout, re.MULTILINE)
+    assert outcomes, done.stdout + done.stderr
+    return {test: outcome for outcome, test in outcomes}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FAIRSEQ_TESTS.is_dir(), reason=f"fairseq's own tests are not in {FAIRSEQ_TESTS}")
+def test_what_passes_without_the_plugin_passes_with_it() -> None:
+    pytest.importorskip("parameterized")
+    without, loaded = run_fairseq_tests(), run_fairseq_tests("-p", "rnnsearch_fairseq")
+    passed = {test for test, outcome in without.items() if outcome == "PASSED"}
+    assert len(passed) > 30
+    assert {test for test in passed if loaded.get(test) != "PASSED"} == set()
