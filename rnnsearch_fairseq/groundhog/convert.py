@@ -210,7 +210,7 @@ def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
 def print_commands(out: Path, languages: tuple[str, str], model_words: list[str]) -> None:
     """Print the commands that translate with a converted model, as GroundHog does, and that train it further."""
     pair = ["-s", languages[0], "-t", languages[1]]
-    plugin, checkpoint = ["--user-dir", str(Path(__file__).parent)], str(out / "checkpoint.pt")
+    plugin, checkpoint = ["--user-dir", str(Path(__file__).resolve().parents[1])], str(out / "checkpoint.pt")
     search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
     print("To translate, one tokenised sentence a line, as GroundHog does:")
     print(" ", shlex.join(["fairseq-interactive", str(out), *plugin, "--path", checkpoint, *pair, *search]))
