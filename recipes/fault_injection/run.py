@@ -38,6 +38,7 @@ import torch
 from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq.analysis.document import Table, markdown_block
 from rnnsearch_fairseq.corpora.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage, find_newest
@@ -399,11 +400,12 @@ def run_faults(out: Path, kills: int) -> dict[str, Tally]:
 def format_table(table: dict[str, Tally]) -> str:
     """A Markdown table, with the sums."""
     total = Tally(*(sum(getattr(tally, name) for tally in table.values()) for name in ("times", "exact", "lost")))
-    rows = ["| fault | times | resumed exactly | checkpoints lost |", "|---|---|---|---|"]
-    for kind, tally in [*table.items(), ("all", total)]:
-        if tally.times or tally.lost:
-            rows.append(f"| {kind} | {tally.times} | {tally.exact} | {tally.lost} |")
-    return "\n".join(rows) + "\n"
+    rows = [
+        [kind, str(counts.times), str(counts.exact), str(counts.lost)]
+        for kind, counts in [*table.items(), ("all", total)]
+        if counts.times or counts.lost
+    ]
+    return markdown_block(Table(["fault", "times", "resumed exactly", "checkpoints lost"], rows)) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(run, "UPDATES", 40)
     assert main([str(tmp_path / "out"), "--kills", "2"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("| fault | times | resumed exactly | checkpoints lost |\n|---|---|---|---|\n")
+    assert printed.startswith("| fault | times | resumed exactly | checkpoints lost |\n| --- | --- | --- | --- |\n")
     for kind, times in zip(FAULTS, (2, 1, 1, 1, 1)):
         assert f"| {kind} | {times} | {times} | 0 |\n" in printed
     assert (tmp_path / "out/faults.md").read_text() == printed.partition("\n\n")[0] + "\n"
@@ -70,6 +70,6 @@ def test_an_attempt_knows_nothing_of_trainings_in_this_process(
 
 def test_the_table_has_sums() -> None:
     assert format_table({"kill -9": Tally(3, 2, 1), "none": Tally(), "SIGTERM": Tally(1, 1, 0)}) == (
-        "| fault | times | resumed exactly | checkpoints lost |\n|---|---|---|---|\n"
+        "| fault | times | resumed exactly | checkpoints lost |\n| --- | --- | --- | --- |\n"
         "| kill -9 | 3 | 2 | 1 |\n| SIGTERM | 1 | 1 | 0 |\n| all | 4 | 3 | 1 |\n"
     )
