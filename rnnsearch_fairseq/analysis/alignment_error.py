@@ -3,7 +3,7 @@
 ``rnnsearch alignment-error GOLD NAME=FILE... [--possible FILE] [--threshold WEIGHT]``
 
 Gold alignments belong to reference translations. So each FILE must align those: what
-``rnnsearch score --format jsonl`` wrote, or what fairseq-generate printed with --score-reference and
+``rnnsearch score`` wrote, or what fairseq-generate printed with --score-reference and
 --print-alignment soft, of any model. Sentences stand in the order of GOLD; pieces are joined to words
 before they are compared, and GOLD counts words without end-of-sentence.
 
@@ -27,15 +27,16 @@ from pathlib import Path
 import numpy as np
 
 from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_text
-from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.systems import check_names, named_file
-from rnnsearch_fairseq.analysis.token_scores import read_parallel
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.scores import read_scores
+from rnnsearch_fairseq.files.generated import generated_in_order
+from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
+from rnnsearch_fairseq.files.text import read_parallel
 
 LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"
-CURE = "give what rnnsearch score --format jsonl wrote of the reference translations"
+CURE = "give what rnnsearch score wrote of the reference translations"
 Links = set[tuple[int, int]]  # source word, target word, from 0
 
 
@@ -104,8 +105,8 @@ def _parse_links(line: str, first: int, where: str) -> tuple[Links, Links]:
     return sure, possible
 
 
-def read_alignments(path: Path) -> Iterator[Translation]:
-    """The aligned references of a test set, in its order, as ``hypothesis`` and ``alignment``.
+def read_alignments(path: Path) -> Iterator[AlignedPair]:
+    """The aligned references of a test set, in its order.
 
     Raises:
         InputError: the file is bad, has no alignments, or aligns other translations than the references.
@@ -116,18 +117,17 @@ def read_alignments(path: Path) -> Iterator[Translation]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {CURE}") from error
     if scores:
-        for pair in read_scores(path):
-            yield Translation(pair.number, pair.source[:-1], pair.target[:-1], alignment=pair.alignment)
+        yield from read_scores(path)
         return
-    for translation in translations_in_order(path):
+    for pair in generated_in_order(path):
         # fairseq brackets an unknown word of a reference twice.
-        reference = [word.replace("<<unk>>", "<unk>") for word in translation.reference or translation.hypothesis]
-        if reference != translation.hypothesis:
+        reference = pair.reference and [word.replace("<<unk>>", "<unk>") for word in pair.reference]
+        if reference and reference != pair.target[:-1]:
             raise InputError(
-                f"{path}: sentence {translation.number} is not translated as its reference, which gold alignments "
+                f"{path}: sentence {pair.number} is not translated as its reference, which gold alignments "
                 f"belong to; {CURE}, or fairseq-generate with --score-reference"
             )
-        yield translation
+        yield pair
 
 
 def links_of(weights: np.ndarray, threshold: float | None = None) -> Links:
@@ -148,12 +148,12 @@ def alignment_error(
         InputError: the file is bad, or the two are not of the same sentences.
     """
     counts = np.zeros(4, dtype=int)
-    for number, (translation, links) in enumerate(itertools.zip_longest(read_alignments(path), gold), 1):
-        if translation is None or links is None:
+    for number, (pair, links) in enumerate(itertools.zip_longest(read_alignments(path), gold), 1):
+        if pair is None or links is None:
             read = sum(1 for _ in read_alignments(path))
             raise InputError(f"{path} has {read} sentences and {gold_path} has {len(gold)}; give the same ones")
         try:
-            source, target, weights = word_alignment(translation)
+            source, target, weights = word_alignment(pair)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         outside = [(i, j) for i, j in links.possible if i >= len(source) - 1 or j >= len(target) - 1]

@@ -10,8 +10,9 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from rnnsearch_fairseq.analysis.generate_output import read_translations, word_alignment
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.generated import read_generated
 from rnnsearch_fairseq.files.text import unescaped
 
 matplotlib.use("Agg")  # pictures go to files: no screen is needed
@@ -23,6 +24,7 @@ from matplotlib.figure import Figure
 logger = logging.getLogger(__name__)
 
 INCHES_PER_WORD = 0.32
+MOST_WORDS = 20  # of the sentence that is drawn if none is chosen
 MOST_NAMED = 5  # characters without a font
 
 
@@ -110,14 +112,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path, help="what fairseq-generate --print-alignment soft printed")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    parser.add_argument("--sentence", type=int, help="number of the sentence; default: the longest of at most 20 words")
+    default = f"default: the longest of at most {MOST_WORDS} words"
+    parser.add_argument("--sentence", type=int, help=f"number of the sentence; {default}")
     args = parser.parse_args()
-    translations = read_translations(args.output)
+    pairs = read_generated(args.output)
     number = args.sentence
     if number is None:
-        short = [t for t in translations.values() if len(t.source) <= 20] or list(translations.values())
-        number = max(short, key=lambda t: (len(t.source), -t.number)).number
-    if number not in translations:
-        raise InputError(f"{args.output}: no sentence {number}; it holds {len(translations)} translations")
-    plot_alignment(*word_alignment(translations[number]), args.picture)
+        short = [pair for pair in pairs.values() if len(pair.source) <= MOST_WORDS + 1] or list(pairs.values())
+        number = max(short, key=lambda pair: (len(pair.source), -pair.number)).number
+    if number not in pairs:
+        raise InputError(f"{args.output}: no sentence {number}; it holds {len(pairs)} translations")
+    plot_alignment(*word_alignment(pairs[number]), args.picture)
     print(f"alignment of sentence {number} -> {args.picture}")

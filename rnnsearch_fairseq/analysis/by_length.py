@@ -26,11 +26,11 @@ from rnnsearch_fairseq.analysis.systems import (
     TestSet,
     add_test_set,
     check_names,
-    join_pieces,
     named_file,
     read_systems,
     read_test_set,
 )
+from rnnsearch_fairseq.analysis.words import join_pieces
 from rnnsearch_fairseq.errors import InputError
 
 WIDTH = 10

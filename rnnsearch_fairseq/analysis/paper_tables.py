@@ -34,12 +34,12 @@ from rnnsearch_fairseq.analysis.systems import (
     add_test_set,
     check_names,
     is_generate_output,
-    join_pieces,
     named_file,
     read_systems,
     read_test_set,
 )
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
+from rnnsearch_fairseq.analysis.words import join_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.text import check_text_file, unescaped
 

@@ -9,8 +9,7 @@ MODEL/          called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50 or
   train.log     what fairseq-train logged: Table 2
   generate.out  what fairseq-generate printed of the test set, with --print-alignment soft where the model has attention
   nounk.out     the same with unknown words banned, by --unkpen inf: Table 1's second column
-  score.jsonl   of a model with attention, what rnnsearch score --format jsonl wrote of the test set:
-                alignment error rate
+  score.jsonl   of a model with attention, what rnnsearch score wrote of the test set: alignment error rate
 data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
@@ -32,9 +31,10 @@ from rnnsearch_fairseq.analysis import alignment_error, by_length, paper_tables
 from rnnsearch_fairseq.analysis.alignment_plot import plot_alignment
 from rnnsearch_fairseq.analysis.claims import claims
 from rnnsearch_fairseq.analysis.document import Picture, Section, to_html, to_markdown
-from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.runs import DATA, GOLD, LOG, SCORES, TRANSLATIONS, Runs
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.generated import GeneratedPair, generated_in_order
 from rnnsearch_fairseq.files.output import open_output
 
 # Figure 3 is of the first of these that has alignments, or of the first other model that has.
@@ -78,7 +78,7 @@ def figure_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
         InputError: a chosen sentence is none of the test set.
     """
     section = Section("Figure 3: alignments")
-    name, translations = _aligned(runs)
+    name, pairs = _aligned(runs)
     if name is None:
         section.missing([f"a model with {TRANSLATIONS} of fairseq-generate --print-alignment soft"])
         return section
@@ -90,7 +90,7 @@ def figure_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
         "white of 1."
     )
     _check_sentences("--figure-3", numbers, runs)
-    section.blocks += [_matrix(translations[number]) for number in numbers]
+    section.blocks += [_matrix(pairs[number]) for number in numbers]
     if not numbers:
         section.missing([f"a sentence {kind}"])
     return section
@@ -105,13 +105,13 @@ def _check_sentences(option: str, numbers: Sequence[int], runs: Runs) -> None:
             raise InputError(f"{option} {number}: the test set has {len(runs.test)} sentences, from 0; give another")
 
 
-def _aligned(runs: Runs) -> tuple[str | None, list[Translation]]:
+def _aligned(runs: Runs) -> tuple[str | None, list[GeneratedPair]]:
     """The model that Figure 3 is of, and its translations; None if no model has alignments."""
     folders = runs.with_file(TRANSLATIONS)
     for name in sorted(folders, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
-        translations = translations_in_order(folders[name] / TRANSLATIONS)
-        if translations[0].alignment is not None:
-            return name, translations
+        pairs = generated_in_order(folders[name] / TRANSLATIONS)
+        if pairs[0].alignment is not None:
+            return name, pairs
     return None, []
 
 
@@ -121,10 +121,10 @@ def _sentences_to_draw(runs: Runs, seed: int) -> list[int]:
     return paper_tables.choose([n for n in allowed if SHORTEST <= lengths[n] <= LONGEST], MATRICES, seed)
 
 
-def _matrix(translation: Translation) -> Picture:
-    words = word_alignment(translation)
+def _matrix(pair: GeneratedPair) -> Picture:
+    words = word_alignment(pair)
     png = _picture(lambda path: plot_alignment(*words, path))
-    return Picture(f"figure-3-{translation.number}.png", png, f"Alignment of sentence {translation.number}")
+    return Picture(f"figure-3-{pair.number}.png", png, f"Alignment of sentence {pair.number}")
 
 
 def _picture(draw: Callable[[Path], None]) -> bytes:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import AS_THEY_ARE
-from rnnsearch_fairseq.analysis.generate_output import translations_in_order, words_of
-from rnnsearch_fairseq.analysis.token_scores import read_parallel
+from rnnsearch_fairseq.analysis.words import join_pieces, words_of
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.generated import generated_in_order
+from rnnsearch_fairseq.files.text import read_parallel
 
 TRANSLATION = re.compile(rb"^H-\d+\t", re.MULTILINE)
 
@@ -32,11 +33,6 @@ class TestSet:
         return [len(words_of(line.split())[0]) for line in self.source]
 
 
-def join_pieces(line: str) -> str:
-    """The words of a line of pieces."""
-    return " ".join(words_of(line.split())[0])
-
-
 def is_generate_output(path: Path) -> bool:
     """Whether ``fairseq-generate`` printed the file; otherwise it is taken for one translation a line."""
     try:
@@ -56,10 +52,10 @@ def read_system(path: Path, tokenize: str = AS_THEY_ARE) -> list[str]:
     """
     if not is_generate_output(path):
         return [join_pieces(line) if tokenize == AS_THEY_ARE else line for line in read_parallel(path)[0]]
-    translations = translations_in_order(path)
+    pairs = generated_in_order(path)
     if tokenize == AS_THEY_ARE:
-        return [" ".join(words_of(translation.hypothesis)[0]) for translation in translations]
-    return [translation.detokenised for translation in translations]
+        return [" ".join(words_of(pair.target[:-1])[0]) for pair in pairs]
+    return [pair.detokenised for pair in pairs]
 
 
 def read_test_set(source: Path | None, reference: Path | None, systems: Sequence[Path]) -> TestSet:
@@ -75,12 +71,12 @@ def read_test_set(source: Path | None, reference: Path | None, systems: Sequence
     path = next(filter(is_generate_output, systems), None)
     if path is None:
         raise InputError("no output of fairseq-generate, which would tell the test set; give --source and --reference")
-    translations = translations_in_order(path)
-    without = next((translation.number for translation in translations if translation.reference is None), None)
+    pairs = generated_in_order(path)
+    without = next((pair.number for pair in pairs if pair.reference is None), None)
     if without is not None:
         raise InputError(f"{path}: sentence {without} has no reference (T-{without}); give --source and --reference")
-    references = [" ".join(translation.reference or []) for translation in translations]
-    return TestSet([" ".join(translation.source) for translation in translations], references)
+    references = [" ".join(pair.reference or []) for pair in pairs]
+    return TestSet([" ".join(pair.source[:-1]) for pair in pairs], references)
 
 
 def check_size(path: Path, translations: Sequence[str], test: TestSet) -> None:

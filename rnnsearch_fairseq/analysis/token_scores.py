@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import metric
 from rnnsearch_fairseq.analysis.ribes import corpus_ribes
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable
+from rnnsearch_fairseq.files.text import read_parallel
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,6 @@ def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenSc
     bleu = metric().corpus_score(hypotheses, [reference])
     ribes = corpus_ribes([[line.split()] for line in reference], [line.split() for line in hypotheses])
     return TokenScores(bleu.score, 100 * ribes, bleu.bp, bleu.ratio)
-
-
-def read_parallel(*paths: Path) -> list[list[str]]:
-    """The lines of each file.
-
-    Raises:
-        InputError: a file is bad, or the files differ in their numbers of lines.
-    """
-    check_rereadable(*paths)
-    check_parallel(paths)
-    return [path.read_bytes().decode().removesuffix("\n").split("\n") for path in paths]
 
 
 def main() -> None:

@@ -24,9 +24,10 @@ from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import RESAMPLES, compare
 from rnnsearch_fairseq.analysis.document import Bullets, Section, Table, to_markdown, verdict, write_text
-from rnnsearch_fairseq.analysis.token_scores import TokenScores, read_parallel, score_tokens
+from rnnsearch_fairseq.analysis.token_scores import TokenScores, score_tokens
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import read_parallel
 
 MODELS = {
     "tree2seq": "proposed",

@@ -15,18 +15,31 @@ def check_text_file(path: str | Path) -> int:
     Raises:
         InputError: the file is missing, unreadable or empty, or a line is not UTF-8 or holds a stray carriage return.
     """
-    number = 0
+    number = sum(1 for _ in read_lines(path))
+    if number == 0:
+        raise InputError(f"{path}: the file is empty; give a file of one sentence per line")
+    return number
+
+
+def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
+    """The lines of a UTF-8 text file, each with its newline; only a newline ends a line.
+
+    Args:
+        stray_returns: lines may hold carriage returns.
+
+    Raises:
+        InputError: the file cannot be read; or, when it comes to it, a line is not UTF-8 or holds a stray carriage
+            return.
+    """
+    decode = decode_line if stray_returns else check_line
     try:
         with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
-                check_line(path, number, line)
+                yield decode(path, number, line)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}); check the path and its language suffix"
         ) from error
-    if number == 0:
-        raise InputError(f"{path}: the file is empty; give a file of one sentence per line")
-    return number
 
 
 def check_line(path: str | Path, number: int, line: bytes) -> str:
@@ -41,6 +54,15 @@ def check_line(path: str | Path, number: int, line: bytes) -> str:
         raise InputError(
             f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
         )
+    return decode_line(path, number, line)
+
+
+def decode_line(path: str | Path, number: int, line: bytes) -> str:
+    """The text of a line of a file, whatever it holds.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -86,8 +108,18 @@ def check_rereadable(*paths: Path) -> None:
 
 def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """The lines of two files that `check_parallel` has passed."""
-    with source.open(encoding="utf-8", newline="\n") as sources, target.open(encoding="utf-8", newline="\n") as targets:
-        yield from zip(sources, targets, strict=True)
+    return zip(read_lines(source), read_lines(target), strict=True)
+
+
+def read_parallel(*paths: Path) -> list[list[str]]:
+    """The lines of each file, without their newlines.
+
+    Raises:
+        InputError: a file is bad, or the files differ in their numbers of lines.
+    """
+    check_rereadable(*paths)
+    check_parallel(paths)
+    return [[line.removesuffix("\n") for line in read_lines(path)] for path in paths]
 
 
 def check_preprocessing(args: Namespace) -> None:

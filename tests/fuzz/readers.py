@@ -24,11 +24,12 @@ from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatas
 from fairseq.tasks.translation import TranslationTask
 
 from rnnsearch_fairseq.analysis import alignment_error, constituent_plot, paper_tables, systems, token_scores
-from rnnsearch_fairseq.analysis.generate_output import read_translations, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.corpora import aspec, grammar, parses, prepare, selection, wmt
 from rnnsearch_fairseq.corpora.link_grammar import put_words
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files import generated
 from rnnsearch_fairseq.files.pickles import read_plain_dict
 from rnnsearch_fairseq.files.text import check_parallel, check_text_file
 from rnnsearch_fairseq.groundhog import convert
@@ -40,11 +41,11 @@ from rnnsearch_fairseq.inference.scoring import read_trees, score_pairs
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.patches.typed_lines import read_buffers
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from tests.analysis.test_generate_output import OUTPUT
 from tests.analysis.test_train_log import SIMPLE
 from tests.builders import make_dictionary, parse_training, randomize
 from tests.corpora import test_aspec, test_wmt
 from tests.data import test_trees
+from tests.files.test_generated import OUTPUT
 from tests.files.test_pickles import SETTINGS, numpy_scalar, python2
 from tests.files.test_scores import record
 from tests.fuzz import mutations
@@ -404,8 +405,8 @@ SCORES = [
 
 @reader("scores", lambda: SCORES, ["scores.jsonl"], mutations.damage_json_lines, mutations.damage_json_lines)
 def read_scores(folder: Path) -> None:
-    for attention in constituent_plot.read_attention(folder / "scores.jsonl"):
-        assert attention.weights.shape[0] == len(attention.target)
+    for pair in constituent_plot.read_attention(folder / "scores.jsonl"):
+        assert pair.alignment.shape[0] == pair.phrase_attention.shape[0] == len(pair.target)
     list(alignment_error.read_alignments(folder / "scores.jsonl"))
 
 
@@ -454,12 +455,12 @@ GENERATED = [
     pieces=["S-1\t", "H-0\t", "A-0\t", "T-5\t", "D-2\t-1\t", "0.5,0.5 "],
 )
 def read_generated(folder: Path) -> None:
-    for translation in read_translations(folder / "generated").values():
+    for pair in generated.read_generated(folder / "generated").values():
         try:
-            word_alignment(translation)
+            word_alignment(pair)
         except InputError as error:  # names the sentence; commands add the file
             raise InputError(f"generated: {error}") from None
-    translations_in_order(folder / "generated")
+    generated.generated_in_order(folder / "generated")
     check_text_file(folder / "source")
     unknown_words.replace_all(folder / "generated", folder / "source", {"a": "b"}, unknown_words.Report())
 
