@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.text import check_text_file
+from rnnsearch_fairseq.files.text import read_lines
 from rnnsearch_fairseq.serve.batching import BUSY
 
 SECONDS_TO_ANSWER = 60
@@ -110,8 +110,9 @@ def main() -> int:
             raise InputError(f"--{option} is {getattr(args, option)}; give a positive number")
     if urlsplit(args.url).scheme != "http":
         raise InputError(f"{args.url}: no address of a page; give one like http://127.0.0.1:8000/")
-    check_text_file(args.text)
-    sentences = [line.strip() for line in args.text.read_text(encoding="utf-8").splitlines() if line.strip()]
+    sentences = [line.strip() for line in read_lines(args.text) if line.strip()]
+    if not sentences:
+        raise InputError(f"{args.text}: no sentences; give a file of one sentence per line")
     tally = use(args.url, sentences, args.users, args.seconds)
     print(tally.summary())
     return 1 if tally.errors else 0

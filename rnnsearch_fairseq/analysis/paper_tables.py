@@ -38,7 +38,7 @@ from rnnsearch_fairseq.analysis.systems import (
     read_systems,
     read_test_set,
 )
-from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
+from rnnsearch_fairseq.analysis.train_log import best_epoch, read_log, read_train_log
 from rnnsearch_fairseq.analysis.words import join_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.text import check_text_file, unescaped
@@ -157,7 +157,7 @@ def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
 
 def device(log: Path) -> str:
     """What a training ran on when it was last started, as its log says: names of GPUs, or CPU, and how many."""
-    text = log.read_text(encoding="utf-8", errors="replace")
+    text = read_log(log)
     starts = list(WORKERS.finditer(text))
     if not starts:
         return NONE

@@ -55,7 +55,7 @@ def read_train_log(path: Path) -> list[Epoch]:
     epochs: dict[int, Epoch] = {}
     validated: list[tuple[int, dict[str, float]]] = []  # epoch and statistics, updates ascending
     dev_set = None
-    for line_number, line in enumerate(_lines(path), 1):
+    for line_number, line in enumerate(read_log(path).split("\n"), 1):
         number, subset, statistics = _statistics(line) or (0, None, {})
         try:
             if subset is not None:
@@ -86,10 +86,15 @@ def _loss(dev: dict[str, float]) -> float:
     return inf if isnan(loss) else loss
 
 
-def _lines(path: Path) -> list[str]:
+def read_log(path: Path) -> str:
+    """The text of a log.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
-        # Numbers are all that is read, so that no other byte matters.
-        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+        # Only numbers and names of devices are read from it, so bytes that are not UTF-8 do not matter.
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the log of fairseq-train") from error
 

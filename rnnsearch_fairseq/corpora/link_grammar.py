@@ -35,7 +35,7 @@ from sacremoses import MosesDetokenizer
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_rereadable, check_text_file
+from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read_lines
 
 PROGRAM = "link-parser"
 INSTALL = "install it (Debian: apt-get install link-grammar)"
@@ -255,8 +255,8 @@ def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Cou
     check_rereadable(source)
     sentences = check_text_file(source)
     counts: Counter[Failure | None] = Counter()
-    with source.open(encoding="utf-8", newline="\n") as lines, open_output(output) as out:
-        for tree in parse_lines(lines, seconds, workers):
+    with open_output(output) as out:
+        for tree in parse_lines(read_lines(source), seconds, workers):
             failed = isinstance(tree, Failure)
             counts[tree if failed else None] += 1
             out.write(f"{NO_TREE if failed else tree}\n".encode())

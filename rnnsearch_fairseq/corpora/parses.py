@@ -36,7 +36,7 @@ from rnnsearch_fairseq.data.trees import (
 )
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_rereadable, check_text_file
+from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read_lines
 
 
 @dataclass
@@ -102,7 +102,7 @@ def read_trees(
             parse at all can be read in this format.
     """
     texts = _parse_texts(source, parses, form)
-    for number, (line, (start, text)) in enumerate(zip(_lines(source), texts, strict=True), 1):
+    for number, (line, (start, text)) in enumerate(zip(read_lines(source), texts, strict=True), 1):
         words = line.split()
         parse = READERS[form](text, binarize)
         tree = parse if isinstance(parse, NoParse) else parse.tree
@@ -118,11 +118,6 @@ def read_trees(
         raise InputError(f"{parses}: nothing in it can be read as --format {form}; give the format that it is in")
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        yield from lines
-
-
 def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
     """The parse of each sentence and the number of its first line.
 
@@ -132,12 +127,12 @@ def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     check_rereadable(source, parses)
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
-        return enumerate(_lines(parses), 1)
+        return enumerate(read_lines(parses), 1)
     found = f"{lines} lines"
     if form == "penn":
-        trees = sum(1 for _ in join_lines(_lines(parses)))
+        trees = sum(1 for _ in join_lines(read_lines(parses)))
         if trees == sentences:
-            return join_lines(_lines(parses))
+            return join_lines(read_lines(parses))
         found += f" and {trees} trees"
     raise InputError(f"{parses} has {found}, but {source} has {sentences} lines; give one parse for each line of it")
 

@@ -42,7 +42,7 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_lines, read_pairs
 
 ORDER = 4
 LEAST_COUNT = 2
@@ -80,8 +80,7 @@ def known_words(words: Iterable[str], vocabulary: set[str]) -> str:
 
 def count_vocabulary(text: Path) -> set[str]:
     """The words that are in ``text`` at least twice."""
-    with text.open(encoding="utf-8", newline="\n") as lines:
-        counts = Counter(word for line in lines for word in line.split())
+    counts = Counter(word for line in read_lines(text) for word in line.split())
     return {
         word for word, count in counts.items() if count >= LEAST_COUNT and word not in RESERVED and "\0" not in word
     }

@@ -37,9 +37,7 @@ def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
             for number, line in enumerate(lines, 1):
                 yield decode(path, number, line)
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); check the path and its language suffix"
-        ) from error
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
 
 
 def check_line(path: str | Path, number: int, line: bytes) -> str:

@@ -138,9 +138,7 @@ def replace_all(generated: Path, source: Path, dictionary: dict[str, str], repor
     return replaced
 
 
-def replace(
-    pair: AlignedPair, source: list[str], dictionary: dict[str, str], report: Report, where: str
-) -> list[str]:
+def replace(pair: AlignedPair, source: list[str], dictionary: dict[str, str], report: Report, where: str) -> list[str]:
     """The target words of ``pair``, unknown ones replaced by way of the words of ``source``.
 
     Raises:
