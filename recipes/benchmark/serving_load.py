@@ -27,7 +27,7 @@ SECONDS_TO_TRY_AGAIN = 1.0
 
 
 @dataclass
-class Tally:
+class Answers:
     """What the users met."""
 
     seconds: list[float] = field(default_factory=list)
@@ -43,9 +43,9 @@ class Tally:
         return "\n".join(lines + [f"{count:,} x {error}" for error, count in self.errors.most_common(5)])
 
 
-def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
+def use(url: str, sentences: list[str], users: int, seconds: float) -> Answers:
     """Let ``users`` ask the server at ``url`` for the translations of ``sentences``, drawn at random."""
-    tally, lock = Tally(), threading.Lock()
+    answers, lock = Answers(), threading.Lock()
     ends = time.monotonic() + seconds
 
     def user(number: int) -> None:
@@ -55,11 +55,11 @@ def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
             kind = ask(url, generator.choice(sentences))
             with lock:
                 if kind == "":
-                    tally.seconds.append(time.monotonic() - started)
+                    answers.seconds.append(time.monotonic() - started)
                 elif kind == "busy":
-                    tally.busy += 1
+                    answers.busy += 1
                 else:
-                    tally.errors[kind] += 1
+                    answers.errors[kind] += 1
             if kind:
                 time.sleep(SECONDS_TO_TRY_AGAIN)
 
@@ -68,7 +68,7 @@ def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
         thread.start()
     for thread in threads:
         thread.join()
-    return tally
+    return answers
 
 
 def ask(url: str, sentence: str) -> str:
@@ -113,9 +113,9 @@ def main() -> int:
     sentences = [line.strip() for line in read_lines(args.text) if line.strip()]
     if not sentences:
         raise InputError(f"{args.text}: no sentences; give a file of one sentence per line")
-    tally = use(args.url, sentences, args.users, args.seconds)
-    print(tally.summary())
-    return 1 if tally.errors else 0
+    answers = use(args.url, sentences, args.users, args.seconds)
+    print(answers.summary())
+    return 1 if answers.errors else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from rnnsearch_fairseq.analysis.bleu import compare
 from rnnsearch_fairseq.analysis.document import Bullets, Section, verdict
-from rnnsearch_fairseq.analysis.runs import BANNED, TRANSLATIONS, Runs
+from rnnsearch_fairseq.analysis.runs import BANNED, TRANSLATIONS, BahdanauRuns
 
 ABOVE = (("RNNsearch-30", "RNNencdec-30"), ("RNNsearch-50", "RNNencdec-50"), ("RNNsearch-30", "RNNencdec-50"))
 LONGER = (("RNNencdec-50", "RNNencdec-30"), ("RNNsearch-50", "RNNsearch-30"))
@@ -16,7 +16,7 @@ FALLS = operator.gt  # of the fall and its error
 STAYS = operator.le
 
 
-def claims(runs: Runs) -> Section:
+def claims(runs: BahdanauRuns) -> Section:
     """Whether the numbers agree with what the paper claims; what cannot be tested is said to be so."""
     items = [_above(runs, *names, file) for names in ABOVE for file in (TRANSLATIONS, BANNED)]
     items += [_falls(runs, name, f"{name} falls with length", FALLS) for name in FALLING]
@@ -34,7 +34,7 @@ def claims(runs: Runs) -> Section:
     return section
 
 
-def _above(runs: Runs, better: str, worse: str, file: str, long: bool = False) -> str:
+def _above(runs: BahdanauRuns, better: str, worse: str, file: str, long: bool = False) -> str:
     """What is to be said of a model being above another, by the translations in one of their files."""
     systems, sentences, where = runs.systems, range(len(runs.test)), "all sentences"
     if long:
@@ -49,7 +49,7 @@ def _above(runs: Runs, better: str, worse: str, file: str, long: bool = False) -
     return f"{claim}: {verdict(round(found.first, 2) > round(found.second, 2))} ({found})"
 
 
-def _falls(runs: Runs, name: str, claim: str, holds: Callable[[float, float], bool]) -> str:
+def _falls(runs: BahdanauRuns, name: str, claim: str, holds: Callable[[float, float], bool]) -> str:
     """What is to be said of a model's BLEU on long sentences beside short ones, by its fall and the fall's error."""
     obstacle = _obstacle_to_fall(runs, name)
     if obstacle:
@@ -61,7 +61,7 @@ def _falls(runs: Runs, name: str, claim: str, holds: Callable[[float, float], bo
     )
 
 
-def _falls_less(runs: Runs, less: str, more: str) -> str:
+def _falls_less(runs: BahdanauRuns, less: str, more: str) -> str:
     """What is to be said of a model falling less than another with length."""
     claim = f"{less} falls less with length than {more}"
     obstacle = _obstacle_to_fall(runs, less, more)
@@ -71,7 +71,7 @@ def _falls_less(runs: Runs, less: str, more: str) -> str:
     return f"{claim}: {verdict(falls[0] < falls[1])} ({falls[0]:.2f}, {falls[1]:.2f})"
 
 
-def _obstacle_to_fall(runs: Runs, *names: str) -> str:
+def _obstacle_to_fall(runs: BahdanauRuns, *names: str) -> str:
     absent = [name for name in names if name not in runs.systems]
     return _obstacle(TRANSLATIONS, absent, "short sentences", runs.short) or _obstacle(
         TRANSLATIONS, absent, "long sentences", runs.long

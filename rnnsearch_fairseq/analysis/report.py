@@ -27,11 +27,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rnnsearch_fairseq.analysis import alignment_error, by_length, paper_tables
+from rnnsearch_fairseq.analysis import alignment_error, bahdanau_tables, by_length
 from rnnsearch_fairseq.analysis.alignment_plot import plot_alignment
 from rnnsearch_fairseq.analysis.claims import claims
 from rnnsearch_fairseq.analysis.document import Picture, Section, to_html, to_markdown
-from rnnsearch_fairseq.analysis.runs import DATA, GOLD, LOG, SCORES, TRANSLATIONS, Runs
+from rnnsearch_fairseq.analysis.runs import DATA, GOLD, LOG, SCORES, TRANSLATIONS, BahdanauRuns
 from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import GeneratedPair, generated_in_order
@@ -47,20 +47,20 @@ SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 # Tables and figures
 
 
-def table_1(runs: Runs) -> Section:
+def table_1(runs: BahdanauRuns) -> Section:
     """BLEU on all sentences and on those without unknown words."""
-    section = paper_tables.table_1(runs.test, runs.scores, runs.known)
+    section = bahdanau_tables.table_1(runs.test, runs.scores, runs.known)
     section.missing(runs.lacking(TRANSLATIONS))
     return section
 
 
-def table_2(runs: Runs) -> Section:
+def table_2(runs: BahdanauRuns) -> Section:
     """Training."""
     logs = {name: path / LOG for name, path in runs.with_file(LOG).items()}
-    return paper_tables.table_2(logs, runs.lacking(LOG))
+    return bahdanau_tables.table_2(logs, runs.lacking(LOG))
 
 
-def figure_2(runs: Runs, width: int) -> Section:
+def figure_2(runs: BahdanauRuns, width: int) -> Section:
     """BLEU by source length."""
     bins = by_length.bleu_by_length(runs.test, runs.systems, width)
     section = Section("Figure 2: BLEU by source length")
@@ -71,7 +71,7 @@ def figure_2(runs: Runs, width: int) -> Section:
     return section
 
 
-def figure_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
+def figure_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Section:
     """Alignments, of ``chosen`` sentences or of some drawn by chance as in the paper.
 
     Raises:
@@ -96,7 +96,7 @@ def figure_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
     return section
 
 
-def _check_sentences(option: str, numbers: Sequence[int], runs: Runs) -> None:
+def _check_sentences(option: str, numbers: Sequence[int], runs: BahdanauRuns) -> None:
     """Raises:
     InputError: one of the sentences that an option names is none of the test set.
     """
@@ -105,7 +105,7 @@ def _check_sentences(option: str, numbers: Sequence[int], runs: Runs) -> None:
             raise InputError(f"{option} {number}: the test set has {len(runs.test)} sentences, from 0; give another")
 
 
-def _aligned(runs: Runs) -> tuple[str | None, list[GeneratedPair]]:
+def _aligned(runs: BahdanauRuns) -> tuple[str | None, list[GeneratedPair]]:
     """The model that Figure 3 is of, and its translations; None if no model has alignments."""
     folders = runs.with_file(TRANSLATIONS)
     for name in sorted(folders, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
@@ -115,10 +115,10 @@ def _aligned(runs: Runs) -> tuple[str | None, list[GeneratedPair]]:
     return None, []
 
 
-def _sentences_to_draw(runs: Runs, seed: int) -> list[int]:
+def _sentences_to_draw(runs: BahdanauRuns, seed: int) -> list[int]:
     allowed = range(len(runs.test)) if runs.known is None else runs.known
     lengths = runs.test.lengths
-    return paper_tables.choose([n for n in allowed if SHORTEST <= lengths[n] <= LONGEST], MATRICES, seed)
+    return bahdanau_tables.choose([n for n in allowed if SHORTEST <= lengths[n] <= LONGEST], MATRICES, seed)
 
 
 def _matrix(pair: GeneratedPair) -> Picture:
@@ -134,7 +134,7 @@ def _picture(draw: Callable[[Path], None]) -> bytes:
         return (Path(folder) / "picture.png").read_bytes()
 
 
-def table_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
+def table_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Section:
     """Long sentences, ``chosen`` or drawn by chance.
 
     Raises:
@@ -142,13 +142,13 @@ def table_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
     """
     _check_sentences("--table-3", chosen or (), runs)
     if chosen is None:
-        chosen = paper_tables.choose(runs.long, paper_tables.EXAMPLES, seed)
-    section = paper_tables.table_3(runs.test, runs.systems, chosen, runs.least)
+        chosen = bahdanau_tables.choose(runs.long, bahdanau_tables.EXAMPLES, seed)
+    section = bahdanau_tables.table_3(runs.test, runs.systems, chosen, runs.least)
     section.missing(runs.lacking(TRANSLATIONS))
     return section
 
 
-def alignment_errors(runs: Runs) -> Section:
+def alignment_errors(runs: BahdanauRuns) -> Section:
     """Alignment error rates of the models with scores, if there are gold alignments."""
     section = Section("Alignment error rate")
     gold_path = runs.data / GOLD
@@ -174,7 +174,7 @@ def alignment_errors(runs: Runs) -> Section:
 # The command
 
 
-def report(runs: Runs, args: argparse.Namespace) -> list[Section]:
+def report(runs: BahdanauRuns, args: argparse.Namespace) -> list[Section]:
     """All of it."""
     sections = [
         claims(runs),
@@ -183,7 +183,7 @@ def report(runs: Runs, args: argparse.Namespace) -> list[Section]:
         figure_2(runs, args.width),
         figure_3(runs, args.figure_3, args.seed),
         table_3(runs, args.table_3, args.seed),
-        paper_tables.significance(runs.test, runs.systems),
+        bahdanau_tables.significance(runs.test, runs.systems),
         alignment_errors(runs),
     ]
     if runs.ignored:
@@ -229,20 +229,20 @@ def main() -> None:
     parser.add_argument(
         "--width", type=int, default=by_length.WIDTH, metavar="W", help=f"words of a bin ({by_length.WIDTH})"
     )
-    for figure, what in (("figure-3", f"default: {MATRICES}"), ("table-3", f"default: {paper_tables.EXAMPLES}")):
+    for figure, what in (("figure-3", f"default: {MATRICES}"), ("table-3", f"default: {bahdanau_tables.EXAMPLES}")):
         parser.add_argument(f"--{figure}", type=_numbers, metavar="N,N", help=f"sentences, from 0; {what} by chance")
     parser.add_argument(
         "--long",
         type=int,
-        default=paper_tables.LONG,
+        default=bahdanau_tables.LONG,
         metavar="N",
-        help=f"words that make a sentence long, in Table 3 and the claims ({paper_tables.LONG})",
+        help=f"words that make a sentence long, in Table 3 and the claims ({bahdanau_tables.LONG})",
     )
-    parser.add_argument("--seed", type=int, default=paper_tables.SEED, help="by which sentences are drawn (1)")
+    parser.add_argument("--seed", type=int, default=bahdanau_tables.SEED, help="by which sentences are drawn (1)")
     args = parser.parse_args()
     if args.width < 1:
         raise InputError(f"--width is {args.width}; give at least 1")
-    runs = Runs(args.runs, args.source_lang, args.target_lang, args.long)
+    runs = BahdanauRuns(args.runs, args.source_lang, args.target_lang, args.long)
     title = f"RNNencdec and RNNsearch, {args.source_lang} to {args.target_lang}"
     output = args.output or args.runs
     write_report(report(runs, args), title, output)

@@ -6,7 +6,7 @@ from functools import cached_property
 from math import hypot
 from pathlib import Path
 
-from rnnsearch_fairseq.analysis import paper_tables
+from rnnsearch_fairseq.analysis import bahdanau_tables
 from rnnsearch_fairseq.analysis.bleu import RESAMPLES, metric
 from rnnsearch_fairseq.analysis.systems import TestSet, check_size, read_system, read_test_set
 from rnnsearch_fairseq.errors import InputError
@@ -23,7 +23,7 @@ NAMES = {
 }
 
 
-class Runs:
+class BahdanauRuns:
     """What a folder of runs holds, and what it lacks.
 
     ``folders`` are the models' by their names, in the order of the tables; ``systems`` the translations by them and by
@@ -33,7 +33,7 @@ class Runs:
         InputError: there is no run or no test set, or a file is bad.
     """
 
-    def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = paper_tables.LONG) -> None:
+    def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = bahdanau_tables.LONG) -> None:
         self.folder, self.data, self.least = folder, folder / DATA, least
         found = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         models = [path for path in found if any((path / file).exists() for file in FILES)]
@@ -70,13 +70,13 @@ class Runs:
     @cached_property
     def references(self) -> list[str]:
         """Of each sentence, in words."""
-        return paper_tables.words_of_references(self.test)
+        return bahdanau_tables.words_of_references(self.test)
 
     @cached_property
     def known(self) -> list[int] | None:
         """The sentences without unknown words; None if a dictionary is missing."""
         there = all(path.exists() for path in self.dictionaries)
-        return paper_tables.known_sentences(self.test, *self.dictionaries) if there else None
+        return bahdanau_tables.known_sentences(self.test, *self.dictionaries) if there else None
 
     @cached_property
     def long(self) -> list[int]:
@@ -104,6 +104,6 @@ class Runs:
         return score.score, json.loads(told).get("confidence_var", 0.0)  # it is left out where BLEU is always zero
 
     @cached_property
-    def scores(self) -> dict[str, paper_tables.Scores]:
+    def scores(self) -> dict[str, bahdanau_tables.SystemBleu]:
         """Table 1's."""
-        return paper_tables.score(self.test, self.systems, self.banned, self.known or [])
+        return bahdanau_tables.score(self.test, self.systems, self.banned, self.known or [])

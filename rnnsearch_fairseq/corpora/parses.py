@@ -40,7 +40,7 @@ from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read
 
 
 @dataclass
-class Report:
+class ParseCounts:
     """What has been read.
 
     ``words``, ``phrases`` and ``outside``, the words outside the tree, are those of the sentences that have a tree;
@@ -81,7 +81,7 @@ def read_trees(
     source: Path,
     parses: Path,
     form: str,
-    report: Report,
+    counts: ParseCounts,
     lowercase: bool = False,
     binarize: Binarize = "right",
     refuse: bool = True,
@@ -92,7 +92,7 @@ def read_trees(
         source: text, one tokenised sentence a line.
         parses: what a parser said of them.
         form: the parser's format, one of ``READERS``.
-        report: counts the sentences as they are read.
+        counts: the sentences are added as they are read.
         lowercase: the words are compared with lowercased leaves.
         binarize: see `read_penn`.
         refuse: leaves that are not the words are an error, not a sentence without a parse.
@@ -112,9 +112,9 @@ def read_trees(
                 if refuse:
                     raise _mismatch(f"{parses}, line {start}", parse.words, f"{source}, line {number}", words, position)
                 tree = NoParse.MISMATCH
-        report.count(tree, len(words))
+        counts.count(tree, len(words))
         yield None if isinstance(tree, NoParse) else tree
-    if len(report.no_parse[NoParse.UNUSABLE]) == report.sentences:
+    if len(counts.no_parse[NoParse.UNUSABLE]) == counts.sentences:
         raise InputError(f"{parses}: nothing in it can be read as --format {form}; give the format that it is in")
 
 
@@ -184,10 +184,10 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """The command line of this module."""
     args = parse_arguments()
-    report = Report()
+    counts = ParseCounts()
     with open_output(args.output) as out:
         trees = read_trees(
-            args.source, args.parses, args.format, report, args.lowercase, args.binarize, args.mismatch == "refuse"
+            args.source, args.parses, args.format, counts, args.lowercase, args.binarize, args.mismatch == "refuse"
         )
         out.writelines(f"{format_transitions(tree)}\n".encode() for tree in trees)
-    print(f"{report.summary()}\n-> {args.output}")
+    print(f"{counts.summary()}\n-> {args.output}")

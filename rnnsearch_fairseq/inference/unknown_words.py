@@ -96,7 +96,7 @@ def read_dictionary(path: Path) -> dict[str, str]:
 
 
 @dataclass
-class Report:
+class ReplacementCounts:
     """How many of the unknown words were replaced from the dictionary, were replaced by a copy, and were not."""
 
     translations: int = 0
@@ -114,7 +114,7 @@ class Report:
         )
 
 
-def replace_all(generated: Path, source: Path, dictionary: dict[str, str], report: Report) -> list[str]:
+def replace_all(generated: Path, source: Path, dictionary: dict[str, str], counts: ReplacementCounts) -> list[str]:
     """The translation of each line of ``source``, which `check_text_file` has passed, without unknown words.
 
     Raises:
@@ -130,7 +130,7 @@ def replace_all(generated: Path, source: Path, dictionary: dict[str, str], repor
         pair = pairs.pop(number)
         where = f"{generated}, sentence {number}"
         words = _own_words(pair.source[:-1], line, where, f"{source}, line {number + 1}")
-        replaced.append(" ".join(replace(pair, words, dictionary, report, where)))
+        replaced.append(" ".join(replace(pair, words, dictionary, counts, where)))
     if pairs:
         raise InputError(
             f"{generated}: sentence {min(pairs)} is more than {source} has; give the text that was translated"
@@ -138,7 +138,9 @@ def replace_all(generated: Path, source: Path, dictionary: dict[str, str], repor
     return replaced
 
 
-def replace(pair: AlignedPair, source: list[str], dictionary: dict[str, str], report: Report, where: str) -> list[str]:
+def replace(
+    pair: AlignedPair, source: list[str], dictionary: dict[str, str], counts: ReplacementCounts, where: str
+) -> list[str]:
     """The target words of ``pair``, unknown ones replaced by way of the words of ``source``.
 
     Raises:
@@ -156,16 +158,16 @@ def replace(pair: AlignedPair, source: list[str], dictionary: dict[str, str], re
             f"{where}: its alignment is {tuple(weights.shape)}, its words say {sizes[1]}; use a model with "
             "attention, and no --tokenizer, --bpe, --remove-bpe or --post-process"
         )
-    report.translations += 1
-    report.affected += bool(unknown)
+    counts.translations += 1
+    counts.affected += bool(unknown)
     for position in unknown:
         if not source:
-            report.left += 1
+            counts.left += 1
             continue
         aligned = source[weights[position, :-1].argmax().item()]
         words[position] = dictionary.get(aligned, aligned)
-        report.looked_up += aligned in dictionary
-        report.copied += aligned not in dictionary
+        counts.looked_up += aligned in dictionary
+        counts.copied += aligned not in dictionary
     return words
 
 
@@ -225,14 +227,14 @@ def main() -> int:
         return 0
     check_rereadable(args.source)
     check_text_file(args.source)
-    report = Report()
+    counts = ReplacementCounts()
     dictionary = {} if args.dictionary is None else read_dictionary(args.dictionary)
-    lines = replace_all(args.generated, args.source, dictionary, report)
+    lines = replace_all(args.generated, args.source, dictionary, counts)
     try:
         sys.stdout.buffer.writelines(f"{line}\n".encode() for line in lines)
         sys.stdout.flush()
     except BrokenPipeError:
         stop_printing()
         return 1
-    print(report.summary(), file=sys.stderr)
+    print(counts.summary(), file=sys.stderr)
     return 0

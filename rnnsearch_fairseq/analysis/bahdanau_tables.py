@@ -74,14 +74,14 @@ def _read_dictionary(path: Path) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Scores:
+class SystemBleu:
     """BLEU in percent on all sentences, and on those without unknown words, if there are such and translations."""
 
     all: float
     known: float | None
 
 
-def score(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int]) -> dict[str, Scores]:
+def score(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int]) -> dict[str, SystemBleu]:
     """The scores of each system; ``banned`` are its translations in which unknown words are banned."""
     references = words_of_references(test)
     chosen = [references[number] for number in known]
@@ -91,7 +91,7 @@ def score(test: TestSet, systems: Translations, banned: Translations, known: Seq
         of_known = None
         if there is not None and known:
             of_known = bleu([there[number] for number in known], chosen)
-        scores[name] = Scores(bleu(lines, references), of_known)
+        scores[name] = SystemBleu(bleu(lines, references), of_known)
     return scores
 
 
@@ -100,7 +100,7 @@ def words_of_references(test: TestSet) -> list[str]:
     return [join_pieces(line) for line in test.reference]
 
 
-def table_1(test: TestSet, scores: Mapping[str, Scores], known: Sequence[int] | None) -> Section:
+def table_1(test: TestSet, scores: Mapping[str, SystemBleu], known: Sequence[int] | None) -> Section:
     """BLEU on all sentences and on ``known`` ones; None if no dictionaries tell them."""
     section = Section("Table 1: BLEU")
     rows = [
@@ -120,7 +120,7 @@ def table_1(test: TestSet, scores: Mapping[str, Scores], known: Sequence[int] | 
     return section
 
 
-def _without(scores: Mapping[str, Scores]) -> list[str]:
+def _without(scores: Mapping[str, SystemBleu]) -> list[str]:
     return [name for name, found in scores.items() if found.known is None]
 
 

@@ -55,7 +55,7 @@ ABOUT_THREE = (2, 4)
 
 
 @dataclass(frozen=True)
-class Run:
+class EriguchiRun:
     """A run that has all of its files.
 
     perplexity: of the development set, by the epoch of lowest loss there.
@@ -79,7 +79,7 @@ def search_measures(scores: TokenScores) -> dict[str, float]:
     return {"RIBES": scores.ribes, "BLEU": scores.bleu}
 
 
-class Runs:
+class EriguchiRuns:
     """The runs in a folder: those with all of their files, and the scores of those with files for Table 4.
 
     Raises:
@@ -105,14 +105,14 @@ class Runs:
         missing = [file for file in (LOG, TRANSLATIONS) if not (self.folder / name / file).exists()]
         return f"no {' and no '.join(missing)}" if missing else ""
 
-    def _read(self, name: str) -> Run:
+    def _read(self, name: str) -> EriguchiRun:
         log = self.folder / name / LOG
         epochs = read_train_log(log)
         best = best_epoch(epochs)
         if best is None or best.dev_ppl is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
         scores, translations = self._score(self.folder / name / TRANSLATIONS)
-        return Run(
+        return EriguchiRun(
             best.dev_ppl, statistics.median(epoch.seconds for epoch in epochs), epochs[-1].number, scores, translations
         )
 
@@ -134,7 +134,7 @@ def _order(objective: str) -> tuple[bool, int]:
 # Tables
 
 
-def table_3(runs: Runs) -> Section:
+def table_3(runs: EriguchiRuns) -> Section:
     """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
     header = ["model", "objective", "perplexity", "RIBES", "BLEU", "seconds an epoch", "epochs"]
     rows, missing = _model_rows(runs, TABLE_3)
@@ -151,7 +151,7 @@ def table_3(runs: Runs) -> Section:
     return _section("Table 3: models and objectives", Table(header, rows), missing, claims)
 
 
-def table_4(runs: Runs) -> Section:
+def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations to the reference's."""
     header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
     rows, missing, claims = [], [], []
@@ -170,7 +170,7 @@ def table_4(runs: Runs) -> Section:
     return _section("Table 4: searches", Table(header, rows), missing, claims)
 
 
-def table_5(runs: Runs) -> Section:
+def table_5(runs: EriguchiRuns) -> Section:
     """With and without sequential LSTMs: development set perplexity, RIBES, BLEU."""
     header = ["model", "objective", "perplexity", "RIBES", "BLEU"]
     rows, missing = _model_rows(runs, TABLE_5)
@@ -181,7 +181,7 @@ def table_5(runs: Runs) -> Section:
     return _section("Table 5: the sequential LSTMs", table, missing, claims)
 
 
-def significance(runs: Runs) -> Section:
+def significance(runs: EriguchiRuns) -> Section:
     """sacrebleu's paired bootstrap of BLEU, of tree2seq-softmax and each of the other softmax runs."""
     section = Section(f"BLEU of {BEST} and of the other softmax runs")
     others = [name for name in (f"{model}-softmax" for model in MODELS) if name in runs.complete and name != BEST]
@@ -197,7 +197,7 @@ def significance(runs: Runs) -> Section:
     return section
 
 
-def _model_rows(runs: Runs, models: Iterable[str]) -> tuple[list[tuple[list[str], Run]], list[str]]:
+def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[list[str], EriguchiRun]], list[str]]:
     """The first cells of each run's row, with the run; and the runs that are missing, with the reason."""
     rows, missing = [], []
     for model in models:
@@ -233,14 +233,14 @@ def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float
     return f"{claim}: {', '.join(verdicts)}"
 
 
-def _claim(runs: Runs, better: str, worse: str) -> list[str]:
+def _claim(runs: EriguchiRuns, better: str, worse: str) -> list[str]:
     """One item of a list, or none if a run is missing."""
     if better not in runs.complete or worse not in runs.complete:
         return []
     return [agreement(f"{better} beats {worse}", runs.complete[better].measures, runs.complete[worse].measures)]
 
 
-def _time_claim(runs: Runs, slow: str, fast: str) -> list[str]:
+def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
     """One item of a list, or none if a run is missing."""
     if slow not in runs.complete or fast not in runs.complete:
         return []
@@ -253,7 +253,7 @@ def _time_claim(runs: Runs, slow: str, fast: str) -> list[str]:
     return [f"{claim}: {verdict(holds)} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
 
 
-def report(runs: Runs) -> str:
+def report(runs: EriguchiRuns) -> str:
     """All tables, as Markdown."""
     sections = [table(runs) for table in (table_3, table_4, table_5, significance)]
     if runs.others:
@@ -274,6 +274,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
     inputs = (args.reference, *args.runs.glob("*/*"))
-    write_text(report(Runs(args.runs, args.reference)), args.output, inputs)
+    write_text(report(EriguchiRuns(args.runs, args.reference)), args.output, inputs)
     if args.output is not None:
         print(f"tables of {args.runs} -> {args.output}")
