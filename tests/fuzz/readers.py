@@ -23,7 +23,7 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 from fairseq.tasks.translation import TranslationTask
 
-from rnnsearch_fairseq.analysis import alignment_error, constituent_plot, paper_tables, systems, token_scores
+from rnnsearch_fairseq.analysis import alignment_error, bahdanau_tables, constituent_plot, systems, token_scores
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.corpora import aspec, grammar, parses, prepare, selection, wmt
@@ -43,7 +43,7 @@ from rnnsearch_fairseq.patches.typed_lines import read_buffers
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from tests.analysis.test_train_log import SIMPLE
 from tests.builders import make_dictionary, parse_training, randomize
-from tests.corpora import test_aspec, test_wmt
+from tests.corpora import test_aspec
 from tests.data import test_trees
 from tests.files.test_generated import OUTPUT
 from tests.files.test_pickles import SETTINGS, numpy_scalar, python2
@@ -214,7 +214,7 @@ def old_checkpoint() -> Files:
 )
 def read_fairseq_dictionary(folder: Path) -> None:
     Dictionary.load(str(folder / "dict.en.txt"))
-    paper_tables.known_sentences(systems.TestSet(["a"], ["b"]), *[folder / "dict.en.txt"] * 2)
+    bahdanau_tables.known_sentences(systems.TestSet(["a"], ["b"]), *[folder / "dict.en.txt"] * 2)
 
 
 def binarized(builder: type) -> Callable[[], list[Files]]:
@@ -291,22 +291,11 @@ def loaded() -> Any:
         return load_models([f"{folder}/model.pt"], folder, cpu=True)
 
 
-SGML = [{"a.sgm": test_wmt.SGML.encode(), "b.sgm": test_wmt.SGML.encode()}]
-
-
-@reader(
-    "WMT's SGML", lambda: SGML, ["a.sgm"], pieces=["<seg id=1>", "</seg>", "<doc docid=", "<SEG", "&#0;", "&#x110000;"]
-)
-def read_sgml(folder: Path) -> None:
-    wmt.write_segments((folder / "a.sgm", folder / "b.sgm"), (folder / "out.en", folder / "out.fr"))
-
-
 @reader("text to tokenise", lambda: [{"a": lines, "b": lines} for lines in LINES], ["a"])
 def read_raw(folder: Path) -> None:
     raw, languages = (folder / "a", folder / "b"), ("en", "fr")
-    for chunk in wmt._chunks(raw, languages, 50):
-        kept, *sides = wmt._tokenize(chunk)
-        assert [side.count(b"\n") for side in sides] == [kept, kept]
+    for pair in wmt._read_pairs(raw):
+        assert all(tokens.count("\n") == 0 for tokens in wmt._tokenize(languages, pair))
 
 
 @reader(
@@ -356,7 +345,7 @@ def parsed(form: str) -> list[Files]:
 def read_parsed(form: str, folder: Path) -> None:
     for binarize in ("left", "right"):
         found = parses.read_trees(
-            folder / "text", folder / "parses", form, parses.Report(), binarize=binarize, refuse=binarize == "left"
+            folder / "text", folder / "parses", form, parses.ParseCounts(), binarize=binarize, refuse=binarize == "left"
         )
         list(map(parses.format_transitions, found))
     # And whatever is read is a tree.
@@ -462,7 +451,7 @@ def read_generated(folder: Path) -> None:
             raise InputError(f"generated: {error}") from None
     generated.generated_in_order(folder / "generated")
     check_text_file(folder / "source")
-    unknown_words.replace_all(folder / "generated", folder / "source", {"a": "b"}, unknown_words.Report())
+    unknown_words.replace_all(folder / "generated", folder / "source", {"a": "b"}, unknown_words.ReplacementCounts())
 
 
 @reader("systems' translations", lambda: [*GENERATED, {"generated": b"a b\nc\n", "source": b"a\nb\n"}], ["generated"])
@@ -486,7 +475,7 @@ LOGS = [{"train.log": SIMPLE.encode()}, {"train.log": f"x | {JSON_LOG}\n".encode
 )
 def read_log(folder: Path) -> None:
     best_epoch(read_train_log(folder / "train.log"))
-    paper_tables.table_2({"a": folder / "train.log"})
+    bahdanau_tables.table_2({"a": folder / "train.log"})
 
 
 @reader(
