@@ -2,19 +2,19 @@
 
 ``rnnsearch alignment-error GOLD NAME=FILE... [--possible FILE] [--threshold WEIGHT]``
 
-Gold alignments belong to reference translations. So each FILE must align those: what
-``rnnsearch score`` wrote, or what fairseq-generate printed with --score-reference and
---print-alignment soft, of any model. Sentences stand in the order of GOLD; pieces are joined to words
-before they are compared, and GOLD counts words without end-of-sentence.
+Gold alignments belong to reference translations, so each FILE holds a model's alignments of these: what
+``rnnsearch score`` wrote, or what fairseq-generate printed with --score-reference and --print-alignment soft. Its
+sentences stand in the order of GOLD. Pieces are joined to words before they are compared; GOLD does not count
+end-of-sentence.
 
-GOLD has a line a sentence, of links between spaces: ``1-2`` or ``1S2`` is sure, ``1?2`` or ``1P2`` possible, the source
-word first, counted from 0 (Pharaoh; --one-based: from 1, as in Talp files). --possible gives more links that are
-possible, whatever their sign. Sure links are possible, too.
+A line of GOLD has the links of a sentence, separated by spaces: ``1-2`` and ``1S2`` are sure, ``1?2`` and ``1P2``
+possible. The source word comes first; words are counted from 0 (Pharaoh), or from 1 with --one-based (Talp). --possible
+gives more links, all of them possible, whatever their sign. Sure links are possible, too.
 
 With A the model's links, S the sure and P the possible ones, of all sentences together: precision is |A∩P| / |A|,
 recall |A∩S| / |S|, and the error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|). A target word is linked to the source word of
-highest weight, the first of equals; not at all if end-of-sentence has it. With --threshold, it is linked to every
-source word of at least this weight instead.
+highest weight, the first of equals, and to none if end-of-sentence has the highest weight. With --threshold, it is
+linked instead to every source word of at least this weight.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Gold:
 
 @dataclass(frozen=True)
 class AlignmentError:
-    """Numbers of links: the model's, the sure ones, and those of the model's that are sure and that are possible."""
+    """How many links the model has, how many are sure, and how many of the model's are sure and are possible."""
 
     links: int
     sure: int
@@ -59,23 +59,23 @@ class AlignmentError:
 
     @property
     def precision(self) -> float:
-        """Of the model's links, those that are possible; 1 of no link."""
+        """The share of the model's links that are possible; 1 if it has none."""
         return self.links_possible / self.links if self.links else 1.0
 
     @property
     def recall(self) -> float:
-        """Of the sure links, those that the model has; 1 of no link."""
+        """The share of the sure links that the model has; 1 if there are none."""
         return self.links_sure / self.sure if self.sure else 1.0
 
     @property
     def rate(self) -> float:
-        """The error rate, from 0 to 1; 0 where there is no link at all."""
+        """The error rate, from 0 to 1; 0 if there is no link at all."""
         total = self.links + self.sure
         return 1 - (self.links_sure + self.links_possible) / total if total else 0.0
 
 
 def read_gold(path: Path, possible: Path | None = None, one_based: bool = False) -> list[Gold]:
-    """The gold links of each line, ``possible`` those of a second file.
+    """The gold links of each line; ``possible`` is a file of further links, all of them possible.
 
     Raises:
         InputError: a file is bad, or the two differ in their numbers of lines.
@@ -92,7 +92,7 @@ def read_gold(path: Path, possible: Path | None = None, one_based: bool = False)
 
 
 def _parse_links(line: str, first: int, where: str) -> tuple[Links, Links]:
-    """Those that are sure, and those that are possible only; ``first`` is the number of the first word."""
+    """A line's sure links, and its links that are only possible; ``first`` is the number of the first word."""
     sure, possible = set(), set()
     for text in line.split():
         found = LINK.fullmatch(text)
@@ -179,10 +179,7 @@ def error_table(errors: Sequence[tuple[str, AlignmentError]]) -> Table:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("gold", type=Path, help="gold alignments; see above")
     parser.add_argument("systems", type=named_file, nargs="+", metavar="NAME=FILE", help="models' alignments")
     parser.add_argument("--possible", type=Path, metavar="FILE", help="further links, which are possible")

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 INCHES_PER_WORD = 0.32
 MOST_WORDS = 20  # of the sentence that is drawn if none is chosen
-MOST_NAMED = 5  # characters without a font
+MOST_NAMED = 5  # characters without a font that a warning names
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
@@ -71,13 +71,13 @@ def write_picture(figure: Figure, picture: Path) -> None:
 
 @contextlib.contextmanager
 def fonts_for(words: Iterable[str]) -> Iterator[None]:
-    """A context to draw and write pictures in, whose fonts have the characters of ``words``, if one installed does.
+    """A context in which pictures are drawn with fonts that have the characters of ``words``, if any are installed.
 
-    Characters that none has are drawn as boxes, and a warning names them.
+    Characters that no font has are drawn as boxes, and a warning names them.
     """
     families = list(plt.rcParams["font.family"])
     lacking = set("".join(words)) - _characters(font_manager.findfont(font_manager.FontProperties()))
-    # Not from matplotlib's list of fonts: it is made once, and lacks what was installed since.
+    # matplotlib's own list of fonts is made once and lacks fonts that were installed later.
     installed = sorted(font_manager.findSystemFonts()) if lacking else []
     coverage = {path: found for path in installed if (found := lacking & _characters(path))}
     if coverage:
@@ -91,7 +91,7 @@ def fonts_for(words: Iterable[str]) -> Iterator[None]:
             " ".join(sorted(lacking)[:MOST_NAMED]) + (" and others" if len(lacking) > MOST_NAMED else ""),
         )
     with plt.rc_context({"font.family": families}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph .* missing from")  # it has been said, once
+        warnings.filterwarnings("ignore", r"Glyph .* missing from")  # the warning above says it once
         yield
 
 

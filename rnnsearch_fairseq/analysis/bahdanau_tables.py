@@ -7,11 +7,12 @@ one translation a line (Moses, anything). The test set is read from --source and
 first output of fairseq-generate. Pieces of BPE or sentencepiece are joined for BLEU, which is sacrebleu's, cased, on
 the tokens as they are.
 
-Table 1       BLEU on all sentences, and on those that have no unknown word in source or reference. A word, or piece, is
-              unknown if --data DIR has it not in its dict.LANGUAGE.txt. There the paper bans unknown words: --no-unk
-              gives translations by fairseq-generate --unkpen inf. Plain text stands in both columns by itself.
-Table 2       of each --log, what fairseq-train logged: updates, epochs, hours spent in updates, device, and the NLL in
-              nats a sentence (criterion summed_nll) on training and development set in the epoch of lowest development
+Table 1       BLEU on all sentences, and on the sentences without unknown words in source and reference. A word, or
+              piece, is unknown if it is not in dict.LANGUAGE.txt of --data DIR. For the second number the paper bans
+              unknown words, so it takes the translations of --no-unk (fairseq-generate --unkpen inf); plain text is
+              taken for both.
+Table 2       what fairseq-train wrote to each --log: updates, epochs, hours spent in updates, device, and the NLL in
+              nats a sentence (criterion summed_nll) on training and development set, in the epoch of lowest development
               loss, by which fairseq chooses checkpoint_best.pt
 Table 3       translations of sentences of 30 words or more
 significance  paired bootstrap of BLEU between any two systems
@@ -47,7 +48,7 @@ LONG = 30
 EXAMPLES = 3
 SEED = 1
 NONE = "–"
-# With limits: a line of a log may be as long as it likes.
+# Repetitions are bounded, since a line of a log may be of any length.
 GPU = re.compile(r"rank {1,9}([0-9]{1,9}): capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
 WORKERS = re.compile(r"training on ([0-9]{1,9}) devices")
 Translations = Mapping[str, Sequence[str]]  # by the system's name
@@ -57,7 +58,7 @@ Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
 def known_sentences(test: TestSet, source_dictionary: Path, target_dictionary: Path) -> list[int]:
-    """The sentences whose words are in the dictionaries, on both sides.
+    """The numbers of the sentences all of whose words, on both sides, are in the dictionaries.
 
     Raises:
         InputError: a dictionary is bad.
@@ -75,7 +76,7 @@ def _read_dictionary(path: Path) -> set[str]:
 
 @dataclass(frozen=True)
 class SystemBleu:
-    """BLEU in percent on all sentences, and on those without unknown words, if there are such and translations."""
+    """BLEU in percent on all sentences, and on those without unknown words if there are any, with translations."""
 
     all: float
     known: float | None
@@ -83,7 +84,7 @@ class SystemBleu:
 
 def score(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int]) -> dict[str, SystemBleu]:
     """The scores of each system; ``banned`` are its translations in which unknown words are banned."""
-    references = words_of_references(test)
+    references = test.reference_words
     chosen = [references[number] for number in known]
     scores = {}
     for name, lines in systems.items():
@@ -95,13 +96,8 @@ def score(test: TestSet, systems: Translations, banned: Translations, known: Seq
     return scores
 
 
-def words_of_references(test: TestSet) -> list[str]:
-    """The references, their pieces joined."""
-    return [join_pieces(line) for line in test.reference]
-
-
 def table_1(test: TestSet, scores: Mapping[str, SystemBleu], known: Sequence[int] | None) -> Section:
-    """BLEU on all sentences and on ``known`` ones; None if no dictionaries tell them."""
+    """BLEU on all sentences and on the ``known`` ones, which are None without dictionaries."""
     section = Section("Table 1: BLEU")
     rows = [
         [name, f"{found.all:.2f}", NONE if found.known is None else f"{found.known:.2f}"]
@@ -128,7 +124,7 @@ def _without(scores: Mapping[str, SystemBleu]) -> list[str]:
 
 
 def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
-    """What the logs tell of training.
+    """What the logs say of each training.
 
     Raises:
         InputError: a log is bad.
@@ -156,12 +152,12 @@ def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
 
 
 def device(log: Path) -> str:
-    """What a training ran on when it was last started, as its log says: names of GPUs, or CPU, and how many."""
+    """The device on which a training was last started, as its log says: the names of GPUs, or CPU, and how many."""
     text = read_log(log)
     starts = list(WORKERS.finditer(text))
     if not starts:
         return NONE
-    # GPUs are listed just before, in the lines since the command's last start.
+    # The GPUs are listed between the last two starts.
     before = text[starts[-2].end() if len(starts) > 1 else 0 : starts[-1].start()]
     names = list(dict.fromkeys(name.rstrip() for _, name in GPU.findall(before))) or ["CPU"]
     count = int(starts[-1][1])
@@ -172,16 +168,15 @@ def device(log: Path) -> str:
 
 
 def choose(numbers: Sequence[int], count: int, seed: int = SEED) -> list[int]:
-    """Some ``count`` of ``numbers``, drawn by chance, in their order; all if they are no more."""
+    """``count`` of ``numbers``, drawn by chance, in ascending order; all of them if they are fewer."""
     return sorted(random.Random(seed).sample(numbers, min(count, len(numbers))))
 
 
 def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], least: int = LONG) -> Section:
     """Source, reference and every system's translation of ``sentences``, in words."""
     section = Section("Table 3: long sentences")
-    references = words_of_references(test)
     for number in sentences:
-        texts = [("source", join_pieces(test.source[number])), ("reference", references[number])]
+        texts = [("source", join_pieces(test.source[number])), ("reference", test.reference_words[number])]
         texts += [(name, lines[number]) for name, lines in systems.items()]
         words = test.lengths[number]
         rows = [[name, unescaped(text)] for name, text in texts]
@@ -196,15 +191,14 @@ def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], leas
 
 
 def significance(test: TestSet, systems: Translations) -> Section:
-    """Every two systems, on all sentences."""
+    """The difference in BLEU of every two systems, on all sentences, and its significance."""
     section = Section("Significance")
     if len(systems) < 2:
         section.blocks.append("Not compared: it takes two systems.")
         return section
-    references = words_of_references(test)
     rows = []
     for first, second in itertools.combinations(systems, 2):
-        found = compare(systems[first], systems[second], references)
+        found = compare(systems[first], systems[second], test.reference_words)
         apart = f"{found.first - found.second:+.2f}"
         rows.append([first, second, f"{found.first:.2f}", f"{found.second:.2f}", apart, f"{found.p:.4f}"])
     section.blocks.append(Table(["A", "B", "BLEU of A", "BLEU of B", "A − B", "p"], rows))
@@ -221,10 +215,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: options do not go together.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("systems", type=named_file, nargs="*", metavar="NAME=FILE", help="translations; see above")
     for option, what in (("no-unk", "translations with unknown words banned"), ("log", "log of fairseq-train")):
         parser.add_argument(f"--{option}", type=named_file, nargs="+", default=[], metavar="NAME=FILE", help=what)

@@ -2,9 +2,9 @@
 
 ``rnnsearch plot constituents SCORES PICTURE [--sentence N]``
 
-SCORES is what ``rnnsearch score --trees FILE`` wrote. Each row is a target word, each
-column a source word or, right of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Above the
-words stands their tree, its phrases numbered as their columns are: in pre-order, the root 1.
+SCORES is what ``rnnsearch score --trees FILE`` wrote. Each row is a target word, each column a source word or, right
+of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Their tree stands above the words. Phrases
+have the numbers of their columns: in pre-order, the root being 1.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def read_attention(path: Path) -> Iterator[AlignedPair]:
 
 
 def tree_of(phrases: list[tuple[int, int]]) -> Tree:
-    """The tree of which these are the :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`.
+    """The tree that has these :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`.
 
     Raises:
         ValueError, IndexError: there is none.
@@ -132,10 +132,7 @@ def _shortened(words: list[str]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scores", type=Path, help="what rnnsearch score --trees wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
     parser.add_argument(

@@ -2,9 +2,9 @@
 
 ``rnnsearch tree-tables RUNS --reference FILE [--output FILE]``
 
-RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (sequential), anmt_reversed
-(that, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax or blackoutK, K
-the number of negatives. In each folder are
+RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
+anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
+or blackoutK, K being the number of negatives. In each folder are
 
 train.log    what fairseq-train logged
 beam20.tok   translations of the development set by --search tree2seq with length statistics, beam 20
@@ -12,7 +12,7 @@ simple6.tok, simple20.tok, lengths6.tok, lengths20.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
 
 Translations and the reference are tokens of the same tokeniser, one sentence a line. Under each table stand the runs
-and files that it lacks, and which of the paper's claims its numbers agree with.
+and files that are missing, and the paper's claims with which the numbers agree or do not agree.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def search_measures(scores: TokenScores) -> dict[str, float]:
 
 
 class EriguchiRuns:
-    """The runs in a folder: those with all of their files, and the scores of those with files for Table 4.
+    """The runs in a folder: ``complete`` has those with all files, ``searches`` the scores for Table 4.
 
     Raises:
         InputError: the folder holds no run, or a file is bad.
@@ -99,7 +99,7 @@ class EriguchiRuns:
         self.searches = {name: self._searches(name) for name in names}
 
     def lacks(self, name: str) -> str:
-        """What a run has not, in words; empty if it has all that it needs."""
+        """What a run lacks, in words; empty if it has all that it needs."""
         if not (self.folder / name).is_dir():
             return "no folder"
         missing = [file for file in (LOG, TRANSLATIONS) if not (self.folder / name / file).exists()]
@@ -126,7 +126,7 @@ class EriguchiRuns:
 
 
 def _order(objective: str) -> tuple[bool, int]:
-    """As in the paper's tables: BlackOut by the number of negatives, then softmax."""
+    """The order of the paper's tables: BlackOut by the number of negatives, then softmax."""
     negatives = objective.removeprefix("blackout")
     return (False, int(negatives)) if negatives.isdigit() else (True, 0)
 
@@ -152,7 +152,7 @@ def table_3(runs: EriguchiRuns) -> Section:
 
 
 def table_4(runs: EriguchiRuns) -> Section:
-    """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations to the reference's."""
+    """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
     rows, missing, claims = [], [], []
     for name, found in {BEST: {}, **runs.searches}.items():
@@ -224,7 +224,7 @@ def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[
 
 
 def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float]) -> str:
-    """The claim, and of each measure whether ``better`` is so, as the numbers are printed; if equal, it is not."""
+    """The claim, and for each measure whether ``better`` is better; the printed, rounded numbers are compared."""
     verdicts = []
     for measure, value in better.items():
         ahead, behind = round(value, 2), round(worse[measure], 2)
@@ -234,14 +234,14 @@ def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float
 
 
 def _claim(runs: EriguchiRuns, better: str, worse: str) -> list[str]:
-    """One item of a list, or none if a run is missing."""
+    """The agreement with a claim, in a list that is empty if a run is missing."""
     if better not in runs.complete or worse not in runs.complete:
         return []
     return [agreement(f"{better} beats {worse}", runs.complete[better].measures, runs.complete[worse].measures)]
 
 
 def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
-    """One item of a list, or none if a run is missing."""
+    """The agreement with a claim, in a list that is empty if a run is missing."""
     if slow not in runs.complete or fast not in runs.complete:
         return []
     taken, less = runs.complete[slow].seconds, runs.complete[fast].seconds
@@ -263,10 +263,7 @@ def report(runs: EriguchiRuns) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="folder of runs; see above")
     parser.add_argument(
         "--reference", type=Path, metavar="FILE", required=True, help="the development set's target side, as tokens"

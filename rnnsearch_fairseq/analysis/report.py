@@ -5,7 +5,7 @@
 RUNS has a folder for each model and two more:
 
 MODEL/          called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50 or RNNsearch-50-long (the paper's
-                RNNsearch-50⋆, trained until the development score stops improving), or otherwise
+                RNNsearch-50⋆, trained until the development score stops improving), or any other name
   train.log     what fairseq-train logged: Table 2
   generate.out  what fairseq-generate printed of the test set, with --print-alignment soft where the model has attention
   nounk.out     the same with unknown words banned, by --unkpen inf: Table 1's second column
@@ -37,7 +37,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import GeneratedPair, generated_in_order
 from rnnsearch_fairseq.files.output import open_output
 
-# Figure 3 is of the first of these that has alignments, or of the first other model that has.
+# Figure 3 shows the first of these models that has alignments, or else the first other model that has them.
 BEST = ("RNNsearch-50⋆", "RNNsearch-50", "RNNsearch-30")
 WITHOUT_ALIGNMENT = "RNNencdec"
 MATRICES = 4
@@ -75,7 +75,7 @@ def figure_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Sec
     """Alignments, of ``chosen`` sentences or of some drawn by chance as in the paper.
 
     Raises:
-        InputError: a chosen sentence is none of the test set.
+        InputError: a chosen sentence is not in the test set.
     """
     section = Section("Figure 3: alignments")
     name, pairs = _aligned(runs)
@@ -97,8 +97,10 @@ def figure_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Sec
 
 
 def _check_sentences(option: str, numbers: Sequence[int], runs: BahdanauRuns) -> None:
-    """Raises:
-    InputError: one of the sentences that an option names is none of the test set.
+    """Check that the test set has the sentences ``numbers``.
+
+    Raises:
+        InputError: it has not; ``option`` names them.
     """
     for number in numbers:
         if number >= len(runs.test):
@@ -106,7 +108,7 @@ def _check_sentences(option: str, numbers: Sequence[int], runs: BahdanauRuns) ->
 
 
 def _aligned(runs: BahdanauRuns) -> tuple[str | None, list[GeneratedPair]]:
-    """The model that Figure 3 is of, and its translations; None if no model has alignments."""
+    """The model that Figure 3 shows, and its pairs in order; None if no model has alignments."""
     folders = runs.with_file(TRANSLATIONS)
     for name in sorted(folders, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
         pairs = generated_in_order(folders[name] / TRANSLATIONS)
@@ -128,7 +130,7 @@ def _matrix(pair: GeneratedPair) -> Picture:
 
 
 def _picture(draw: Callable[[Path], None]) -> bytes:
-    """The PNG that ``draw`` writes."""
+    """The bytes of the PNG that ``draw`` writes."""
     with tempfile.TemporaryDirectory() as folder:
         draw(Path(folder) / "picture.png")
         return (Path(folder) / "picture.png").read_bytes()
@@ -138,7 +140,7 @@ def table_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Sect
     """Long sentences, ``chosen`` or drawn by chance.
 
     Raises:
-        InputError: a chosen sentence is none of the test set.
+        InputError: a chosen sentence is not in the test set.
     """
     _check_sentences("--table-3", chosen or (), runs)
     if chosen is None:
@@ -175,7 +177,7 @@ def alignment_errors(runs: BahdanauRuns) -> Section:
 
 
 def report(runs: BahdanauRuns, args: argparse.Namespace) -> list[Section]:
-    """All of it."""
+    """All sections."""
     sections = [
         claims(runs),
         table_1(runs),
@@ -218,10 +220,7 @@ def _numbers(text: str) -> list[int]:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="folder of runs; see above")
     parser.add_argument("-s", "--source-lang", required=True, help="as in dict.LANGUAGE.txt")
     parser.add_argument("-t", "--target-lang", required=True)

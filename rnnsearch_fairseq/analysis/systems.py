@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import AS_THEY_ARE
@@ -27,14 +28,19 @@ class TestSet:
     def __len__(self) -> int:
         return len(self.source)
 
-    @property
+    @cached_property
+    def reference_words(self) -> list[str]:
+        """The references, their pieces joined."""
+        return [join_pieces(line) for line in self.reference]
+
+    @cached_property
     def lengths(self) -> list[int]:
-        """Of each source its words, punctuation counted, end-of-sentence not."""
+        """The number of words of each source, with punctuation and without end-of-sentence."""
         return [len(words_of(line.split())[0]) for line in self.source]
 
 
 def is_generate_output(path: Path) -> bool:
-    """Whether ``fairseq-generate`` printed the file; otherwise it is taken for one translation a line."""
+    """Whether ``fairseq-generate`` printed the file; if not, it has one translation a line."""
     try:
         return TRANSLATION.search(path.read_bytes()) is not None
     except OSError as error:
@@ -44,7 +50,7 @@ def is_generate_output(path: Path) -> bool:
 def read_system(path: Path, tokenize: str = AS_THEY_ARE) -> list[str]:
     """A system's translations, in the order of the test set, pieces joined to words.
 
-    Of an output of ``fairseq-generate``, tokens are the lines H, and text to tokenise is the lines D, which
+    From an output of ``fairseq-generate`` tokens are taken from its lines H, text to tokenise from its lines D, which
     --tokenizer and --bpe have detokenised.
 
     Raises:
@@ -59,7 +65,7 @@ def read_system(path: Path, tokenize: str = AS_THEY_ARE) -> list[str]:
 
 
 def read_test_set(source: Path | None, reference: Path | None, systems: Sequence[Path]) -> TestSet:
-    """The test set in two files or, where none are given, as the first output of ``fairseq-generate`` repeats it.
+    """The test set, from two files or, without them, from the first output of ``fairseq-generate``, which repeats it.
 
     Raises:
         InputError: a file is bad, only one is given, or there is no such output.
@@ -80,8 +86,10 @@ def read_test_set(source: Path | None, reference: Path | None, systems: Sequence
 
 
 def check_size(path: Path, translations: Sequence[str], test: TestSet) -> None:
-    """Raises:
-    InputError: there is not one translation for each sentence.
+    """Check that there is one translation for each sentence.
+
+    Raises:
+        InputError: there is not.
     """
     if len(translations) != len(test):
         raise InputError(
@@ -117,8 +125,10 @@ def named_file(text: str) -> tuple[str, Path]:
 
 
 def check_names(named: Sequence[tuple[str, Path]]) -> None:
-    """Raises:
-    InputError: two files have one name.
+    """Check that no name is given to two files.
+
+    Raises:
+        InputError: one is.
     """
     names = [name for name, _ in named]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -18,7 +18,7 @@ from rnnsearch_fairseq.files.text import read_parallel
 
 @dataclass(frozen=True)
 class TokenScores:
-    """BLEU and RIBES in percent; BLEU's brevity penalty; and how many tokens there are to one of the reference."""
+    """BLEU and RIBES in percent, BLEU's brevity penalty, and the length of the translations over the references'."""
 
     bleu: float
     ribes: float
@@ -35,10 +35,7 @@ def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenSc
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reference", type=Path, help="the translations to compare with")
     parser.add_argument("hypotheses", type=Path, nargs="+", help="translations to score")
     args = parser.parse_args()

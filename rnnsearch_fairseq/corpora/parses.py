@@ -5,8 +5,8 @@
 SOURCE is the text that the model reads: one sentence a line, tokenised. PARSES is the parser's output for the same
 sentences:
 
-penn    trees in brackets, from any parser that prints them. One a line if PARSES has as many lines as SOURCE, empty
-        lines counted; if not, each goes over as many lines as it needs to close its brackets, or up to an empty line
+penn    trees in brackets, from any parser that prints them: one a line if PARSES has as many lines as SOURCE, empty
+        lines counted. Otherwise a tree ends where its brackets are closed, or at an empty line
 enju    Enju's XML, one sentence a line
 
 Line N of TREES is the tree of line N of SOURCE: S shifts the next word, R joins the two topmost phrases, so that
@@ -41,10 +41,10 @@ from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read
 
 @dataclass
 class ParseCounts:
-    """What has been read.
+    """How many sentences were read, and how many words and phrases those with a tree have.
 
-    ``words``, ``phrases`` and ``outside``, the words outside the tree, are those of the sentences that have a tree;
-    ``no_parse`` has the numbers of the others, from 1, by reason.
+    ``outside`` counts the words outside the trees. ``no_parse`` has, for each reason, the numbers, from 1, of the
+    sentences without a parse.
     """
 
     sentences: int = 0
@@ -64,7 +64,7 @@ class ParseCounts:
             self.outside += words - tree.leaves
 
     def summary(self) -> str:
-        """Some lines for people."""
+        """The counts in words, over several lines."""
         without = sum(map(len, self.no_parse.values()))
         lines = [
             f"{self.sentences:,} sentences, {self.sentences - without:,} parsed: {self.words:,} words, "
@@ -138,7 +138,7 @@ def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
 
 
 def _mismatch(where: str, leaves: list[str], there: str, words: list[str], position: int) -> InputError:
-    """The error of a tree whose leaves are not the words, from ``position`` on."""
+    """The error for a tree whose leaves differ from the words, first at ``position``."""
     leaf, word = leaves[position : position + 1], words[position : position + 1]
     has = f"leaf {position + 1} is {shown(leaf[0])}" if leaf else "the tree ends"
     needs = f"word {position + 1} of {there} is {shown(word[0])}" if word else f"{there} ends"
@@ -154,10 +154,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: the output would replace an input.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="source text as fairseq-preprocess will read it")
     parser.add_argument("parses", type=Path, help="what the parser said of it")
     parser.add_argument("--format", choices=READERS, required=True, help="the parser's format; see above")

@@ -109,10 +109,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: a number is out of range.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     tokens = commands.add_parser("tokenize", help="write Moses tokens")
     order = commands.add_parser("shuffle", help="write the pairs in random order")

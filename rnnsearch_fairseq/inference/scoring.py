@@ -297,10 +297,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: if options do not go together or are out of range.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="text to translate, one sentence a line, as the training data was")
     parser.add_argument("target", type=Path, help="its translations, line by line, as the training data was")
     parser.add_argument("--path", required=True, help="checkpoint, or several with colons between: an ensemble")

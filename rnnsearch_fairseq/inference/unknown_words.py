@@ -194,10 +194,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: the output would replace an input.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     learn = commands.add_parser("learn", help="make a dictionary of the alignments of the training text")
     learn.add_argument("scores", type=Path, nargs="+", help="what rnnsearch score wrote, in the text's order")
