@@ -12,7 +12,7 @@ COMMANDS = {
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     "prepare": ("corpora.prepare:main", "raw parallel text to tokens, or to subwords"),
     "select": ("corpora.selection:main", "select parallel text like that of a domain (Axelrod et al., 2011)"),
-    "wmt": ("corpora.wmt:main", "the corpora of WMT'14 to plain text"),
+    "wmt": ("corpora.wmt:main", "tokenise and shuffle parallel text as large as WMT's"),
     "aspec": ("corpora.aspec:main", "the ASPEC corpus to plain text, and Enju's words"),
     "grammar": ("corpora.grammar:main", "write the built-in English-French corpus"),
     "parse": ("corpora.link_grammar:main", "parse English text by Link Grammar"),
