@@ -23,7 +23,6 @@ import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -74,50 +73,31 @@ def _read_dictionary(path: Path) -> set[str]:
     return set(dictionary.symbols[dictionary.nspecial :])
 
 
-@dataclass(frozen=True)
-class SystemBleu:
-    """BLEU in percent on all sentences, and on those without unknown words if there are any, with translations."""
+def table_1(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int] | None) -> Section:
+    """BLEU on all sentences and on the ``known`` ones, which are None without dictionaries.
 
-    all: float
-    known: float | None
-
-
-def score(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int]) -> dict[str, SystemBleu]:
-    """The scores of each system; ``banned`` are its translations in which unknown words are banned."""
+    ``banned`` are the systems' translations with unknown words banned.
+    """
     references = test.reference_words
-    chosen = [references[number] for number in known]
-    scores = {}
+    rows, missing = [], []
     for name, lines in systems.items():
-        there = banned.get(name)
-        of_known = None
-        if there is not None and known:
-            of_known = bleu([there[number] for number in known], chosen)
-        scores[name] = SystemBleu(bleu(lines, references), of_known)
-    return scores
-
-
-def table_1(test: TestSet, scores: Mapping[str, SystemBleu], known: Sequence[int] | None) -> Section:
-    """BLEU on all sentences and on the ``known`` ones, which are None without dictionaries."""
-    section = Section("Table 1: BLEU")
-    rows = [
-        [name, f"{found.all:.2f}", NONE if found.known is None else f"{found.known:.2f}"]
-        for name, found in scores.items()
-    ]
-    section.blocks.append(Table(["model", "all", "no unknown words"], rows))
+        of_known = NONE
+        if known and name in banned:
+            chosen = ([lines[number] for number in known] for lines in (banned[name], references))
+            of_known = f"{bleu(*chosen):.2f}"
+        elif known:
+            missing.append(f"{name} (no translations with unknown words banned)")
+        rows.append([name, f"{bleu(lines, references):.2f}", of_known])
+    section = Section("Table 1: BLEU", [Table(["model", "all", "no unknown words"], rows)])
     if known is None:
-        section.missing(["the dictionaries, which tell unknown words"])
-        return section
-    section.blocks.append(
-        f"All: {len(test):,} sentences. No unknown words: the {len(known):,} of them with none in source and "
-        "reference, translated with unknown words banned."
-    )
-    if known:
-        section.missing([f"{name} (no translations with unknown words banned)" for name in _without(scores)])
+        missing = ["the dictionaries, which tell unknown words"]
+    else:
+        section.blocks.append(
+            f"All: {len(test):,} sentences. No unknown words: the {len(known):,} of them with none in source and "
+            "reference, translated with unknown words banned."
+        )
+    section.missing(missing)
     return section
-
-
-def _without(scores: Mapping[str, SystemBleu]) -> list[str]:
-    return [name for name, found in scores.items() if found.known is None]
 
 
 # Table 2
@@ -248,11 +228,15 @@ def sections_of_systems(args: argparse.Namespace) -> list[Section]:
     known = None
     if args.data is not None:
         known = known_sentences(test, *(args.data / f"dict.{x}.txt" for x in (args.source_lang, args.target_lang)))
-    scores = score(test, systems, plain | read_systems(args.no_unk, test), known or [])
+    banned = plain | read_systems(args.no_unk, test)
     lengths = test.lengths
     long = [number for number, length in enumerate(lengths) if length >= args.words]
     chosen = choose(long, args.examples, args.seed)
-    return [table_1(test, scores, known), table_3(test, systems, chosen, args.words), significance(test, systems)]
+    return [
+        table_1(test, systems, banned, known),
+        table_3(test, systems, chosen, args.words),
+        significance(test, systems),
+    ]
 
 
 def main() -> None:

@@ -49,7 +49,7 @@ SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 
 def table_1(runs: BahdanauRuns) -> Section:
     """BLEU on all sentences and on those without unknown words."""
-    section = bahdanau_tables.table_1(runs.test, runs.scores, runs.known)
+    section = bahdanau_tables.table_1(runs.test, runs.systems, runs.banned, runs.known)
     section.missing(runs.lacking(TRANSLATIONS))
     return section
 

@@ -100,8 +100,3 @@ class BahdanauRuns:
         score = measure.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
         told = score.format(width=6, signature=measure.get_signature().format(), is_json=True)
         return score.score, json.loads(told).get("confidence_var", 0.0)  # left out if BLEU is zero in every resample
-
-    @cached_property
-    def scores(self) -> dict[str, bahdanau_tables.SystemBleu]:
-        """The numbers of Table 1."""
-        return bahdanau_tables.score(self.test, self.systems, self.banned, self.known or [])

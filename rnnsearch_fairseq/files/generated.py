@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.scores import AlignedPair
@@ -87,14 +86,5 @@ def _add(pair: GeneratedPair, kind: str, columns: list[str]) -> None:
     elif kind == "D":
         pair.detokenised = columns[1]
     else:
-        pair.alignment = parse_soft_alignment(columns[0])
-
-
-def parse_soft_alignment(text: str) -> Tensor:
-    """The matrix that ``--print-alignment soft`` writes: rows separated by spaces, their numbers by commas.
-
-    Raises:
-        ValueError: it is none.
-    """
-    rows = [[float(weight) for weight in row.split(",")] for row in text.split()]
-    return torch.tensor(rows, dtype=torch.float64)
+        rows = [[float(weight) for weight in row.split(",")] for row in columns[0].split()]
+        pair.alignment = torch.tensor(rows, dtype=torch.float64)
