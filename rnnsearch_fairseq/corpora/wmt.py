@@ -17,10 +17,8 @@ import argparse
 import multiprocessing
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache, partial
-from itertools import zip_longest
 from pathlib import Path
 
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
@@ -28,7 +26,7 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizer
 from rnnsearch_fairseq.corpora.prepare import shuffle
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output
-from rnnsearch_fairseq.files.text import read_lines
+from rnnsearch_fairseq.files.text import read_pairs
 
 Pair = tuple[str, str]
 Texts = tuple[Path, Path]
@@ -43,22 +41,6 @@ def _tokenizer(language: str) -> MosesTokenizer:
 def _tokenize(languages: Pair, pair: Pair) -> Pair:
     source, target = (_tokenizer(language).encode(line.rstrip("\n")) for language, line in zip(languages, pair))
     return source, target
-
-
-def _read_pairs(raw: Texts) -> Iterator[Pair]:
-    """The lines of two files.
-
-    Raises:
-        InputError: when it comes to it, a file cannot be read or is not UTF-8, or one ends before the other.
-    """
-    for number, pair in enumerate(zip_longest(*(read_lines(path, stray_returns=True) for path in raw)), 1):
-        if None in pair:
-            shorter = pair.index(None)
-            raise InputError(
-                f"{raw[shorter]}: ends at line {number - 1}, and {raw[1 - shorter]} goes on; "
-                "line N must be the same sentence"
-            )
-        yield pair
 
 
 def tokenize(
@@ -81,7 +63,7 @@ def tokenize(
         pool = stack.enter_context(multiprocessing.Pool(workers))
         # The pool reads ahead only as far as its pipe holds text. sacremoses -j would hold all of it in memory, and
         # takes a carriage return for the end of a line.
-        for tokens in pool.imap(partial(_tokenize, languages), _read_pairs(raw), CHUNK):
+        for tokens in pool.imap(partial(_tokenize, languages), read_pairs(*raw, stray_returns=True), CHUNK):
             read += 1
             lengths = [len(side.split()) for side in tokens]
             if most_words is None or 1 <= min(lengths) <= max(lengths) <= most_words:

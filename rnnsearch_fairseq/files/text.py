@@ -4,6 +4,7 @@ import html
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
@@ -104,9 +105,21 @@ def check_rereadable(*paths: Path) -> None:
             raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
 
 
-def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """The lines of two files that `check_parallel` has passed."""
-    return zip(read_lines(source), read_lines(target), strict=True)
+def read_pairs(source: Path, target: Path, stray_returns: bool = False) -> Iterator[tuple[str, str]]:
+    """The lines of two files together, each as `read_lines` gives it.
+
+    Raises:
+        InputError: when it comes to it, a file or a line is bad, or one file ends before the other.
+    """
+    paths = source, target
+    for number, pair in enumerate(zip_longest(*(read_lines(path, stray_returns) for path in paths)), 1):
+        if None in pair:
+            shorter = pair.index(None)
+            raise InputError(
+                f"{paths[shorter]}: ends at line {number - 1}, and {paths[1 - shorter]} goes on; "
+                "line N must be the same sentence"
+            )
+        yield pair
 
 
 def read_parallel(*paths: Path) -> list[list[str]]:

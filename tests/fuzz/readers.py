@@ -31,7 +31,7 @@ from rnnsearch_fairseq.corpora.link_grammar import put_words
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files import generated
 from rnnsearch_fairseq.files.pickles import read_plain_dict
-from rnnsearch_fairseq.files.text import check_parallel, check_text_file
+from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_pairs
 from rnnsearch_fairseq.groundhog import convert
 from rnnsearch_fairseq.groundhog.files import read_arrays, read_settings, read_words
 from rnnsearch_fairseq.inference import unknown_words
@@ -294,7 +294,7 @@ def loaded() -> Any:
 @reader("text to tokenise", lambda: [{"a": lines, "b": lines} for lines in LINES], ["a"])
 def read_raw(folder: Path) -> None:
     raw, languages = (folder / "a", folder / "b"), ("en", "fr")
-    for pair in wmt._read_pairs(raw):
+    for pair in read_pairs(*raw, stray_returns=True):
         assert all(tokens.count("\n") == 0 for tokens in wmt._tokenize(languages, pair))
 
 
