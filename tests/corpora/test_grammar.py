@@ -510,8 +510,9 @@ def test_folder_that_cannot_be_written_ends_in_one_sentence(tmp_path: Path, caps
     assert len(error.splitlines()) == 1
 
 
-def test_module_runs_as_a_script_without_its_package(tmp_path: Path) -> None:
-    """Only the standard library is needed: `-I -S` hide everything else."""
+def test_only_the_standard_library_is_needed(tmp_path: Path) -> None:
+    """`-I -S` hide everything else."""
+    run = "import runpy, sys; runpy.run_path(sys.argv[1])['main'](sys.argv[2:])"
     sizes = ["--train", "5", "--valid", "1", "--test", "1"]
-    command = [sys.executable, "-I", "-S", grammar.__file__, str(tmp_path), *sizes]
+    command = [sys.executable, "-I", "-S", "-c", run, grammar.__file__, str(tmp_path), *sizes]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.count("\n") == 3
