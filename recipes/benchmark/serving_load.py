@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.files.text import check_text_file
+from rnnsearch_fairseq.files.text import read_lines
 from rnnsearch_fairseq.serve.batching import BUSY, LATE
 
 SECONDS_TO_ANSWER = 60
@@ -28,7 +28,7 @@ SECONDS_TO_TRY_AGAIN = 1.0
 
 
 @dataclass
-class Tally:
+class Answers:
     """What the users met."""
 
     seconds: list[float] = field(default_factory=list)
@@ -45,9 +45,9 @@ class Tally:
         return "\n".join(lines + [f"{count:,} x {error}" for error, count in self.errors.most_common(5)])
 
 
-def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
+def use(url: str, sentences: list[str], users: int, seconds: float) -> Answers:
     """Let ``users`` ask the server at ``url`` for the translations of ``sentences``, drawn at random."""
-    tally, lock = Tally(), threading.Lock()
+    answers, lock = Answers(), threading.Lock()
     ends = time.monotonic() + seconds
 
     def user(number: int) -> None:
@@ -57,11 +57,11 @@ def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
             kind = ask(url, generator.choice(sentences))
             with lock:
                 if kind == "":
-                    tally.seconds.append(time.monotonic() - started)
+                    answers.seconds.append(time.monotonic() - started)
                 elif kind == "busy":
-                    tally.busy += 1
+                    answers.busy += 1
                 else:
-                    tally.errors[kind] += 1
+                    answers.errors[kind] += 1
             if time.monotonic() >= ends:
                 return
             if kind:
@@ -72,7 +72,7 @@ def use(url: str, sentences: list[str], users: int, seconds: float) -> Tally:
         thread.start()
     for thread in threads:
         thread.join()
-    return tally
+    return answers
 
 
 def ask(url: str, sentence: str) -> str:
@@ -114,11 +114,12 @@ def main() -> int:
             raise InputError(f"--{option} is {getattr(args, option)}; give a positive number")
     if urlsplit(args.url).scheme != "http":
         raise InputError(f"{args.url}: no address of a page; give one like http://127.0.0.1:8000/")
-    check_text_file(args.text)
-    sentences = [line.strip() for line in args.text.read_text(encoding="utf-8").splitlines() if line.strip()]
-    tally = use(args.url, sentences, args.users, args.seconds)
-    print(tally.summary())
-    return 1 if tally.errors else 0
+    sentences = [line.strip() for line in read_lines(args.text) if line.strip()]
+    if not sentences:
+        raise InputError(f"{args.text}: no sentences; give a file of one sentence per line")
+    answers = use(args.url, sentences, args.users, args.seconds)
+    print(answers.summary())
+    return 1 if answers.errors else 0
 
 
 if __name__ == "__main__":

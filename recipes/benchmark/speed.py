@@ -8,7 +8,7 @@ from typing import Any
 
 from recipes.benchmark.joeynmt import JoeyNMT
 from recipes.benchmark.tables import speed_table
-from recipes.benchmark.workloads import Machine, Training, Translation, Workload, measure, name_device
+from recipes.benchmark.workloads import Machine, Training, TranslationWorkload, Workload, measure, name_device
 
 
 def train(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def train(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def generate(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Time search; print the table, and give the timings."""
-    workloads = [Translation(name, options, args.updates) for name, options in args.setups.items()]
+    workloads = [TranslationWorkload(name, options, args.updates) for name, options in args.setups.items()]
     return _compare(workloads, args.rounds, f"{args.updates} batches", "sentences")
 
 

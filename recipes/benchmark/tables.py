@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from recipes.benchmark.growth import Growth
 from recipes.benchmark.sizes import Line
 from recipes.benchmark.workloads import Timing
+from rnnsearch_fairseq.analysis.document import Table, markdown_block
 
 NONE = "–"
 
@@ -48,7 +49,7 @@ def speed_table(timings: Sequence[Timing], unit: str, rates: dict[str, float]) -
             f"{statistics.median(per_unit):.2f}",
         ]
         rows.append(cells)
-    return _table(header, rows)
+    return markdown_block(Table(header, rows))
 
 
 def growth_table(lines: Sequence[Line], growths: Sequence[Growth], per: float, more: dict[str, list[str]]) -> str:
@@ -67,7 +68,7 @@ def growth_table(lines: Sequence[Line], growths: Sequence[Growth], per: float, m
         if growth.fixed is not None and growth.each is not None:
             cells.append(f"{_short(growth.fixed / per)} + {_short(growth.each / per)}")
         rows.append(cells + [column[number] for column in more.values()])
-    return _table(header, rows)
+    return markdown_block(Table(header, rows))
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -78,8 +79,3 @@ def _spread(values: Sequence[float]) -> str:
 def _short(value: float) -> str:
     """To three digits at least."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|", *(f"| {' | '.join(cells)} |" for cells in rows)]
-    return "\n".join(lines)

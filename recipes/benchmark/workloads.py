@@ -117,7 +117,7 @@ class Training(Updates):
         self.timing.dtype = self.setup.dtype
 
 
-class Translation(Workload):
+class TranslationWorkload(Workload):
     """One setup's models and search, and the batches that it translates."""
 
     def __init__(self, name: str, options: list[str], batches: int) -> None:

@@ -38,6 +38,7 @@ import torch
 from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq.analysis.document import Table, markdown_block
 from rnnsearch_fairseq.corpora.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage, find_newest
@@ -225,7 +226,7 @@ DAMAGES = {"cut off": cut_off, "with one bit flipped": flip_a_bit, "removed": re
 
 
 @dataclasses.dataclass
-class Tally:
+class FaultCounts:
     """Of a kind of fault: how many there were, how many resumes after them were exact, what they cost."""
 
     times: int = 0
@@ -247,7 +248,7 @@ class FaultRun:
         self.folder = out / "checkpoints"
         self.reference = {record["num_updates"]: record for record in read_updates(out / "reference.log")}
         self.saved = {count_updates(path): path for path in (out / "reference").glob("checkpoint*.pt")}
-        self.table: dict[str, Tally] = {}
+        self.table: dict[str, FaultCounts] = {}
         self.attempts = 0
         self._to_resume: list[str] = []
         self._our_damage: set[tuple[Path, int]] = set()
@@ -283,14 +284,14 @@ class FaultRun:
         status = self.wait(self.start(log), log) if kind is None else FAULTS[kind].strike(self, log)
         if status != 0 and (kind is None or status not in FAULTS[kind].statuses):
             raise InputError(f"{log}: after {kind}, this attempt ended with status {status}; see why")
-        tally = self.table.setdefault(kind or "none", Tally())
-        tally.lost += self._count_lost(log, newest)
+        counts = self.table.setdefault(kind or "none", FaultCounts())
+        counts.lost += self._count_lost(log, newest)
         self._compare(log, newest)
         if status == 0:
             self.span = min(self.span, time.monotonic() - started)
             shutil.rmtree(self.folder)
             return False
-        tally.times += 1
+        counts.times += 1
         self._to_resume.append(kind or "none")
         return True
 
@@ -307,7 +308,7 @@ class FaultRun:
             DAMAGES[how](path, self.random)
         self._our_damage |= {_identify(path) for path in hit if path.exists()}
         kind = f"{'newest checkpoints' if all_newest else 'checkpoint_last.pt'} {how}"
-        self.table.setdefault(kind, Tally()).times += 1
+        self.table.setdefault(kind, FaultCounts()).times += 1
         self._to_resume.append(kind)
 
     def _newest_updates(self) -> int:
@@ -377,7 +378,7 @@ def measure_span(run: FaultRun) -> float:
     return seconds[0] + (seconds[1] - seconds[0]) / 6
 
 
-def run_faults(out: Path, kills: int) -> dict[str, Tally]:
+def run_faults(out: Path, kills: int) -> dict[str, FaultCounts]:
     """Make the data, train the reference, and break ``kills`` trainings by kill -9 and some in other ways."""
     (out / "logs").mkdir(parents=True)
     data = make_data(out)
@@ -399,14 +400,17 @@ def run_faults(out: Path, kills: int) -> dict[str, Tally]:
     return {kind: run.table[kind] for kind in [*FAULTS, *sorted(run.table.keys() - FAULTS)] if kind in run.table}
 
 
-def format_table(table: dict[str, Tally]) -> str:
+def format_table(table: dict[str, FaultCounts]) -> str:
     """A Markdown table, with the sums."""
-    total = Tally(*(sum(getattr(tally, name) for tally in table.values()) for name in ("times", "exact", "lost")))
-    rows = ["| fault | times | resumed exactly | checkpoints lost |", "|---|---|---|---|"]
-    for kind, tally in [*table.items(), ("all", total)]:
-        if tally.times or tally.lost:
-            rows.append(f"| {kind} | {tally.times} | {tally.exact} | {tally.lost} |")
-    return "\n".join(rows) + "\n"
+    total = FaultCounts(
+        *(sum(getattr(counts, name) for counts in table.values()) for name in ("times", "exact", "lost"))
+    )
+    rows = [
+        [kind, str(counts.times), str(counts.exact), str(counts.lost)]
+        for kind, counts in [*table.items(), ("all", total)]
+        if counts.times or counts.lost
+    ]
+    return markdown_block(Table(["fault", "times", "resumed exactly", "checkpoints lost"], rows)) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -425,4 +429,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with open_output(args.out / "faults.md") as file:
         file.write(text.encode())
     print(f"{text}\n{time.monotonic() - started:.0f} seconds; logs of all attempts in {args.out / 'logs'}")
-    return 1 if any(tally.exact < tally.times or tally.lost for tally in table.values()) else 0
+    return 1 if any(counts.exact < counts.times or counts.lost for counts in table.values()) else 0

@@ -22,8 +22,8 @@ reading() { # NAME WHAT OPTIONS...
     fi
     [ -f "$folder/test.fr" ] || translate "$folder/checkpoint_last.pt" "$folder/test"
     rnnsearch score --path "$folder/checkpoint_last.pt" --data "$OUT/bin" \
-        "$OUT/text/test.en" "$OUT/text/test.fr" > "$folder/score.tsv" 2> "$folder/score.log" ||
-        die_of_log "$folder/score.log" rnnsearch_fairseq.inference.scoring
+        "$OUT/text/test.en" "$OUT/text/test.fr" --output "$folder/score.jsonl" 2> "$folder/score.log" ||
+        die_of_log "$folder/score.log" "rnnsearch score"
     printf '| %s | `%s` | %s | %s |\n' "$what" "$*" "$(bleu "$folder/test" --score-only)" \
         "$(sed -nE 's/^scored .*: ([0-9.]+) nats a sentence, ([0-9.]+) nats a word.*/\1 | \2/p' "$folder/score.log")" \
         >> "$OUT/readings/table.md"

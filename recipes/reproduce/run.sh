@@ -112,7 +112,7 @@ score() { # MODEL TEXT NAME: its alignments of the pairs in TEXT to MODEL/NAME.j
     local run=$RUNS/$1
     [ -f "$run/$3.jsonl" ] && return
     rnnsearch score --path "$run/checkpoints/checkpoint_best.pt" --data "$OUT/bin" \
-        "$2.$SRC" "$2.$TRG" --format jsonl --output "$run/$3.jsonl" 2> "$run/$3.log" || die_of_log "$run/$3.log" rnnsearch_fairseq.inference.scoring
+        "$2.$SRC" "$2.$TRG" --output "$run/$3.jsonl" 2> "$run/$3.log" || die_of_log "$run/$3.log" "rnnsearch score"
 }
 
 replace_unknown() { # MODEL: its translations with source words, or their translations, for unknown words, as two systems

@@ -5,8 +5,9 @@
 #
 #   recipes/wmt14_en_fr/data.sh [--data DIR] [--out DIR] [--words N]
 #
-# --data   folder that has some of the files already, or all, under the names that they have in their archives; the rest
-#          is downloaded: 6.7 GB in all
+# --data   folder that has some of the files already, or all, under the names that they have in their archives, and the
+#          test set as newstest2014.{en,fr}; the rest is downloaded: 6.7 GB in all. The test set is sacrebleu's: where
+#          SACREBLEU names sacrebleu's folder and it has wmt14/full, that is taken
 # --out    where everything is written (default: runs/wmt14_en_fr); stopped at any moment, it goes on there
 # --words  French words to select (default: 348,000,000)
 #
@@ -74,8 +75,15 @@ corpora() {
     fetch wmt10/training-giga-fren.tar giga-fren.release2.fixed.{en,fr}.gz
     fetch wmt14/dev.tgz dev/newstest201{2,3}.{en,fr}
     present newstest2014.{en,fr} && return
-    fetch wmt14/test-full.tgz test-full/newstest2014-fren-{src.en,ref.fr}.sgm
-    rnnsearch wmt segments "$RAW"/newstest2014-fren-{src.en,ref.fr}.sgm "$RAW/newstest2014" "${PAIR[@]}"
+    test_set src en
+    test_set ref fr
+}
+
+test_set() { # SIDE LANGUAGE: a side of newstest2014 to RAW, with characters for its entities
+    sacrebleu --test-set wmt14/full --language-pair en-fr --echo "$1" |
+        python -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))' > "$RAW/newstest2014.part" ||
+        die "sacrebleu has no wmt14/full; start this again, or give a folder with newstest2014.{en,fr} by --data"
+    mv "$RAW/newstest2014.part" "$RAW/newstest2014.$2"
 }
 
 tokens() {

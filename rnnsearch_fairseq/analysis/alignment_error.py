@@ -2,19 +2,19 @@
 
 ``rnnsearch alignment-error GOLD NAME=FILE... [--possible FILE] [--threshold WEIGHT]``
 
-Gold alignments belong to reference translations. So each FILE must align those: what
-``rnnsearch score --format jsonl`` wrote, or what fairseq-generate printed with --score-reference and
---print-alignment soft, of any model. Sentences stand in the order of GOLD; pieces are joined to words
-before they are compared, and GOLD counts words without end-of-sentence.
+Gold alignments belong to reference translations, so each FILE holds a model's alignments of these: what
+``rnnsearch score`` wrote, or what fairseq-generate printed with --score-reference and --print-alignment soft. Its
+sentences stand in the order of GOLD. Pieces are joined to words before they are compared; GOLD does not count
+end-of-sentence.
 
-GOLD has a line a sentence, of links between spaces: ``1-2`` or ``1S2`` is sure, ``1?2`` or ``1P2`` possible, the source
-word first, counted from 0 (Pharaoh; --one-based: from 1, as in Talp files). --possible gives more links that are
-possible, whatever their sign. Sure links are possible, too.
+A line of GOLD has the links of a sentence, separated by spaces: ``1-2`` and ``1S2`` are sure, ``1?2`` and ``1P2``
+possible. The source word comes first; words are counted from 0 (Pharaoh), or from 1 with --one-based (Talp). --possible
+gives more links, all of them possible, whatever their sign. Sure links are possible, too.
 
 With A the model's links, S the sure and P the possible ones, of all sentences together: precision is |A∩P| / |A|,
 recall |A∩S| / |S|, and the error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|). A target word is linked to the source word of
-highest weight, the first of equals; not at all if end-of-sentence has it. With --threshold, it is linked to every
-source word of at least this weight instead.
+highest weight, the first of equals, and to none if end-of-sentence has the highest weight. With --threshold, it is
+linked instead to every source word of at least this weight.
 """
 
 import argparse
@@ -27,15 +27,16 @@ from pathlib import Path
 import numpy as np
 
 from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_text
-from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
 from rnnsearch_fairseq.analysis.systems import check_names, named_file
-from rnnsearch_fairseq.analysis.token_scores import read_parallel
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.scores import read_scores
+from rnnsearch_fairseq.files.generated import generated_in_order
+from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
+from rnnsearch_fairseq.files.text import read_parallel
 
 LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"
-CURE = "give what rnnsearch score --format jsonl wrote of the reference translations"
+CURE = "give what rnnsearch score wrote of the reference translations"
 Links = set[tuple[int, int]]  # source word, target word, from 0
 
 
@@ -49,7 +50,7 @@ class Gold:
 
 @dataclass(frozen=True)
 class AlignmentError:
-    """Numbers of links: the model's, the sure ones, and those of the model's that are sure and that are possible."""
+    """How many links the model has, how many are sure, and how many of the model's are sure and are possible."""
 
     links: int
     sure: int
@@ -58,23 +59,23 @@ class AlignmentError:
 
     @property
     def precision(self) -> float:
-        """Of the model's links, those that are possible; 1 of no link."""
+        """The share of the model's links that are possible; 1 if it has none."""
         return self.links_possible / self.links if self.links else 1.0
 
     @property
     def recall(self) -> float:
-        """Of the sure links, those that the model has; 1 of no link."""
+        """The share of the sure links that the model has; 1 if there are none."""
         return self.links_sure / self.sure if self.sure else 1.0
 
     @property
     def rate(self) -> float:
-        """The error rate, from 0 to 1; 0 where there is no link at all."""
+        """The error rate, from 0 to 1; 0 if there is no link at all."""
         total = self.links + self.sure
         return 1 - (self.links_sure + self.links_possible) / total if total else 0.0
 
 
 def read_gold(path: Path, possible: Path | None = None, one_based: bool = False) -> list[Gold]:
-    """The gold links of each line, ``possible`` those of a second file.
+    """The gold links of each line; ``possible`` is a file of further links, all of them possible.
 
     Raises:
         InputError: a file is bad, or the two differ in their numbers of lines.
@@ -91,7 +92,7 @@ def read_gold(path: Path, possible: Path | None = None, one_based: bool = False)
 
 
 def _parse_links(line: str, first: int, where: str) -> tuple[Links, Links]:
-    """Those that are sure, and those that are possible only; ``first`` is the number of the first word."""
+    """A line's sure links, and its links that are only possible; ``first`` is the number of the first word."""
     sure, possible = set(), set()
     for text in line.split():
         found = LINK.fullmatch(text)
@@ -104,8 +105,8 @@ def _parse_links(line: str, first: int, where: str) -> tuple[Links, Links]:
     return sure, possible
 
 
-def read_alignments(path: Path) -> Iterator[Translation]:
-    """The aligned references of a test set, in its order, as ``hypothesis`` and ``alignment``.
+def read_alignments(path: Path) -> Iterator[AlignedPair]:
+    """The aligned references of a test set, in its order.
 
     Raises:
         InputError: the file is bad, has no alignments, or aligns other translations than the references.
@@ -116,18 +117,17 @@ def read_alignments(path: Path) -> Iterator[Translation]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {CURE}") from error
     if scores:
-        for pair in read_scores(path):
-            yield Translation(pair.number, pair.source[:-1], pair.target[:-1], alignment=pair.alignment)
+        yield from read_scores(path)
         return
-    for translation in translations_in_order(path):
+    for pair in generated_in_order(path):
         # fairseq brackets an unknown word of a reference twice.
-        reference = [word.replace("<<unk>>", "<unk>") for word in translation.reference or translation.hypothesis]
-        if reference != translation.hypothesis:
+        reference = pair.reference and [word.replace("<<unk>>", "<unk>") for word in pair.reference]
+        if reference and reference != pair.target[:-1]:
             raise InputError(
-                f"{path}: sentence {translation.number} is not translated as its reference, which gold alignments "
+                f"{path}: sentence {pair.number} is not translated as its reference, which gold alignments "
                 f"belong to; {CURE}, or fairseq-generate with --score-reference"
             )
-        yield translation
+        yield pair
 
 
 def links_of(weights: np.ndarray, threshold: float | None = None) -> Links:
@@ -148,12 +148,12 @@ def alignment_error(
         InputError: the file is bad, or the two are not of the same sentences.
     """
     counts = np.zeros(4, dtype=int)
-    for number, (translation, links) in enumerate(itertools.zip_longest(read_alignments(path), gold), 1):
-        if translation is None or links is None:
+    for number, (pair, links) in enumerate(itertools.zip_longest(read_alignments(path), gold), 1):
+        if pair is None or links is None:
             read = sum(1 for _ in read_alignments(path))
             raise InputError(f"{path} has {read} sentences and {gold_path} has {len(gold)}; give the same ones")
         try:
-            source, target, weights = word_alignment(translation)
+            source, target, weights = word_alignment(pair)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         outside = [(i, j) for i, j in links.possible if i >= len(source) - 1 or j >= len(target) - 1]
@@ -179,10 +179,7 @@ def error_table(errors: Sequence[tuple[str, AlignmentError]]) -> Table:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("gold", type=Path, help="gold alignments; see above")
     parser.add_argument("systems", type=named_file, nargs="+", metavar="NAME=FILE", help="models' alignments")
     parser.add_argument("--possible", type=Path, metavar="FILE", help="further links, which are possible")

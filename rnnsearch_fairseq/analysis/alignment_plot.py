@@ -10,8 +10,9 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from rnnsearch_fairseq.analysis.generate_output import read_translations, word_alignment
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.generated import read_generated
 from rnnsearch_fairseq.files.text import unescaped
 
 matplotlib.use("Agg")  # pictures go to files: no screen is needed
@@ -23,7 +24,8 @@ from matplotlib.figure import Figure
 logger = logging.getLogger(__name__)
 
 INCHES_PER_WORD = 0.32
-MOST_NAMED = 5  # characters without a font
+MOST_WORDS = 20  # of the sentence that is drawn if none is chosen
+MOST_NAMED = 5  # characters without a font that a warning names
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
@@ -69,13 +71,13 @@ def write_picture(figure: Figure, picture: Path) -> None:
 
 @contextlib.contextmanager
 def fonts_for(words: Iterable[str]) -> Iterator[None]:
-    """A context to draw and write pictures in, whose fonts have the characters of ``words``, if one installed does.
+    """A context in which pictures are drawn with fonts that have the characters of ``words``, if any are installed.
 
-    Characters that none has are drawn as boxes, and a warning names them.
+    Characters that no font has are drawn as boxes, and a warning names them.
     """
     families = list(plt.rcParams["font.family"])
     lacking = set("".join(words)) - _characters(font_manager.findfont(font_manager.FontProperties()))
-    # Not from matplotlib's list of fonts: it is made once, and lacks what was installed since.
+    # matplotlib's own list of fonts is made once and lacks fonts that were installed later.
     installed = sorted(font_manager.findSystemFonts()) if lacking else []
     coverage = {path: found for path in installed if (found := lacking & _characters(path))}
     if coverage:
@@ -89,7 +91,7 @@ def fonts_for(words: Iterable[str]) -> Iterator[None]:
             " ".join(sorted(lacking)[:MOST_NAMED]) + (" and others" if len(lacking) > MOST_NAMED else ""),
         )
     with plt.rc_context({"font.family": families}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph .* missing from")  # it has been said, once
+        warnings.filterwarnings("ignore", r"Glyph .* missing from")  # the warning above says it once
         yield
 
 
@@ -110,14 +112,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path, help="what fairseq-generate --print-alignment soft printed")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    parser.add_argument("--sentence", type=int, help="number of the sentence; default: the longest of at most 20 words")
+    default = f"default: the longest of at most {MOST_WORDS} words"
+    parser.add_argument("--sentence", type=int, help=f"number of the sentence; {default}")
     args = parser.parse_args()
-    translations = read_translations(args.output)
+    pairs = read_generated(args.output)
     number = args.sentence
     if number is None:
-        short = [t for t in translations.values() if len(t.source) <= 20] or list(translations.values())
-        number = max(short, key=lambda t: (len(t.source), -t.number)).number
-    if number not in translations:
-        raise InputError(f"{args.output}: no sentence {number}; it holds {len(translations)} translations")
-    plot_alignment(*word_alignment(translations[number]), args.picture)
+        short = [pair for pair in pairs.values() if len(pair.source) <= MOST_WORDS + 1] or list(pairs.values())
+        number = max(short, key=lambda pair: (len(pair.source), -pair.number)).number
+    if number not in pairs:
+        raise InputError(f"{args.output}: no sentence {number}; it holds {len(pairs)} translations")
+    plot_alignment(*word_alignment(pairs[number]), args.picture)
     print(f"alignment of sentence {number} -> {args.picture}")

@@ -1,4 +1,4 @@
-"""BLEU by sacrebleu, and whether two systems differ by it."""
+"""BLEU by sacrebleu, and the significance of a difference."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def metric(tokenize: str = AS_THEY_ARE) -> BLEU:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = AS_THEY_ARE) -> float:
-    """In percent, cased."""
+    """BLEU in percent, cased."""
     return metric(tokenize).corpus_score(hypotheses, [references]).score
 
 
@@ -34,10 +34,10 @@ class Comparison:
 
 
 def compare(first: Sequence[str], second: Sequence[str], references: Sequence[str]) -> Comparison:
-    """sacrebleu's paired bootstrap of :data:`RESAMPLES`, with its own seed."""
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it tells every step
+    """Compare two systems by sacrebleu's paired bootstrap: :data:`RESAMPLES` resamples, sacrebleu's seed."""
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it logs every step
     systems = [("first", list(first)), ("second", list(second))]
     test = PairedTest(systems, {"BLEU": metric()}, [list(references)], test_type="bs", n_samples=RESAMPLES)
     one, other = test()[1]["BLEU"]
-    # A system against itself has p = 0.001 in sacrebleu, on purpose, which in a table reads as if they differed.
+    # sacrebleu gives equal systems p = 0.001, on purpose; in a table that would read as a difference.
     return Comparison(one.score, other.score, 1.0 if one.score == other.score else other.p_value)

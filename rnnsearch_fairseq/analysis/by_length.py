@@ -5,11 +5,11 @@
 Each FILE is what fairseq-generate printed, of any model, or plain text, one translation a line. The test set is read
 from --source and --reference or, without them, from the first output of fairseq-generate, where words that its
 dictionaries lack are written as unknown. Pieces of BPE or sentencepiece are joined. The paper does not say how its
-curves were made; here sentences of 1 to W words make the first bin, W + 1 to 2 W the next, and so on, and each bin's
-BLEU is that of its sentences as a corpus. Words are separated by spaces, and end-of-sentence is none. A bin of few
-sentences says little: their number is in the table and, grey, in the picture.
+curves were made; here sentences of 1 to W words make the first bin, W + 1 to 2 W the next, and so on, and each bin is
+scored as a corpus of its own. Words are separated by spaces; end-of-sentence does not count. A bin of few sentences
+says little, so the table and the picture (in grey) give the number of sentences.
 
-The table is Markdown, or tabs between columns (--format tsv).
+The table is Markdown or, with --format tsv, has tabs between its columns.
 """
 
 import argparse
@@ -26,7 +26,6 @@ from rnnsearch_fairseq.analysis.systems import (
     TestSet,
     add_test_set,
     check_names,
-    join_pieces,
     named_file,
     read_systems,
     read_test_set,
@@ -41,7 +40,7 @@ MOST_TICKS = 15
 
 @dataclass(frozen=True)
 class Bin:
-    """Sentences of ``first`` to ``last`` words: their numbers, and the BLEU of each system on them; none if empty."""
+    """The numbers of the sentences of ``first`` to ``last`` words, and each system's BLEU on them, if there are any."""
 
     first: int
     last: int
@@ -55,9 +54,9 @@ class Bin:
 def bleu_by_length(
     test: TestSet, systems: Mapping[str, Sequence[str]], width: int = WIDTH, tokenize: str = AS_THEY_ARE
 ) -> list[Bin]:
-    """The bins from 1 word to the longest sentence. An empty source counts as one of one word."""
+    """The bins from 1 word to the longest sentence. An empty source counts as one word."""
     lengths = [max(1, length) for length in test.lengths]
-    references = [join_pieces(line) if tokenize == AS_THEY_ARE else line for line in test.reference]
+    references = test.reference_words if tokenize == AS_THEY_ARE else test.reference
     bins = []
     for first in range(1, max(lengths) + 1, width):
         last = first + width - 1
@@ -118,13 +117,10 @@ def _tabs(table: Table) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("systems", type=named_file, nargs="+", metavar="NAME=FILE", help="translations; see above")
     add_test_set(parser)
-    parser.add_argument("--width", type=int, default=WIDTH, metavar="W", help=f"words, of a bin (default: {WIDTH})")
+    parser.add_argument("--width", type=int, default=WIDTH, metavar="W", help=f"words of a bin (default: {WIDTH})")
     parser.add_argument(
         "--tokenize",
         choices=sorted(BLEU.TOKENIZERS),

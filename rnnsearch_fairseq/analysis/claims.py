@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 
 from rnnsearch_fairseq.analysis.bleu import compare
 from rnnsearch_fairseq.analysis.document import Bullets, Section, verdict
-from rnnsearch_fairseq.analysis.runs import BANNED, TRANSLATIONS, Runs
+from rnnsearch_fairseq.analysis.runs import BANNED, TRANSLATIONS, BahdanauRuns
 
 ABOVE = (("RNNsearch-30", "RNNencdec-30"), ("RNNsearch-50", "RNNencdec-50"), ("RNNsearch-30", "RNNencdec-50"))
 LONGER = (("RNNencdec-50", "RNNencdec-30"), ("RNNsearch-50", "RNNsearch-30"))
 FALLING = ("RNNencdec-30", "RNNencdec-50")
 STEADY = ("RNNsearch-30", "RNNsearch-50", "RNNsearch-50⋆")
 FEWEST = 30  # sentences, to test a claim on
-FALLS = operator.gt  # of the fall and its error
-STAYS = operator.le
+# How the fall of BLEU compares with its half-width.
+FALLS, STAYS = operator.gt, operator.le
 
 
-def claims(runs: Runs) -> Section:
-    """Whether the numbers agree with what the paper claims; what cannot be tested is said to be so."""
+def claims(runs: BahdanauRuns) -> Section:
+    """Whether the numbers agree with each of the paper's claims, or why a claim is not tested."""
     items = [_above(runs, *names, file) for names in ABOVE for file in (TRANSLATIONS, BANNED)]
     items += [_falls(runs, name, f"{name} falls with length", FALLS) for name in FALLING]
     items += [_falls(runs, name, f"{name} does not fall with length", STAYS) for name in STEADY]
@@ -34,8 +34,8 @@ def claims(runs: Runs) -> Section:
     return section
 
 
-def _above(runs: Runs, better: str, worse: str, file: str, long: bool = False) -> str:
-    """What is to be said of a model being above another, by the translations in one of their files."""
+def _above(runs: BahdanauRuns, better: str, worse: str, file: str, long: bool = False) -> str:
+    """A sentence on whether one model's BLEU is above another's, by their translations in ``file``."""
     systems, sentences, where = runs.systems, range(len(runs.test)), "all sentences"
     if long:
         sentences, where = runs.long, "long sentences"
@@ -45,12 +45,14 @@ def _above(runs: Runs, better: str, worse: str, file: str, long: bool = False) -
     obstacle = _obstacle(file, [name for name in (better, worse) if name not in systems], where, sentences)
     if obstacle:
         return f"{claim}: {obstacle}"
-    found = compare(*([lines[n] for n in sentences] for lines in (systems[better], systems[worse], runs.references)))
+    found = compare(
+        *([lines[n] for n in sentences] for lines in (systems[better], systems[worse], runs.test.reference_words))
+    )
     return f"{claim}: {verdict(round(found.first, 2) > round(found.second, 2))} ({found})"
 
 
-def _falls(runs: Runs, name: str, claim: str, holds: Callable[[float, float], bool]) -> str:
-    """What is to be said of a model's BLEU on long sentences beside short ones, by its fall and the fall's error."""
+def _falls(runs: BahdanauRuns, name: str, claim: str, holds: Callable[[float, float], bool]) -> str:
+    """A sentence on a model's BLEU on short and long sentences; ``holds`` takes the fall and its half-width."""
     obstacle = _obstacle_to_fall(runs, name)
     if obstacle:
         return f"{claim}: {obstacle}"
@@ -61,8 +63,8 @@ def _falls(runs: Runs, name: str, claim: str, holds: Callable[[float, float], bo
     )
 
 
-def _falls_less(runs: Runs, less: str, more: str) -> str:
-    """What is to be said of a model falling less than another with length."""
+def _falls_less(runs: BahdanauRuns, less: str, more: str) -> str:
+    """A sentence on whether one model's BLEU falls less with length than another's."""
     claim = f"{less} falls less with length than {more}"
     obstacle = _obstacle_to_fall(runs, less, more)
     if obstacle:
@@ -71,7 +73,7 @@ def _falls_less(runs: Runs, less: str, more: str) -> str:
     return f"{claim}: {verdict(falls[0] < falls[1])} ({falls[0]:.2f}, {falls[1]:.2f})"
 
 
-def _obstacle_to_fall(runs: Runs, *names: str) -> str:
+def _obstacle_to_fall(runs: BahdanauRuns, *names: str) -> str:
     absent = [name for name in names if name not in runs.systems]
     return _obstacle(TRANSLATIONS, absent, "short sentences", runs.short) or _obstacle(
         TRANSLATIONS, absent, "long sentences", runs.long
@@ -79,7 +81,7 @@ def _obstacle_to_fall(runs: Runs, *names: str) -> str:
 
 
 def _obstacle(file: str, absent: Sequence[str], where: str, sentences: Sequence[int]) -> str:
-    """Why a claim is not tested; empty if it can be: no model is ``absent``, and there are sentences enough."""
+    """Why a claim is not tested; empty if no model is ``absent`` and there are enough sentences."""
     if absent:
         return f"not tested (no {file} of {' and '.join(absent)})"
     return f"not tested ({where}: {len(sentences)})" if len(sentences) < FEWEST else ""

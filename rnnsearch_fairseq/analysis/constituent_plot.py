@@ -2,18 +2,17 @@
 
 ``rnnsearch plot constituents SCORES PICTURE [--sentence N]``
 
-SCORES is what ``rnnsearch score --trees FILE --format jsonl`` wrote. Each row is a target word, each
-column a source word or, right of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Above the
-words stands their tree, its phrases numbered as their columns are: in pre-order, the root 1.
+SCORES is what ``rnnsearch score --trees FILE`` wrote. Each row is a target word, each column a source word or, right
+of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Their tree stands above the words. Phrases
+have the numbers of their columns: in pre-order, the root being 1.
 """
 
 import argparse
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
+import torch
 from matplotlib.axes import Axes
 
 from rnnsearch_fairseq.analysis.alignment_plot import draw_matrix, fonts_for, write_picture
@@ -26,25 +25,11 @@ LONGEST_LABEL = 30
 LEVEL = 0.75  # height of a phrase above the phrases in it, in words
 MARGIN = 0.15
 LINE_COLOR = "tab:blue"
-CURE = "give what rnnsearch score --trees FILE --format jsonl wrote"
+CURE = "give what rnnsearch score --trees FILE wrote"
 
 
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """What a model attends to in a sentence: ``weights`` ``(T, S + P)``, of its words and then of its tree's phrases.
-
-    Words include end-of-sentence. ``tree`` is None without a parse.
-    """
-
-    number: int
-    source: list[str]
-    target: list[str]
-    tree: Tree | None
-    weights: np.ndarray
-
-
-def read_attention(path: Path) -> Iterator[Attention]:
-    """The sentences of a file of scores, format ``jsonl``.
+def read_attention(path: Path) -> Iterator[AlignedPair]:
+    """The sentences of a file of scores, the phrases of each those of a tree.
 
     Raises:
         InputError: the file is bad, or a line is not the score of a model that reads trees.
@@ -52,25 +37,19 @@ def read_attention(path: Path) -> Iterator[Attention]:
     for pair in read_scores(path):
         if pair.phrases is None:
             raise InputError(f"{pair.where}: not a score of a model that reads trees; {CURE}")
-        weights = np.concatenate([pair.alignment, pair.phrase_attention], axis=1)
-        yield Attention(pair.number, pair.source, pair.target, _tree(pair), weights)
-
-
-def _tree(pair: AlignedPair) -> Tree | None:
-    if not pair.phrases:
-        return None
-    try:
-        tree = tree_of(pair.phrases)
-    except (ValueError, IndexError):
-        raise InputError(f"{pair.where}: the phrases are not those of a tree; {CURE}") from None
-    words = len(pair.source) - 1
-    if tree.leaves > words:
-        raise InputError(f"{pair.where}: the tree has {tree.leaves} leaves and the source {words} words; {CURE}")
-    return tree
+        if pair.phrases:
+            try:
+                leaves = tree_of(pair.phrases).leaves
+            except (ValueError, IndexError):
+                raise InputError(f"{pair.where}: the phrases are not those of a tree; {CURE}") from None
+            words = len(pair.source) - 1
+            if leaves > words:
+                raise InputError(f"{pair.where}: the tree has {leaves} leaves and the source {words} words; {CURE}")
+        yield pair
 
 
 def tree_of(phrases: list[tuple[int, int]]) -> Tree:
-    """The tree of which these are the :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`.
+    """The tree that has these :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`.
 
     Raises:
         ValueError, IndexError: there is none.
@@ -84,44 +63,43 @@ def tree_of(phrases: list[tuple[int, int]]) -> Tree:
     return tree
 
 
-def choose(path: Path, number: int | None) -> Attention:
+def choose(path: Path, number: int | None) -> AlignedPair:
     """Sentence ``number`` of a file of scores; if None, the longest parsed one of at most :data:`MOST_WORDS` words.
 
     Raises:
         InputError: there is none.
     """
     count, best = 0, None
-    for attention in read_attention(path):
+    for pair in read_attention(path):
         count += 1
         if number is not None:
-            if attention.number == number:
-                return attention
-        elif attention.tree is not None and len(attention.source) <= MOST_WORDS + 1:
-            best = attention if best is None or len(attention.source) > len(best.source) else best
+            if pair.number == number:
+                return pair
+        elif pair.phrases and len(pair.source) <= MOST_WORDS + 1:
+            best = pair if best is None or len(pair.source) > len(best.source) else best
     if best is None:
         wanted = f"sentence {number}" if number is not None else f"parsed sentence of at most {MOST_WORDS} words"
         raise InputError(f"{path}: holds {count} sentences, but no {wanted}; give another --sentence, from 0")
     return best
 
 
-def plot_attention(attention: Attention, picture: Path) -> None:
+def plot_attention(pair: AlignedPair, picture: Path) -> None:
     """Draw a sentence, as the module's description says, to ``picture`` (PNG, SVG or PDF by its ending).
 
     Raises:
         InputError: ``picture`` cannot be written.
     """
-    source, tree = attention.source, attention.tree
-    spans = [] if tree is None else tree.spans()
-    phrases = [f"{k}  {_shortened(source[start:end])}" for k, (start, end) in enumerate(spans, 1)]
-    words, target = ([_shortened([word]) for word in words] for words in (source, attention.target))
-    with fonts_for([*source, *attention.target]):
-        figure, axes = draw_matrix([*words, *phrases], target, attention.weights)
-        if tree is not None:
+    phrases = [f"{k}  {_shortened(pair.source[start:end])}" for k, (start, end) in enumerate(pair.phrases, 1)]
+    words, target = ([_shortened([word]) for word in words] for words in (pair.source, pair.target))
+    weights = torch.cat([pair.alignment, pair.phrase_attention], dim=1).numpy()
+    with fonts_for([*pair.source, *pair.target]):
+        figure, axes = draw_matrix([*words, *phrases], target, weights)
+        if pair.phrases:
             axes.axvline(len(words) - 0.5, color=LINE_COLOR, linewidth=2)
             figure.draw_without_rendering()  # labels have a size only when they are drawn
             tops = [label.get_window_extent().y1 for label in axes.get_xticklabels()[: len(words)]]
             base = axes.transData.inverted().transform((0, max(tops)))[1] - MARGIN
-            _draw_tree(axes, tree, base)
+            _draw_tree(axes, tree_of(pair.phrases), base)
         write_picture(figure, picture)
 
 
@@ -154,11 +132,8 @@ def _shortened(words: list[str]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("scores", type=Path, help="scores of a model that reads trees, format jsonl")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scores", type=Path, help="what rnnsearch score --trees wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
     parser.add_argument(
         "--sentence",
@@ -167,6 +142,6 @@ def main() -> None:
         help=f"number of the sentence, from 0; default: the longest parsed one of at most {MOST_WORDS} words",
     )
     args = parser.parse_args()
-    attention = choose(args.scores, args.sentence)
-    plot_attention(attention, args.picture)
-    print(f"attention of sentence {attention.number} -> {args.picture}")
+    pair = choose(args.scores, args.sentence)
+    plot_attention(pair, args.picture)
+    print(f"attention of sentence {pair.number} -> {args.picture}")

@@ -1,4 +1,4 @@
-"""What reports are made of, written as Markdown and as HTML."""
+"""The parts of a report, and their Markdown and HTML."""
 
 import base64
 import html
@@ -38,7 +38,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG: the name of its file, its bytes, and what it shows, in words."""
+    """A PNG: the name of its file, its bytes, and a description of what it shows."""
 
     name: str
     png: bytes
@@ -50,7 +50,7 @@ Block = str | Table | Bullets | Picture  # str: a paragraph
 
 @dataclass
 class Section:
-    """A heading and what stands under it. All text is plain: what Markdown or HTML would take for marks is escaped."""
+    """A heading and the blocks under it. All text is plain: the marks of Markdown and HTML are escaped."""
 
     title: str
     blocks: list[Block] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Section:
 
     @property
     def pictures(self) -> list[Picture]:
-        """Those of its blocks that are pictures."""
+        """The blocks that are pictures."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
 

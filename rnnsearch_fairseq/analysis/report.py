@@ -5,12 +5,11 @@
 RUNS has a folder for each model and two more:
 
 MODEL/          called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50 or RNNsearch-50-long (the paper's
-                RNNsearch-50⋆, trained until the development score stops improving), or otherwise
+                RNNsearch-50⋆, trained until the development score stops improving), or any other name
   train.log     what fairseq-train logged: Table 2
   generate.out  what fairseq-generate printed of the test set, with --print-alignment soft where the model has attention
   nounk.out     the same with unknown words banned, by --unkpen inf: Table 1's second column
-  score.jsonl   of a model with attention, what rnnsearch score --format jsonl wrote of the test set:
-                alignment error rate
+  score.jsonl   of a model with attention, what rnnsearch score wrote of the test set: alignment error rate
 data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
@@ -28,16 +27,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rnnsearch_fairseq.analysis import alignment_error, by_length, paper_tables
+from rnnsearch_fairseq.analysis import alignment_error, bahdanau_tables, by_length
 from rnnsearch_fairseq.analysis.alignment_plot import plot_alignment
 from rnnsearch_fairseq.analysis.claims import claims
 from rnnsearch_fairseq.analysis.document import Picture, Section, to_html, to_markdown
-from rnnsearch_fairseq.analysis.generate_output import Translation, translations_in_order, word_alignment
-from rnnsearch_fairseq.analysis.runs import DATA, GOLD, LOG, SCORES, TRANSLATIONS, Runs
+from rnnsearch_fairseq.analysis.runs import DATA, GOLD, LOG, SCORES, TRANSLATIONS, BahdanauRuns
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.generated import GeneratedPair, generated_in_order
 from rnnsearch_fairseq.files.output import open_output
 
-# Figure 3 is of the first of these that has alignments, or of the first other model that has.
+# Figure 3 shows the first of these models that has alignments, or else the first other model that has them.
 BEST = ("RNNsearch-50⋆", "RNNsearch-50", "RNNsearch-30")
 WITHOUT_ALIGNMENT = "RNNencdec"
 MATRICES = 4
@@ -47,20 +47,20 @@ SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 # Tables and figures
 
 
-def table_1(runs: Runs) -> Section:
+def table_1(runs: BahdanauRuns) -> Section:
     """BLEU on all sentences and on those without unknown words."""
-    section = paper_tables.table_1(runs.test, runs.scores, runs.known)
+    section = bahdanau_tables.table_1(runs.test, runs.systems, runs.banned, runs.known)
     section.missing(runs.lacking(TRANSLATIONS))
     return section
 
 
-def table_2(runs: Runs) -> Section:
+def table_2(runs: BahdanauRuns) -> Section:
     """Training."""
     logs = {name: path / LOG for name, path in runs.with_file(LOG).items()}
-    return paper_tables.table_2(logs, runs.lacking(LOG))
+    return bahdanau_tables.table_2(logs, runs.lacking(LOG))
 
 
-def figure_2(runs: Runs, width: int) -> Section:
+def figure_2(runs: BahdanauRuns, width: int) -> Section:
     """BLEU by source length."""
     bins = by_length.bleu_by_length(runs.test, runs.systems, width)
     section = Section("Figure 2: BLEU by source length")
@@ -71,14 +71,14 @@ def figure_2(runs: Runs, width: int) -> Section:
     return section
 
 
-def figure_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
+def figure_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Section:
     """Alignments, of ``chosen`` sentences or of some drawn by chance as in the paper.
 
     Raises:
-        InputError: a chosen sentence is none of the test set.
+        InputError: a chosen sentence is not in the test set.
     """
     section = Section("Figure 3: alignments")
-    name, translations = _aligned(runs)
+    name, pairs = _aligned(runs)
     if name is None:
         section.missing([f"a model with {TRANSLATIONS} of fairseq-generate --print-alignment soft"])
         return section
@@ -90,65 +90,67 @@ def figure_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
         "white of 1."
     )
     _check_sentences("--figure-3", numbers, runs)
-    section.blocks += [_matrix(translations[number]) for number in numbers]
+    section.blocks += [_matrix(pairs[number]) for number in numbers]
     if not numbers:
         section.missing([f"a sentence {kind}"])
     return section
 
 
-def _check_sentences(option: str, numbers: Sequence[int], runs: Runs) -> None:
-    """Raises:
-    InputError: one of the sentences that an option names is none of the test set.
+def _check_sentences(option: str, numbers: Sequence[int], runs: BahdanauRuns) -> None:
+    """Check that the test set has the sentences ``numbers``.
+
+    Raises:
+        InputError: it has not; ``option`` names them.
     """
     for number in numbers:
         if number >= len(runs.test):
             raise InputError(f"{option} {number}: the test set has {len(runs.test)} sentences, from 0; give another")
 
 
-def _aligned(runs: Runs) -> tuple[str | None, list[Translation]]:
-    """The model that Figure 3 is of, and its translations; None if no model has alignments."""
+def _aligned(runs: BahdanauRuns) -> tuple[str | None, list[GeneratedPair]]:
+    """The model that Figure 3 shows, and its pairs in order; None if no model has alignments."""
     folders = runs.with_file(TRANSLATIONS)
     for name in sorted(folders, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
-        translations = translations_in_order(folders[name] / TRANSLATIONS)
-        if translations[0].alignment is not None:
-            return name, translations
+        pairs = generated_in_order(folders[name] / TRANSLATIONS)
+        if pairs[0].alignment is not None:
+            return name, pairs
     return None, []
 
 
-def _sentences_to_draw(runs: Runs, seed: int) -> list[int]:
+def _sentences_to_draw(runs: BahdanauRuns, seed: int) -> list[int]:
     allowed = range(len(runs.test)) if runs.known is None else runs.known
     lengths = runs.test.lengths
-    return paper_tables.choose([n for n in allowed if SHORTEST <= lengths[n] <= LONGEST], MATRICES, seed)
+    return bahdanau_tables.choose([n for n in allowed if SHORTEST <= lengths[n] <= LONGEST], MATRICES, seed)
 
 
-def _matrix(translation: Translation) -> Picture:
-    words = word_alignment(translation)
+def _matrix(pair: GeneratedPair) -> Picture:
+    words = word_alignment(pair)
     png = _picture(lambda path: plot_alignment(*words, path))
-    return Picture(f"figure-3-{translation.number}.png", png, f"Alignment of sentence {translation.number}")
+    return Picture(f"figure-3-{pair.number}.png", png, f"Alignment of sentence {pair.number}")
 
 
 def _picture(draw: Callable[[Path], None]) -> bytes:
-    """The PNG that ``draw`` writes."""
+    """The bytes of the PNG that ``draw`` writes."""
     with tempfile.TemporaryDirectory() as folder:
         draw(Path(folder) / "picture.png")
         return (Path(folder) / "picture.png").read_bytes()
 
 
-def table_3(runs: Runs, chosen: Sequence[int] | None, seed: int) -> Section:
+def table_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Section:
     """Long sentences, ``chosen`` or drawn by chance.
 
     Raises:
-        InputError: a chosen sentence is none of the test set.
+        InputError: a chosen sentence is not in the test set.
     """
     _check_sentences("--table-3", chosen or (), runs)
     if chosen is None:
-        chosen = paper_tables.choose(runs.long, paper_tables.EXAMPLES, seed)
-    section = paper_tables.table_3(runs.test, runs.systems, chosen, runs.least)
+        chosen = bahdanau_tables.choose(runs.long, bahdanau_tables.EXAMPLES, seed)
+    section = bahdanau_tables.table_3(runs.test, runs.systems, chosen, runs.least)
     section.missing(runs.lacking(TRANSLATIONS))
     return section
 
 
-def alignment_errors(runs: Runs) -> Section:
+def alignment_errors(runs: BahdanauRuns) -> Section:
     """Alignment error rates of the models with scores, if there are gold alignments."""
     section = Section("Alignment error rate")
     gold_path = runs.data / GOLD
@@ -174,8 +176,8 @@ def alignment_errors(runs: Runs) -> Section:
 # The command
 
 
-def report(runs: Runs, args: argparse.Namespace) -> list[Section]:
-    """All of it."""
+def report(runs: BahdanauRuns, args: argparse.Namespace) -> list[Section]:
+    """All sections."""
     sections = [
         claims(runs),
         table_1(runs),
@@ -183,7 +185,7 @@ def report(runs: Runs, args: argparse.Namespace) -> list[Section]:
         figure_2(runs, args.width),
         figure_3(runs, args.figure_3, args.seed),
         table_3(runs, args.table_3, args.seed),
-        paper_tables.significance(runs.test, runs.systems),
+        bahdanau_tables.significance(runs.test, runs.systems),
         alignment_errors(runs),
     ]
     if runs.ignored:
@@ -218,10 +220,7 @@ def _numbers(text: str) -> list[int]:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="folder of runs; see above")
     parser.add_argument("-s", "--source-lang", required=True, help="as in dict.LANGUAGE.txt")
     parser.add_argument("-t", "--target-lang", required=True)
@@ -229,20 +228,20 @@ def main() -> None:
     parser.add_argument(
         "--width", type=int, default=by_length.WIDTH, metavar="W", help=f"words of a bin ({by_length.WIDTH})"
     )
-    for figure, what in (("figure-3", f"default: {MATRICES}"), ("table-3", f"default: {paper_tables.EXAMPLES}")):
+    for figure, what in (("figure-3", f"default: {MATRICES}"), ("table-3", f"default: {bahdanau_tables.EXAMPLES}")):
         parser.add_argument(f"--{figure}", type=_numbers, metavar="N,N", help=f"sentences, from 0; {what} by chance")
     parser.add_argument(
         "--long",
         type=int,
-        default=paper_tables.LONG,
+        default=bahdanau_tables.LONG,
         metavar="N",
-        help=f"words that make a sentence long, in Table 3 and the claims ({paper_tables.LONG})",
+        help=f"words that make a sentence long, in Table 3 and the claims ({bahdanau_tables.LONG})",
     )
-    parser.add_argument("--seed", type=int, default=paper_tables.SEED, help="by which sentences are drawn (1)")
+    parser.add_argument("--seed", type=int, default=bahdanau_tables.SEED, help="by which sentences are drawn (1)")
     args = parser.parse_args()
     if args.width < 1:
         raise InputError(f"--width is {args.width}; give at least 1")
-    runs = Runs(args.runs, args.source_lang, args.target_lang, args.long)
+    runs = BahdanauRuns(args.runs, args.source_lang, args.target_lang, args.long)
     title = f"RNNencdec and RNNsearch, {args.source_lang} to {args.target_lang}"
     output = args.output or args.runs
     write_report(report(runs, args), title, output)

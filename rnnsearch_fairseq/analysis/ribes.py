@@ -1,9 +1,9 @@
 """RIBES, the score of word order that translations into Japanese are compared by.
 
 Isozaki, Hirao, Duh, Sudoh and Tsukada: Automatic Evaluation of Translation Quality for Distant Language Pairs
-(EMNLP 2010). Words that occur more than once are aligned as by its authors' RIBES.py 1.03, which published scores are
-computed by. nltk's score is another: that of 3.9.1 takes only runs of neighbouring words to be in order, and that of
-3.10.4 aligns some repeated words otherwise and drops others.
+(EMNLP 2010). Words that occur more than once are aligned as in the authors' RIBES.py 1.03, which computed the published
+scores. nltk's score differs: version 3.9.1 counts only neighbouring words as ordered, and version 3.10.4 aligns some
+repeated words otherwise and drops others.
 """
 
 import math
@@ -17,16 +17,16 @@ BETA = 0.10
 def sentence_ribes(references: Sequence[Sequence[str]], hypothesis: Sequence[str]) -> float:
     """The best score that one of the references gives, between 0 and 1: NKT · P^0.25 · BP^0.10.
 
-    NKT, the normalised Kendall's tau (tau + 1) / 2, is the part of the pairs of aligned words that are in the
-    reference's order; P the part of the hypothesis's words that are aligned; BP BLEU's brevity penalty of the sentence.
-    With fewer than two aligned words there is no order, and the score is 0; but NKT is 1 of a word that is aligned to a
-    reference of just that word. An empty hypothesis scores 0.
+    NKT, the normalised Kendall's tau (tau + 1) / 2, is the share of the pairs of aligned words that are in the
+    reference's order; P is the share of the hypothesis's words that are aligned; BP is BLEU's brevity penalty for this
+    sentence. With fewer than two aligned words there is no order, and the score is 0; only if the reference is a single
+    word, and it is aligned, NKT is 1. An empty hypothesis scores 0.
     """
     return max(_score(reference, hypothesis) for reference in references)
 
 
 def corpus_ribes(references: Sequence[Sequence[Sequence[str]]], hypotheses: Sequence[Sequence[str]]) -> float:
-    """The mean of :func:`sentence_ribes` over the sentences; ``references`` has those of each sentence."""
+    """The mean of :func:`sentence_ribes`; ``references`` has the references of each sentence."""
     return sum(map(sentence_ribes, references, hypotheses)) / len(hypotheses)
 
 
@@ -42,12 +42,12 @@ def _score(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:
-    """The positions in the reference of the hypothesis's words, in the hypothesis's order; of unaligned words none.
+    """The position in the reference of each aligned word of the hypothesis, in the hypothesis's order.
 
-    A word is aligned by the first n-gram of :func:`contexts` that occurs once in either sentence.
+    A word is aligned by the first n-gram of :func:`contexts` that occurs exactly once in each sentence.
     """
     characters: dict[str, str] = {}
-    # As strings of one character a word, n-grams are found by str.find.
+    # With one character for each word, str.find finds n-grams.
     expected, given = (
         "".join(characters.setdefault(word, chr(len(characters))) for word in words)
         for words in (reference, hypothesis)
@@ -63,7 +63,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:
 
 
 def contexts(position: int, length: int) -> Iterator[tuple[int, int]]:
-    """Where the n-grams by which a word is aligned start and end in its sentence of ``length`` words.
+    """Start and end of the n-grams that may align the word at ``position`` in a sentence of ``length`` words.
 
     They are the word; it with one word before it, or after it; with two words before it, or after it; and so on.
     """

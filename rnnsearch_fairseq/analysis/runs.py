@@ -1,4 +1,4 @@
-"""The files of a folder of runs: what ``rnnsearch report`` reads, and what is missing."""
+"""The folder of runs that ``rnnsearch report`` reads, and what it lacks."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from functools import cached_property
 from math import hypot
 from pathlib import Path
 
-from rnnsearch_fairseq.analysis import paper_tables
+from rnnsearch_fairseq.analysis import bahdanau_tables
 from rnnsearch_fairseq.analysis.bleu import RESAMPLES, metric
 from rnnsearch_fairseq.analysis.systems import TestSet, check_size, read_system, read_test_set
 from rnnsearch_fairseq.errors import InputError
@@ -23,17 +23,18 @@ NAMES = {
 }
 
 
-class Runs:
+class BahdanauRuns:
     """What a folder of runs holds, and what it lacks.
 
-    ``folders`` are the models' by their names, in the order of the tables; ``systems`` the translations by them and by
-    other systems, of which ``banned`` have unknown words banned. Sentences of ``least`` words or more are long.
+    ``folders`` has the models' folders by name, in the order of the tables; ``systems`` the translations by the models
+    and by other systems; ``banned`` their translations with unknown words banned. Sentences of ``least`` words or more
+    are long.
 
     Raises:
         InputError: there is no run or no test set, or a file is bad.
     """
 
-    def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = paper_tables.LONG) -> None:
+    def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = bahdanau_tables.LONG) -> None:
         self.folder, self.data, self.least = folder, folder / DATA, least
         found = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         models = [path for path in found if any((path / file).exists() for file in FILES)]
@@ -46,7 +47,7 @@ class Runs:
         self.dictionaries = [self.data / f"dict.{x}.txt" for x in (source_lang, target_lang)]
         self.systems = {name: self._read(path / TRANSLATIONS) for name, path in self.with_file(TRANSLATIONS).items()}
         self.banned = {name: self._read(path / BANNED) for name, path in self.with_file(BANNED).items()}
-        self._falls: dict[str, tuple[float, float, float]] = {}  # several claims ask for the same two bootstraps
+        self._falls: dict[str, tuple[float, float, float]] = {}  # several claims need the same bootstraps
         others = sorted((folder / OTHERS).glob("[!.]*")) if (folder / OTHERS).is_dir() else []
         for path in others:
             if path.stem in {*self.folders, *self.systems}:
@@ -58,7 +59,7 @@ class Runs:
         return {name: path for name, path in self.folders.items() if (path / file).exists()}
 
     def lacking(self, file: str) -> list[str]:
-        """The paper's models without a folder, and all models without a file, in words."""
+        """The paper's models that have no folder, and all models that lack a file, each with the reason."""
         absent = [f"{name} (no folder {folder})" for folder, name in NAMES.items() if name not in self.folders]
         return absent + [f"{name} (no {file})" for name in self.folders if name not in self.with_file(file)]
 
@@ -68,15 +69,10 @@ class Runs:
         return lines
 
     @cached_property
-    def references(self) -> list[str]:
-        """Of each sentence, in words."""
-        return paper_tables.words_of_references(self.test)
-
-    @cached_property
     def known(self) -> list[int] | None:
         """The sentences without unknown words; None if a dictionary is missing."""
         there = all(path.exists() for path in self.dictionaries)
-        return paper_tables.known_sentences(self.test, *self.dictionaries) if there else None
+        return bahdanau_tables.known_sentences(self.test, *self.dictionaries) if there else None
 
     @cached_property
     def long(self) -> list[int]:
@@ -85,7 +81,7 @@ class Runs:
 
     @cached_property
     def short(self) -> list[int]:
-        """The other sentences."""
+        """The sentences of fewer than ``least`` words."""
         return [number for number, length in enumerate(self.test.lengths) if length < self.least]
 
     def fall(self, name: str) -> tuple[float, float, float]:
@@ -97,13 +93,10 @@ class Runs:
 
     def _interval(self, name: str, sentences: Sequence[int]) -> tuple[float, float]:
         """BLEU in percent on some sentences, and half of its 95 % interval by sacrebleu's bootstrap."""
-        hypotheses, references = ([lines[n] for n in sentences] for lines in (self.systems[name], self.references))
+        hypotheses, references = (
+            [lines[n] for n in sentences] for lines in (self.systems[name], self.test.reference_words)
+        )
         measure = metric()
         score = measure.corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
         told = score.format(width=6, signature=measure.get_signature().format(), is_json=True)
-        return score.score, json.loads(told).get("confidence_var", 0.0)  # it is left out where BLEU is always zero
-
-    @cached_property
-    def scores(self) -> dict[str, paper_tables.Scores]:
-        """Table 1's."""
-        return paper_tables.score(self.test, self.systems, self.banned, self.known or [])
+        return score.score, json.loads(told).get("confidence_var", 0.0)  # left out if BLEU is zero in every resample

@@ -4,12 +4,14 @@ import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import AS_THEY_ARE
-from rnnsearch_fairseq.analysis.generate_output import translations_in_order, words_of
-from rnnsearch_fairseq.analysis.token_scores import read_parallel
+from rnnsearch_fairseq.analysis.words import join_pieces, words_of
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.generated import generated_in_order
+from rnnsearch_fairseq.files.text import read_parallel
 
 TRANSLATION = re.compile(rb"^H-\d+\t", re.MULTILINE)
 
@@ -26,19 +28,19 @@ class TestSet:
     def __len__(self) -> int:
         return len(self.source)
 
-    @property
+    @cached_property
+    def reference_words(self) -> list[str]:
+        """The references, their pieces joined."""
+        return [join_pieces(line) for line in self.reference]
+
+    @cached_property
     def lengths(self) -> list[int]:
-        """Of each source its words, punctuation counted, end-of-sentence not."""
+        """The number of words of each source, with punctuation and without end-of-sentence."""
         return [len(words_of(line.split())[0]) for line in self.source]
 
 
-def join_pieces(line: str) -> str:
-    """The words of a line of pieces."""
-    return " ".join(words_of(line.split())[0])
-
-
 def is_generate_output(path: Path) -> bool:
-    """Whether ``fairseq-generate`` printed the file; otherwise it is taken for one translation a line."""
+    """Whether ``fairseq-generate`` printed the file; if not, it has one translation a line."""
     try:
         return TRANSLATION.search(path.read_bytes()) is not None
     except OSError as error:
@@ -48,7 +50,7 @@ def is_generate_output(path: Path) -> bool:
 def read_system(path: Path, tokenize: str = AS_THEY_ARE) -> list[str]:
     """A system's translations, in the order of the test set, pieces joined to words.
 
-    Of an output of ``fairseq-generate``, tokens are the lines H, and text to tokenise is the lines D, which
+    From an output of ``fairseq-generate`` tokens are taken from its lines H, text to tokenise from its lines D, which
     --tokenizer and --bpe have detokenised.
 
     Raises:
@@ -56,14 +58,14 @@ def read_system(path: Path, tokenize: str = AS_THEY_ARE) -> list[str]:
     """
     if not is_generate_output(path):
         return [join_pieces(line) if tokenize == AS_THEY_ARE else line for line in read_parallel(path)[0]]
-    translations = translations_in_order(path)
+    pairs = generated_in_order(path)
     if tokenize == AS_THEY_ARE:
-        return [" ".join(words_of(translation.hypothesis)[0]) for translation in translations]
-    return [translation.detokenised for translation in translations]
+        return [" ".join(words_of(pair.target[:-1])[0]) for pair in pairs]
+    return [pair.detokenised for pair in pairs]
 
 
 def read_test_set(source: Path | None, reference: Path | None, systems: Sequence[Path]) -> TestSet:
-    """The test set in two files or, where none are given, as the first output of ``fairseq-generate`` repeats it.
+    """The test set, from two files or, without them, from the first output of ``fairseq-generate``, which repeats it.
 
     Raises:
         InputError: a file is bad, only one is given, or there is no such output.
@@ -75,17 +77,19 @@ def read_test_set(source: Path | None, reference: Path | None, systems: Sequence
     path = next(filter(is_generate_output, systems), None)
     if path is None:
         raise InputError("no output of fairseq-generate, which would tell the test set; give --source and --reference")
-    translations = translations_in_order(path)
-    without = next((translation.number for translation in translations if translation.reference is None), None)
+    pairs = generated_in_order(path)
+    without = next((pair.number for pair in pairs if pair.reference is None), None)
     if without is not None:
         raise InputError(f"{path}: sentence {without} has no reference (T-{without}); give --source and --reference")
-    references = [" ".join(translation.reference or []) for translation in translations]
-    return TestSet([" ".join(translation.source) for translation in translations], references)
+    references = [" ".join(pair.reference or []) for pair in pairs]
+    return TestSet([" ".join(pair.source[:-1]) for pair in pairs], references)
 
 
 def check_size(path: Path, translations: Sequence[str], test: TestSet) -> None:
-    """Raises:
-    InputError: there is not one translation for each sentence.
+    """Check that there is one translation for each sentence.
+
+    Raises:
+        InputError: there is not.
     """
     if len(translations) != len(test):
         raise InputError(
@@ -121,8 +125,10 @@ def named_file(text: str) -> tuple[str, Path]:
 
 
 def check_names(named: Sequence[tuple[str, Path]]) -> None:
-    """Raises:
-    InputError: two files have one name.
+    """Check that no name is given to two files.
+
+    Raises:
+        InputError: one is.
     """
     names = [name for name, _ in named]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import metric
 from rnnsearch_fairseq.analysis.ribes import corpus_ribes
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable
+from rnnsearch_fairseq.files.text import read_parallel
 
 
 @dataclass(frozen=True)
 class TokenScores:
-    """BLEU and RIBES in percent; BLEU's brevity penalty; and how many tokens there are to one of the reference."""
+    """BLEU and RIBES in percent, BLEU's brevity penalty, and the length of the translations over the references'."""
 
     bleu: float
     ribes: float
@@ -33,23 +33,9 @@ def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenSc
     return TokenScores(bleu.score, 100 * ribes, bleu.bp, bleu.ratio)
 
 
-def read_parallel(*paths: Path) -> list[list[str]]:
-    """The lines of each file.
-
-    Raises:
-        InputError: a file is bad, or the files differ in their numbers of lines.
-    """
-    check_rereadable(*paths)
-    check_parallel(paths)
-    return [path.read_bytes().decode().removesuffix("\n").split("\n") for path in paths]
-
-
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reference", type=Path, help="the translations to compare with")
     parser.add_argument("hypotheses", type=Path, nargs="+", help="translations to score")
     args = parser.parse_args()

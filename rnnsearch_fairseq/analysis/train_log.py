@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 
-# As --log-format simple and tqdm print an epoch: its number, perhaps a subset, and then only statistics, with bars
-# between. In --log-file, a line has nothing before "epoch".
+# --log-format simple and tqdm print an epoch as its number, perhaps a subset, and then only statistics, separated by
+# bars. In --log-file, nothing stands before "epoch".
 EPOCH = re.compile(r"epoch ([0-9]{1,9})")
 SUBSET = re.compile(r"valid on '([^']+)' subset")
 STATISTIC = re.compile(r"\w+ \S+")
@@ -18,18 +18,18 @@ STATISTIC = re.compile(r"\w+ \S+")
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch as the log tells it; numbers are as rounded as fairseq prints them.
+    """An epoch as the log has it, its numbers rounded as fairseq prints them.
 
-    updates: those of all epochs up to this one.
-    train_loss: bits a word, the mean over the epoch; of BlackOut its own cost.
+    updates: of all epochs up to this one.
+    train_loss: bits a word, the mean over the epoch; for BlackOut, its own cost.
     train_nll_sentence, dev_nll_sentence: nats a sentence; None if the criterion does not log them, as summed_nll does.
     words_per_second: target words, end-of-sentence included.
     seconds: spent in updates; not in reading data, validation and saving. fairseq logs whole seconds.
-    learning_rate: that of the epoch's last update.
+    learning_rate: at the epoch's last update.
     dev_loss: what fairseq calls "loss" and chooses its best checkpoint by, of the first development set: bits a word,
         or bits a sentence by cross_entropy with --sentence-avg.
-    dev_ppl: perplexity by word. Of an epoch that was validated several times, these are of the lowest loss; None if it
-        was not validated.
+    dev_ppl: perplexity by word. An epoch that was validated several times has the numbers of its lowest loss, one that
+        was not validated has None.
     """
 
     number: int
@@ -55,7 +55,7 @@ def read_train_log(path: Path) -> list[Epoch]:
     epochs: dict[int, Epoch] = {}
     validated: list[tuple[int, dict[str, float]]] = []  # epoch and statistics, updates ascending
     dev_set = None
-    for line_number, line in enumerate(_lines(path), 1):
+    for line_number, line in enumerate(read_log(path).split("\n"), 1):
         number, subset, statistics = _statistics(line) or (0, None, {})
         try:
             if subset is not None:
@@ -81,21 +81,26 @@ def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
 
 
 def _loss(dev: dict[str, float]) -> float:
-    """Of a validation, to compare by: none and not-a-number are the worst."""
+    """The loss of a validation; infinite if it is missing or not a number."""
     loss = dev.get("loss", inf)
     return inf if isnan(loss) else loss
 
 
-def _lines(path: Path) -> list[str]:
+def read_log(path: Path) -> str:
+    """The text of a log.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
-        # Numbers are all that is read, so that no other byte matters.
-        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+        # Only numbers and names of devices are read from it, so bytes that are not UTF-8 do not matter.
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the log of fairseq-train") from error
 
 
 def _statistics(line: str) -> tuple[int, str | None, dict[str, float]] | None:
-    """What a line says of a whole epoch, if it does: its number, the development set (None: training), the numbers."""
+    """The epoch, the development set (None: training) and the statistics, if a line has those of a whole epoch."""
     if '{"epoch": ' not in line:
         return _printed_statistics(line.split(" | "))
     try:
@@ -112,12 +117,12 @@ def _statistics(line: str) -> tuple[int, str | None, dict[str, float]] | None:
 
 
 def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, dict[str, float]] | None:
-    """What the pieces between a line's bars say."""
+    """The same, from the pieces between a line's bars."""
     first = len(pieces)
     while first and STATISTIC.fullmatch(pieces[first - 1]):
         first -= 1
     subset = SUBSET.fullmatch(pieces[first - 1]) if first > 1 else None
-    # An epoch looks like a statistic: it is the first of them, or stands before the subset.
+    # An epoch looks like a statistic: it is the first one, or stands before the subset.
     epochs = [first - 2] if subset else range(first, len(pieces) - 1)
     epoch = next((place for place in epochs if EPOCH.fullmatch(pieces[place])), None)
     if epoch is None:
@@ -145,7 +150,7 @@ def _epoch(number: int, train: dict[str, float], validated: Sequence[dict[str, f
     return Epoch(
         number=number,
         updates=int(train["num_updates"]),
-        # Of criterions that divide by something else than words, "nll_loss" is the loss by word.
+        # Where a criterion does not divide its loss by words, "nll_loss" is the loss by word.
         train_loss=train["nll_loss"] if "nll_loss" in train else train["loss"],
         train_nll_sentence=train.get("nll_sentence"),
         words_per_second=train["wps"],

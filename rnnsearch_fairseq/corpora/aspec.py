@@ -25,7 +25,7 @@ from sacremoses import MosesTokenizer
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_lines, read_pairs
 
 SEPARATOR = "|||"
 # Files of each part, and the fields of their lines; the last two are Japanese and English.
@@ -46,19 +46,18 @@ def read_aspec(path: Path, fields: int) -> Iterator[tuple[str, str]]:
         InputError: the file is bad, or a line has not that many fields or no sentence in one of them.
     """
     check_text_file(path)
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        for number, line in enumerate(lines, 1):
-            split = [part.strip() for part in line.split(SEPARATOR)]
-            if len(split) != fields:
-                raise InputError(
-                    f"{path}, line {number}: {len(split)} fields between {SEPARATOR} instead of {fields}; "
-                    "give the folder ASPEC-JE as it is distributed"
-                )
-            *_, japanese, english = split
-            if not japanese or not english:
-                missing = "English" if japanese else "Japanese"
-                raise InputError(f"{path}, line {number}: the {missing} sentence is empty; delete the line")
-            yield english, japanese
+    for number, line in enumerate(read_lines(path), 1):
+        split = [part.strip() for part in line.split(SEPARATOR)]
+        if len(split) != fields:
+            raise InputError(
+                f"{path}, line {number}: {len(split)} fields between {SEPARATOR} instead of {fields}; "
+                "give the folder ASPEC-JE as it is distributed"
+            )
+        *_, japanese, english = split
+        if not japanese or not english:
+            missing = "English" if japanese else "Japanese"
+            raise InputError(f"{path}, line {number}: the {missing} sentence is empty; delete the line")
+        yield english, japanese
 
 
 def extract(aspec: Path, out: Path, pairs: int | None) -> dict[str, int]:

@@ -44,7 +44,7 @@ import itertools
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rnnsearch_fairseq.files.preparation import PLAIN_MOSES, write_record
@@ -174,50 +174,40 @@ delicious   | délicieux délicieuse     | after  | food
 interesting | intéressant intéressante | after  | text
 """
 
-# English base form, third person, past (and preposition) | French infinitive, and where it is not a regular verb in
-# -er, je, il, nous, vous, ils and participle | frame | subjects | objects. No past tense equals a present form
-# ("read"), because the tense of the French verb has to be visible.
+# English base form, third person, past (and preposition) | French infinitive, and of an irregular verb je, il, nous,
+# vous, ils and participle | frame | subjects | objects. No past tense equals a present form ("read"), because the tense
+# of the French verb has to be visible.
 _VERBS = """
-see sees saw                          | voir vois voit voyons voyez voient vu | \
-direct | person animal | person animal place open thing food
+see sees saw | voir vois voit voyons voyez voient vu | direct | person animal | person animal place open thing food
 admire admires admired                | admirer | direct | person | person animal place open
 look looks looked at                  | regarder | direct | person animal | person animal thing
-wait waits waited for                 | attendre attends attend attendons attendez attendent attendu | \
-direct | person animal | person
+wait waits waited for                 | attendre | direct | person animal | person
 listen listens listened to            | écouter | direct | person | person
-hear hears heard                      | entendre entends entend entendons entendez entendent entendu | \
-direct | person animal | person animal
+hear hears heard                      | entendre | direct | person animal | person animal
 help helps helped                     | aider | direct | person | person
 meet meets met                        | rencontrer | direct | person | person
 thank thanks thanked                  | remercier | direct | person | person
-follow follows followed               | suivre suis suit suivons suivez suivent suivi | \
-direct | person animal | person animal
+follow follows followed | suivre suis suit suivons suivez suivent suivi | direct | person animal | person animal
 find finds found                      | trouver | direct | person animal | thing food text animal
-lose loses lost                       | perdre perds perd perdons perdez perdent perdu | direct | person | thing text
-buy buys bought                       | acheter achète achète achetons achetez achètent acheté | \
-direct | person | thing food furniture
+lose loses lost                       | perdre | direct | person | thing text
+buy buys bought | acheter achète achète achetons achetez achètent acheté | direct | person | thing food furniture
 eat eats ate                          | manger mange mange mangeons mangez mangent mangé | direct | person animal | food
 prepare prepares prepared             | préparer | direct | person | food
 carry carries carried                 | porter | direct | person | thing furniture
 hide hides hid                        | cacher | direct | person | thing text
-choose chooses chose                  | choisir choisis choisit choisissons choisissez choisissent choisi | \
-direct | person | thing food text
+choose chooses chose                  | choisir | direct | person | thing food text
 write writes wrote                    | écrire écris écrit écrivons écrivez écrivent écrit | direct | person | text
-understand understands understood     | comprendre comprends comprend comprenons comprenez comprennent compris | \
-direct | person | person text
+understand understands understood | comprendre comprends comprend comprenons comprenez comprennent compris \
+| direct | person | person text
 visit visits visited                  | visiter | direct | person | place open
-clean cleans cleaned                  | nettoyer nettoie nettoie nettoyons nettoyez nettoient nettoyé | \
-direct | person | place furniture
+clean cleans cleaned | nettoyer nettoie nettoie nettoyons nettoyez nettoient nettoyé | direct | person | place furniture
 forget forgets forgot                 | oublier | direct | person | thing text
 speak speaks spoke to                 | parler | dative | person | person
-answer answers answered               | répondre réponds répond répondons répondez répondent répondu | \
-dative | person | person
-obey obeys obeyed                     | obéir obéis obéit obéissons obéissez obéissent obéi | \
-dative | person animal | person
+answer answers answered               | répondre | dative | person | person
+obey obeys obeyed                     | obéir | dative | person animal | person
 give gives gave                       | donner | giving | person | thing text food
 show shows showed                     | montrer | giving | person | thing text
-send sends sent                       | envoyer envoie envoie envoyons envoyez envoient envoyé | \
-giving | person | thing text
+send sends sent | envoyer envoie envoie envoyons envoyez envoient envoyé | giving | person | thing text
 bring brings brought                  | apporter | giving | person | thing text food
 lend lends lent                       | prêter | giving | person | thing text
 sleep sleeps slept                    | dormir dors dort dormons dormez dorment dormi | action | person animal |
@@ -234,6 +224,13 @@ live lives lived                      | habiter | place | person |
 go goes went                          | aller vais va allons allez vont allé | goal | person animal | goal
 return returns returned               | retourner | goal | person animal | goal
 """
+
+# Endings of je, il, nous, vous, ils and participle in place of the infinitive's
+_REGULAR = {
+    "er": ("e", "e", "ons", "ez", "ent", "é"),
+    "ir": ("is", "it", "issons", "issez", "issent", "i"),
+    "re": ("s", "", "ons", "ez", "ent", "u"),
+}
 
 # English | tag | French masculine, feminine, plural ("-" where English has no such number) | kinds that take it
 _DETERMINERS = """
@@ -427,8 +424,7 @@ def _read_verb(
 ) -> Verb:
     infinitive, *forms = french
     if not forms:
-        stem = infinitive.removesuffix("er")
-        forms = [stem + ending for ending in ("e", "e", "ons", "ez", "ent", "é")]
+        forms = [infinitive[:-2] + ending for ending in _REGULAR[infinitive[-2:]]]
     base, third, past = english[:3]
     preposition = english[3] if len(english) > 3 else ""
     present, participle = tuple(forms[:5]), forms[5]
@@ -1139,7 +1135,7 @@ def takes_an(word: str) -> bool:
 def extended(core: NounPhrase, modifier: Phrase) -> NounPhrase:
     """NP -> NP PP | NP SBAR."""
     phrase = rule("NP", (core, modifier))
-    return NounPhrase(phrase.english, phrase.french, core.gender, core.plural, core.person, core.kinds)
+    return replace(core, english=phrase.english, french=phrase.french)
 
 
 def fronted(adverbial: Phrase, main: Phrase) -> Phrase:

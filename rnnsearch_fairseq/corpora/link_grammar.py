@@ -3,9 +3,9 @@
 ``rnnsearch parse SOURCE --output TREES``
 
 SOURCE is tokenised English, one sentence a line. Line N of TREES is the constituent tree of line N of SOURCE in Penn
-brackets, with SOURCE's own words as leaves, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``; a
-round bracket is written -LRB- or -RRB-. Where link-parser finds no linkage of all words, it leaves out as few as it can
-("null links"); these are children of the phrase that they stand in.
+brackets. Its leaves are SOURCE's own words, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``; a
+round bracket is written -LRB- or -RRB-. Where link-parser finds no linkage of all words, it leaves out as few words as
+it can ("null links"); they become children of the phrase in which they stand.
 
 A sentence without a tree is ``(())`` and is counted on standard error by its cause.
 
@@ -35,7 +35,7 @@ from sacremoses import MosesDetokenizer
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_rereadable, check_text_file
+from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read_lines
 
 PROGRAM = "link-parser"
 INSTALL = "install it (Debian: apt-get install link-grammar)"
@@ -44,10 +44,9 @@ MOST_BYTES = 2000  # link-parser ends at a line of 2,048
 START_SECONDS, MOST_SECONDS = 60, 100_000
 BATCH = 500  # sentences held at a time
 
-# Trees on one line; of the linkages, 50 are drawn when there are more; words that it does not know are not replaced by
-# words that it knows.
+# Trees on one line; at most 50 linkages, drawn by chance from more; no spelling corrections of unknown words.
 _SETTINGS = ("-constituents=3", "-graphics=0", "-limit=50", "-spell=0")
-# A command that changes nothing: its answer says that the sentence before it is done.
+# A command that changes nothing; its answer shows that the sentence before it is done.
 _MARK, _MARKED = b"!short=16\n", b"short set to 16\n"
 
 
@@ -66,10 +65,10 @@ class _Failed(Exception):
 
 
 class LinkParser:
-    """A running ``link-parser``; it is started with the first sentence, and anew after one that it did not survive.
+    """A running ``link-parser``, started at the first sentence, and again after a sentence at which it ended.
 
     Args:
-        seconds: what a sentence may take.
+        seconds: the longest time for a sentence.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -106,13 +105,12 @@ class LinkParser:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            # What could not be written any more is not missed.
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
         self._process = None
 
     def _start(self) -> None:
-        # Its own limit, after which it would try again with other settings, comes after ours.
+        # After its own time limit it would try again with other settings, so that limit is longer than ours.
         command = ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={int(self._seconds) + 10}"]
         with tempfile.TemporaryFile() as messages:
             self._process = subprocess.Popen(
@@ -161,8 +159,7 @@ class LinkParser:
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 # In a tree, brackets of words are written as braces.
 _BRACES = str.maketrans("([)]", "{{}}")
-# What may follow a word: {!} and {?} (a word that it does not know), and a subscript: .n-u, or .#us, a word taken for
-# another.
+# What may follow a word: {!} or {?} after an unknown word, and a subscript: .n-u or, of a word taken for another, .#us.
 _MARKS = re.compile(r"(\{[!?]\})?(\.\S*)?")
 _ENTITIES = MosesDetokenizer()
 _TREE_TOKEN = re.compile(r"\([A-Z]*|\)|[^\s()]+")
@@ -212,7 +209,7 @@ def parse_lines(lines: Iterator[str], seconds: float, workers: int) -> Iterator[
 
     Args:
         lines: tokenised, one sentence each.
-        seconds: what one may take.
+        seconds: the longest time for one.
         workers: how many link-parsers run at a time.
 
     Raises:
@@ -255,8 +252,8 @@ def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Cou
     check_rereadable(source)
     sentences = check_text_file(source)
     counts: Counter[Failure | None] = Counter()
-    with source.open(encoding="utf-8", newline="\n") as lines, open_output(output) as out:
-        for tree in parse_lines(lines, seconds, workers):
+    with open_output(output) as out:
+        for tree in parse_lines(read_lines(source), seconds, workers):
             failed = isinstance(tree, Failure)
             counts[tree if failed else None] += 1
             out.write(f"{NO_TREE if failed else tree}\n".encode())
@@ -266,7 +263,7 @@ def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Cou
 
 
 def summary(counts: Counter[Failure | None]) -> str:
-    """Some lines for people."""
+    """The counts in words, over several lines."""
     sentences, trees = counts.total(), counts[None]
     lines = [f"{sentences:,} sentences, {trees:,} parsed; {sentences - trees:,} without a tree"]
     lines += [f"  {counts[failure]:,} {failure.value}" for failure in Failure if counts[failure]]
@@ -275,13 +272,10 @@ def summary(counts: Counter[Failure | None]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
-    parser.add_argument("--seconds", type=float, default=30, help="what a sentence may take (default: 30)")
+    parser.add_argument("--seconds", type=float, default=30, help="longest time for a sentence (default: 30)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="sentences parsed at a time (default: 1)")
     args = parser.parse_args()
     if not 0 < args.seconds <= MOST_SECONDS:

@@ -5,8 +5,8 @@
 SOURCE is the text that the model reads: one sentence a line, tokenised. PARSES is the parser's output for the same
 sentences:
 
-penn    trees in brackets, from any parser that prints them. One a line if PARSES has as many lines as SOURCE, empty
-        lines counted; if not, each goes over as many lines as it needs to close its brackets, or up to an empty line
+penn    trees in brackets, from any parser that prints them: one a line if PARSES has as many lines as SOURCE, empty
+        lines counted. Otherwise a tree ends where its brackets are closed, or at an empty line
 enju    Enju's XML, one sentence a line
 
 Line N of TREES is the tree of line N of SOURCE: S shifts the next word, R joins the two topmost phrases, so that
@@ -36,15 +36,15 @@ from rnnsearch_fairseq.data.trees import (
 )
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_rereadable, check_text_file
+from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read_lines
 
 
 @dataclass
-class Report:
-    """What has been read.
+class ParseCounts:
+    """How many sentences were read, and how many words and phrases those with a tree have.
 
-    ``words``, ``phrases`` and ``outside``, the words outside the tree, are those of the sentences that have a tree;
-    ``no_parse`` has the numbers of the others, from 1, by reason.
+    ``outside`` counts the words outside the trees. ``no_parse`` has, for each reason, the numbers, from 1, of the
+    sentences without a parse.
     """
 
     sentences: int = 0
@@ -64,7 +64,7 @@ class Report:
             self.outside += words - tree.leaves
 
     def summary(self) -> str:
-        """Some lines for people."""
+        """The counts in words, over several lines."""
         without = sum(map(len, self.no_parse.values()))
         lines = [
             f"{self.sentences:,} sentences, {self.sentences - without:,} parsed: {self.words:,} words, "
@@ -81,7 +81,7 @@ def read_trees(
     source: Path,
     parses: Path,
     form: str,
-    report: Report,
+    counts: ParseCounts,
     lowercase: bool = False,
     binarize: Binarize = "right",
     refuse: bool = True,
@@ -92,7 +92,7 @@ def read_trees(
         source: text, one tokenised sentence a line.
         parses: what a parser said of them.
         form: the parser's format, one of ``READERS``.
-        report: counts the sentences as they are read.
+        counts: the sentences are added as they are read.
         lowercase: the words are compared with lowercased leaves.
         binarize: see `read_penn`.
         refuse: leaves that are not the words are an error, not a sentence without a parse.
@@ -102,7 +102,7 @@ def read_trees(
             parse at all can be read in this format.
     """
     texts = _parse_texts(source, parses, form)
-    for number, (line, (start, text)) in enumerate(zip(_lines(source), texts, strict=True), 1):
+    for number, (line, (start, text)) in enumerate(zip(read_lines(source), texts, strict=True), 1):
         words = line.split()
         parse = READERS[form](text, binarize)
         tree = parse if isinstance(parse, NoParse) else parse.tree
@@ -112,15 +112,10 @@ def read_trees(
                 if refuse:
                     raise _mismatch(f"{parses}, line {start}", parse.words, f"{source}, line {number}", words, position)
                 tree = NoParse.MISMATCH
-        report.count(tree, len(words))
+        counts.count(tree, len(words))
         yield None if isinstance(tree, NoParse) else tree
-    if len(report.no_parse[NoParse.UNUSABLE]) == report.sentences:
+    if len(counts.no_parse[NoParse.UNUSABLE]) == counts.sentences:
         raise InputError(f"{parses}: nothing in it can be read as --format {form}; give the format that it is in")
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        yield from lines
 
 
 def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
@@ -132,18 +127,18 @@ def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     check_rereadable(source, parses)
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
-        return enumerate(_lines(parses), 1)
+        return enumerate(read_lines(parses), 1)
     found = f"{lines} lines"
     if form == "penn":
-        trees = sum(1 for _ in join_lines(_lines(parses)))
+        trees = sum(1 for _ in join_lines(read_lines(parses)))
         if trees == sentences:
-            return join_lines(_lines(parses))
+            return join_lines(read_lines(parses))
         found += f" and {trees} trees"
     raise InputError(f"{parses} has {found}, but {source} has {sentences} lines; give one parse for each line of it")
 
 
 def _mismatch(where: str, leaves: list[str], there: str, words: list[str], position: int) -> InputError:
-    """The error of a tree whose leaves are not the words, from ``position`` on."""
+    """The error for a tree whose leaves differ from the words, first at ``position``."""
     leaf, word = leaves[position : position + 1], words[position : position + 1]
     has = f"leaf {position + 1} is {shown(leaf[0])}" if leaf else "the tree ends"
     needs = f"word {position + 1} of {there} is {shown(word[0])}" if word else f"{there} ends"
@@ -159,10 +154,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: the output would replace an input.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="source text as fairseq-preprocess will read it")
     parser.add_argument("parses", type=Path, help="what the parser said of it")
     parser.add_argument("--format", choices=READERS, required=True, help="the parser's format; see above")
@@ -189,10 +181,10 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """The command line of this module."""
     args = parse_arguments()
-    report = Report()
+    counts = ParseCounts()
     with open_output(args.output) as out:
         trees = read_trees(
-            args.source, args.parses, args.format, report, args.lowercase, args.binarize, args.mismatch == "refuse"
+            args.source, args.parses, args.format, counts, args.lowercase, args.binarize, args.mismatch == "refuse"
         )
         out.writelines(f"{format_transitions(tree)}\n".encode() for tree in trees)
-    print(f"{report.summary()}\n-> {args.output}")
+    print(f"{counts.summary()}\n-> {args.output}")

@@ -24,7 +24,8 @@ import contextlib
 import io
 import random
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import sentencepiece
@@ -36,7 +37,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.files.preparation import CODES, PIECES, RECORD, Preparation, write_record
-from rnnsearch_fairseq.files.text import check_parallel, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, read_lines, read_pairs
 
 LEARN_FROM = 2_000_000  # random lines that sentencepiece learns from, which it holds in memory
 BUCKET = 64 << 20  # bytes of text that are shuffled in memory
@@ -45,8 +46,8 @@ MOST_BUCKETS = 500  # files that are open at a time
 
 def rewrite(text: Path, out: Path, change: Callable[[str], str]) -> None:
     """Write what ``change`` makes of each line of ``text`` to ``out``, which may be ``text``."""
-    with text.open(encoding="utf-8", newline="\n") as lines, open_output(out) as file:
-        file.writelines(f"{change(line.rstrip(chr(10)))}\n".encode() for line in lines)
+    with open_output(out) as file:
+        file.writelines(f"{change(line.rstrip(chr(10)))}\n".encode() for line in read_lines(text))
 
 
 def tokenize(raw: Path, tokens: Path, language: str) -> None:
@@ -91,16 +92,10 @@ def shuffle(texts: list[Path], seed: int) -> None:
                 out.writelines(lines[first + side] for first in order)
 
 
-def _lines(texts: Iterable[Path]) -> Iterable[str]:
-    for text in texts:
-        with text.open(encoding="utf-8", newline="\n") as lines:
-            yield from lines
-
-
 def learn_codes(texts: list[Path], codes: Path, merges: int) -> None:
     """Learn ``merges`` byte-pair merges from all of ``texts`` together and write them to ``codes``."""
     with open_output(codes) as out, io.TextIOWrapper(out, encoding="utf-8", newline="\n") as file:
-        learn_bpe(_lines(texts), file, merges)
+        learn_bpe(chain.from_iterable(map(read_lines, texts)), file, merges)
 
 
 def learn_pieces(texts: list[Path], model: Path, pieces: int) -> None:
@@ -113,7 +108,7 @@ def learn_pieces(texts: list[Path], model: Path, pieces: int) -> None:
     sentencepiece.set_random_generator_seed(1)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(line.rstrip("\n") for line in _lines(texts)),
+            sentence_iterator=(line.rstrip("\n") for line in chain.from_iterable(map(read_lines, texts))),
             model_writer=learnt,
             vocab_size=pieces,
             input_sentence_size=LEARN_FROM,

@@ -4,21 +4,22 @@
 
 GENERAL, IN_DOMAIN and OUT are names without language: GENERAL.en and GENERAL.fr are parallel text, tokenised as the
 in-domain text is. The best N pairs of GENERAL, or as many of the best as have together at most N target words, are
-written to OUT in GENERAL's order; the in-domain text is not. The paper cut 850 million words to 348 million so.
+written to OUT in GENERAL's order, without the in-domain text. So the paper cut 850 million words to 348 million.
 
 The score of a pair is its bilingual cross-entropy difference: H_in(s) - H_gen(s), summed over both languages. H(s) is
 the cross-entropy of a sentence in bits a word, end-of-sentence included, under a 4-gram model with modified Kneser-Ney
-smoothing: H_in of the in-domain text, H_gen of a random sample of the general text, of as many pairs (or of half of
-them, if there are not twice as many). Lower is better; of equals, the pair that comes first. The models of a language
-know the same words, those that are at least twice in the in-domain text (Moore and Lewis, 2010); others count as one
-word. A model knows the pairs that it was made of too well, so those of the sample are scored by a model of a second
-one; in the papers, where samples are a small part of the text, they are not. A pair with an empty side is never chosen.
+smoothing: H_in by the model of the in-domain text, H_gen by the model of a random sample of the general text with as
+many pairs (or half of the general text's, if it has fewer than twice as many). Lower is better; of equals, the first.
+The models of a language know the same words, those that are at least twice in the in-domain text (Moore and Lewis,
+2010); all others count as one word. A model scores the pairs it was made of too well, so the sample's own pairs are
+scored by the model of a second sample. The papers do not do so, since their samples are a small part of the text. A
+pair with an empty side is never chosen.
 
 GENERAL is streamed: memory is that of the language models, whose text is as large as the in-domain one, and 20 bytes
 for each pair of GENERAL. OUT's folder needs room for the models' text for a while.
 
-The models are KenLM's, from its one source: `pip install kenlm` is what asks them, and the program `lmplz`, which makes
-them and must be on PATH, is not part of what pip installs (Debian: apt-get install cmake libboost-program-options-dev
+The language models are KenLM's. `pip install kenlm` installs the Python module that reads them, but not the program
+`lmplz` that makes them, which must be on PATH (Debian: apt-get install cmake libboost-program-options-dev
 libboost-system-dev libboost-thread-dev libboost-test-dev):
 
     pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xzf kenlm-0.3.0.tar.gz
@@ -42,7 +43,7 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_lines, read_pairs
 
 ORDER = 4
 LEAST_COUNT = 2
@@ -58,7 +59,7 @@ LanguageModel = Callable[[str], float]
 
 
 class Side(NamedTuple):
-    """One language: the words that its models know, and those of the in-domain text and of each of the two samples."""
+    """One language: the words that its models know, and its models of the in-domain text and of the two samples."""
 
     vocabulary: set[str]
     in_domain: LanguageModel
@@ -80,8 +81,7 @@ def known_words(words: Iterable[str], vocabulary: set[str]) -> str:
 
 def count_vocabulary(text: Path) -> set[str]:
     """The words that are in ``text`` at least twice."""
-    with text.open(encoding="utf-8", newline="\n") as lines:
-        counts = Counter(word for line in lines for word in line.split())
+    counts = Counter(word for line in read_lines(text) for word in line.split())
     return {
         word for word, count in counts.items() if count >= LEAST_COUNT and word not in RESERVED and "\0" not in word
     }
@@ -110,8 +110,8 @@ def make_language_model(text: Path, words: int) -> LanguageModel:
     import kenlm
 
     arpa = text.with_suffix(".arpa")
-    # The padding gives an unseen word the share of one, whichever of the words a model has seen. The fallback is
-    # for texts so small that no discount can be estimated.
+    # The padding gives all models of a language the same vocabulary size, and so an unseen word the same share.
+    # The fallback is for texts so small that no discount can be estimated.
     command = [program, "-o", ORDER, "--text", text, "--arpa", arpa, "-S", SORTING_MEMORY, "-T", f"{text.parent}/"]
     command += ["--vocab_pad", words, "--discount_fallback"]
     done = subprocess.run(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
@@ -259,10 +259,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: a number is out of range, or the output would replace an input.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("general", help="text to choose from, without the language")
     parser.add_argument("in_domain", help="text that shows what to choose")
     parser.add_argument("out", help="text to write")

@@ -1,42 +1,79 @@
-"""Read the files that ``rnnsearch score --format jsonl`` writes, for what aligns words by them."""
+"""Sentence pairs with what a model says of them, and the JSON lines that ``rnnsearch score`` writes of them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 
 FIELDS = ("id", "source", "target", "alignment")
 TREE_FIELDS = ("phrases", "phrase_attention")
-CURE = "give what rnnsearch score --format jsonl wrote"
+CURE = "give what rnnsearch score wrote"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class AlignedPair:
-    """A sentence pair and its alignment. Words include end-of-sentence; S source words, T target words, P phrases.
+    """A source sentence, its translation, and the weights between their words; all tensors are on the CPU.
 
-    ``number`` counts from 0, and ``where`` names file and line, for messages. ``source`` and ``target`` are the words
-    as the model sees them: unknown ones are ``<unk>``. ``alignment`` is ``(T, S)``. Of models that read trees,
-    ``phrases`` are pairs of a first word and the word after the last one, none without a parse, and
-    ``phrase_attention`` is ``(T, P)``; of others, both are None. Weights are finite and in float64. Whether the phrases
-    are those of a tree is not checked.
+    Words include end-of-sentence. S is the number of source words, T of target words, P of phrases.
+
+    Attributes:
+        source: the words as the model sees them: unknown ones are ``<unk>``.
+        target: likewise.
+        word_logprobs: ``(T,)``, ln p of each target word in float64; None if the pair was read from a file.
+        alignment: ``(T, S)``; None of a model without attention, or where it was not printed.
+        phrases: of a model that reads trees, the spans of :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`, none
+            without a parse; None of another model.
+        phrase_attention: ``(T, P)``, likewise. A row of the alignment and the same row of these weights sum to one.
+        number: of the pair in the file that it was read from, from 0.
+        where: that file and line, for messages.
     """
 
-    number: int
-    where: str
     source: list[str]
     target: list[str]
-    alignment: np.ndarray
+    word_logprobs: Tensor | None = None
+    alignment: Tensor | None = None
     phrases: list[tuple[int, int]] | None = None
-    phrase_attention: np.ndarray | None = None
+    phrase_attention: Tensor | None = None
+    number: int = 0
+    where: str = ""
+
+    @property
+    def logprob(self) -> float:
+        """ln p of the target sentence: the sum of ``word_logprobs``."""
+        return self.word_logprobs.sum().item()
+
+
+def write_scores(pairs: Iterable[AlignedPair], out: BinaryIO) -> None:
+    """Write a line for each pair, as ``rnnsearch score --help`` describes it."""
+    for number, pair in enumerate(pairs):
+        record = {
+            "id": number,
+            "source": pair.source,
+            "target": pair.target,
+            "logprob": round(pair.logprob, 6),
+            "word_logprobs": _rounded(pair.word_logprobs),
+            "alignment": None if pair.alignment is None else _rounded(pair.alignment),
+        }
+        if pair.phrases is not None:
+            record |= {"phrases": pair.phrases, "phrase_attention": _rounded(pair.phrase_attention)}
+        out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+
+def _rounded(tensor: Tensor) -> list[Any]:
+    return np.round(tensor.double().numpy(), 6).tolist()
 
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
-    """The sentence pairs of a file of scores, a line at a time.
+    """The pairs of a file of scores with their alignments, a line at a time; weights are finite and in float64.
+
+    Whether the phrases are those of a tree is not checked.
 
     Raises:
         InputError: the file cannot be read or is empty; or, when it comes to it, a line is not a score, has no
@@ -64,11 +101,11 @@ def _parse(line: bytes, number: int, where: str) -> AlignedPair:
         raise InputError(f"{where}: no alignment; score with a model that has attention, like bahdanau_gru")
     source, target = (_words(record, side, where) for side in ("source", "target"))
     alignment = _weights(record, "alignment", (len(target), len(source)), where)
-    if "phrases" not in record:
-        return AlignedPair(number, where, source, target, alignment)
-    phrases = _phrases(record, where)
-    to_phrases = _weights(record, "phrase_attention", (len(target), len(phrases)), where)
-    return AlignedPair(number, where, source, target, alignment, phrases, to_phrases)
+    pair = AlignedPair(source, target, alignment=alignment, number=number, where=where)
+    if "phrases" in record:
+        pair.phrases = _phrases(record, where)
+        pair.phrase_attention = _weights(record, "phrase_attention", (len(target), len(pair.phrases)), where)
+    return pair
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
@@ -103,7 +140,7 @@ def _phrases(record: dict[str, Any], where: str) -> list[tuple[int, int]]:
     return phrases
 
 
-def _weights(record: dict[str, Any], field: str, shape: tuple[int, int], where: str) -> np.ndarray:
+def _weights(record: dict[str, Any], field: str, shape: tuple[int, int], where: str) -> Tensor:
     try:
         weights = np.array(record[field], dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -112,7 +149,7 @@ def _weights(record: dict[str, Any], field: str, shape: tuple[int, int], where: 
         raise _not_a_score(where, f'"{field}" is no matrix of numbers')
     if weights.shape != shape:
         raise _not_a_score(where, f'"{field}" has the shape {weights.shape} and not {shape}')
-    return weights
+    return torch.from_numpy(weights)
 
 
 def _not_a_score(where: str, why: str) -> InputError:

@@ -4,6 +4,7 @@ import html
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
@@ -17,18 +18,29 @@ def check_text_file(path: str | Path) -> int:
             is not UTF-8 or holds a stray carriage return.
     """
     check_rereadable(Path(path))
-    number = 0
-    try:
-        with open(path, "rb") as lines:
-            for number, line in enumerate(lines, 1):
-                check_line(path, number, line)
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); check the path and its language suffix"
-        ) from error
+    number = sum(1 for _ in read_lines(path))
     if number == 0:
         raise InputError(f"{path}: the file is empty; give a file of one sentence per line")
     return number
+
+
+def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
+    """The lines of a UTF-8 text file, each with its newline; only a newline ends a line.
+
+    Args:
+        stray_returns: lines may hold carriage returns.
+
+    Raises:
+        InputError: the file cannot be read; or, when it comes to it, a line is not UTF-8 or holds a stray carriage
+            return.
+    """
+    decode = decode_line if stray_returns else check_line
+    try:
+        with open(path, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                yield decode(path, number, line)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
 
 
 def check_line(path: str | Path, number: int, line: bytes) -> str:
@@ -43,6 +55,15 @@ def check_line(path: str | Path, number: int, line: bytes) -> str:
         raise InputError(
             f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
         )
+    return decode_line(path, number, line)
+
+
+def decode_line(path: str | Path, number: int, line: bytes) -> str:
+    """The text of a line of a file, whatever it holds.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -86,10 +107,32 @@ def check_rereadable(*paths: Path) -> None:
             raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
 
 
-def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """The lines of two files that `check_parallel` has passed."""
-    with source.open(encoding="utf-8", newline="\n") as sources, target.open(encoding="utf-8", newline="\n") as targets:
-        yield from zip(sources, targets, strict=True)
+def read_pairs(source: Path, target: Path, stray_returns: bool = False) -> Iterator[tuple[str, str]]:
+    """The lines of two files together, each as `read_lines` gives it.
+
+    Raises:
+        InputError: when it comes to it, a file or a line is bad, or one file ends before the other.
+    """
+    paths = source, target
+    for number, pair in enumerate(zip_longest(*(read_lines(path, stray_returns) for path in paths)), 1):
+        if None in pair:
+            shorter = pair.index(None)
+            raise InputError(
+                f"{paths[shorter]}: ends at line {number - 1}, and {paths[1 - shorter]} goes on; "
+                "line N must be the same sentence"
+            )
+        yield pair
+
+
+def read_parallel(*paths: Path) -> list[list[str]]:
+    """The lines of each file, without their newlines.
+
+    Raises:
+        InputError: a file is bad, or the files differ in their numbers of lines.
+    """
+    check_rereadable(*paths)
+    check_parallel(paths)
+    return [[line.removesuffix("\n") for line in read_lines(path)] for path in paths]
 
 
 def check_preprocessing(args: Namespace) -> None:

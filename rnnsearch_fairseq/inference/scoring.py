@@ -8,18 +8,17 @@ Words and lengths include end-of-sentence; logarithms are natural and in nats; a
 models score with the mean of their probabilities and of their alignments. A model that reads trees (tree2seq) needs
 those of SOURCE, as rnnsearch trees writes them; it attends to words and phrases, and their weights
 together make one. A phrase is given as its first word, from 0, and the word after its last; phrases stand in pre-order:
-each before those in it, left ones first. --format is one of
+each before those in it, left ones first.
 
-text    score, number of target words, and the words' scores with spaces between, separated by tabs; six decimals
-jsonl   an object per line: "id" (from 0), "source", "target" (the words as the model sees them), "logprob",
-        "word_logprobs", "alignment" (a row for each target word, of a weight for each source word; null of a model
-        without one); with trees also "phrases", empty without a parse, and "phrase_attention" (a row for each target
-        word, of a weight for each phrase); six decimals
-npz     for numpy.load, in full precision. Of pair k: logprob[k], source_lengths[k], target_lengths[k];
-        word_logprobs[word_offsets[k]:word_offsets[k + 1]]; and, empty of a model without alignment,
-        alignments[alignment_offsets[k]:alignment_offsets[k + 1]].reshape(target_lengths[k], source_lengths[k]);
-        with trees also phrases[phrase_offsets[k]:phrase_offsets[k + 1]] and phrase_attentions[
-        phrase_attention_offsets[k]:phrase_attention_offsets[k + 1]].reshape(target_lengths[k], number of phrases)
+Each pair is an object of JSON on a line of its own, its numbers rounded to six decimals:
+
+id                from 0
+source, target    the words as the model sees them
+logprob           ln p(y|x)
+word_logprobs     of each target word; their sum is logprob
+alignment         a row for each target word, of a weight for each source word; null of a model without one
+phrases           with trees only: of the source, none without a parse
+phrase_attention  with trees only: a row for each target word, of a weight for each phrase
 """
 
 import argparse
@@ -46,7 +45,7 @@ from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output, stop_printing
-from rnnsearch_fairseq.files.pair_scores import WRITERS, PairScore
+from rnnsearch_fairseq.files.scores import AlignedPair, write_scores
 from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_pairs
 from rnnsearch_fairseq.inference.loading import load_models
 
@@ -81,7 +80,7 @@ def score_pairs(
     batch_size: int = BATCH_SIZE,
     max_tokens: int = MAX_TOKENS,
     trees: Iterable[Tree | None] | None = None,
-) -> Iterator[PairScore]:
+) -> Iterator[AlignedPair]:
     """Score each of ``pairs``, in order, with the mean of the probabilities that ``models`` give.
 
     Pairs of similar length are scored together, out of :data:`READ_AHEAD` batches that are read ahead: memory does not
@@ -112,7 +111,7 @@ def score_pairs(
         # fairseq refuses a sentence of more than max_tokens; counted as so many, it fills a batch alone.
         tokens = sizes.max(axis=1).clip(max=max_tokens)[order]
         batches = data_utils.batch_by_size(order, None, tokens, max_tokens=max_tokens, max_sentences=batch_size)
-        scores: dict[int, PairScore] = {}
+        scores: dict[int, AlignedPair] = {}
         for batch in batches:
             scores |= _score_batch(models, task, {int(number): chunk[number] for number in batch})
         yield from (scores[number] for number in range(len(chunk)))
@@ -175,7 +174,7 @@ def _read_ahead(pairs: Iterable[_EncodedPair], most: int) -> Iterator[list[_Enco
 
 def _score_batch(
     models: Sequence[BaseFairseqModel], task: TranslationTask, batch: dict[int, _EncodedPair]
-) -> dict[int, PairScore]:
+) -> dict[int, AlignedPair]:
     """The scores of the pairs of a batch, by their numbers."""
     parses = any(map(_reads_trees, models))
     sample = _collate(task, batch, parses)
@@ -196,10 +195,9 @@ def _score_batch(
             if best["attention"] is not None
         ]
         attention = torch.stack(weights).mean(dim=0) if weights else None
-        scores[number] = PairScore(
+        scores[number] = AlignedPair(
             [task.source_dictionary[word] for word in pair.source],
             [task.target_dictionary[word] for word in pair.target],
-            word_logprobs.sum().item(),
             word_logprobs,
             None if attention is None else attention[:, : len(pair.source)],
             pair.phrases if parses else None,
@@ -262,7 +260,7 @@ class Totals:
     target_unknown: int = 0
     nll: float = 0.0
 
-    def watch(self, scores: Iterable[PairScore], unknown: str) -> Iterator[PairScore]:
+    def watch(self, scores: Iterable[AlignedPair], unknown: str) -> Iterator[AlignedPair]:
         """Add every score that passes; ``unknown`` is the unknown word."""
         for score in scores:
             self.pairs += 1
@@ -292,10 +290,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: if options do not go together or are out of range.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="text to translate, one sentence a line, as the training data was")
     parser.add_argument("target", type=Path, help="its translations, line by line, as the training data was")
     parser.add_argument("--path", required=True, help="checkpoint, or several with colons between: an ensemble")
@@ -316,14 +311,11 @@ def parse_arguments() -> argparse.Namespace:
         help=f"most words in a batch, padding included, on either side (default: {MAX_TOKENS})",
     )
     parser.add_argument("--cpu", action="store_true", help="do not use CUDA")
-    parser.add_argument("--format", choices=WRITERS, default="text", help="see above")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
     for option in ("batch_size", "max_tokens"):
         if getattr(args, option) < 1:
             raise InputError(f"--{option.replace('_', '-')} is {getattr(args, option)}; give at least 1")
-    if args.format == "npz" and args.output is None:
-        raise InputError("--format npz is not text to print; give --output FILE")
     return args
 
 
@@ -345,7 +337,7 @@ def main() -> int:
             pairs = read_pairs(args.source, args.target)
             trees = None if args.trees is None else read_trees(args.trees, args.source)
             scores = score_pairs(models, task, pairs, args.batch_size, args.max_tokens, trees)
-            WRITERS[args.format](totals.watch(scores, task.source_dictionary.unk_word), out)
+            write_scores(totals.watch(scores, task.source_dictionary.unk_word), out)
             out.flush()
     except BrokenPipeError:
         stop_printing()

@@ -4,8 +4,8 @@
 ``rnnsearch unknown-words replace GENERATED --source TEXT [--dictionary DICT] > TRANSLATIONS``
 
 learn    makes a dictionary of the training text: for each source word the target word that was most often aligned with
-         it. SCORES is what rnnsearch score --format jsonl wrote of the text in --source and --target,
-         one file or several in order. Each target word is linked with the source word of the greatest weight; links
+         it. SCORES is what rnnsearch score wrote of the text in --source and --target, one file or
+         several in order. Each target word is linked with the source word of the greatest weight; links
          with end-of-sentence are not counted. Of equally frequent words, the one that came first is kept. A line of
          DICT is a source word, its translation and the number of their links; fairseq's --replace-unk reads it, too
 replace  prints GENERATED's best translation of each line of --source, in their order, and puts for each <unk> the
@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnsearch_fairseq.analysis.generate_output import Translation, read_translations
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.generated import read_generated
 from rnnsearch_fairseq.files.output import check_not_input, open_output, stop_printing
-from rnnsearch_fairseq.files.scores import read_scores
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_pairs
+from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
+from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_lines, read_pairs
 
 UNKNOWN = "<unk>"
 
@@ -40,7 +40,7 @@ def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
     """How often each source word is linked with each target word.
 
     Args:
-        scores: files of ``rnnsearch score --format jsonl``; together, one line for each of the text.
+        scores: files of ``rnnsearch score``; together, one line for each of the text.
         source: the text that was scored, which `check_parallel` has passed.
         target: its translation.
 
@@ -61,7 +61,7 @@ def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
             _own_words(seen[:-1], text, where, f"{path}, line {number}")
             for seen, text, path in zip((score.source, score.target), texts, (source, target))
         ]
-        for word, position in zip(words[1], score.alignment.argmax(axis=1)):
+        for word, position in zip(words[1], score.alignment.argmax(dim=1).tolist()):
             if position < len(words[0]):
                 counts[words[0][position]][word] += 1
     missing = sum(1 for _ in pairs)
@@ -87,17 +87,16 @@ def read_dictionary(path: Path) -> dict[str, str]:
     check_rereadable(path)
     check_text_file(path)
     dictionary = {}
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        for number, line in enumerate(lines, 1):
-            words = line.split()
-            if len(words) < 2:
-                raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
-            dictionary[words[0]] = words[1]
+    for number, line in enumerate(read_lines(path), 1):
+        words = line.split()
+        if len(words) < 2:
+            raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
+        dictionary[words[0]] = words[1]
     return dictionary
 
 
 @dataclass
-class Report:
+class ReplacementCounts:
     """How many of the unknown words were replaced from the dictionary, were replaced by a copy, and were not."""
 
     translations: int = 0
@@ -115,61 +114,60 @@ class Report:
         )
 
 
-def replace_all(generated: Path, source: Path, dictionary: dict[str, str], report: Report) -> list[str]:
+def replace_all(generated: Path, source: Path, dictionary: dict[str, str], counts: ReplacementCounts) -> list[str]:
     """The translation of each line of ``source``, which `check_text_file` has passed, without unknown words.
 
     Raises:
         InputError: ``generated`` is bad, has no alignments, or does not hold exactly the translations of ``source``.
     """
-    translations = read_translations(generated)
+    pairs = read_generated(generated)
     replaced = []
-    with source.open(encoding="utf-8", newline="\n") as lines:
-        for number, line in enumerate(lines):
-            if number not in translations:
-                raise InputError(
-                    f"{generated}: sentence {number}, line {number + 1} of {source}, is missing; translate all of them"
-                )
-            translation = translations.pop(number)
-            where = f"{generated}, sentence {number}"
-            words = _own_words(translation.source, line, where, f"{source}, line {number + 1}")
-            replaced.append(" ".join(replace(translation, words, dictionary, report, where)))
-    if translations:
+    for number, line in enumerate(read_lines(source)):
+        if number not in pairs:
+            raise InputError(
+                f"{generated}: sentence {number}, line {number + 1} of {source}, is missing; translate all of them"
+            )
+        pair = pairs.pop(number)
+        where = f"{generated}, sentence {number}"
+        words = _own_words(pair.source[:-1], line, where, f"{source}, line {number + 1}")
+        replaced.append(" ".join(replace(pair, words, dictionary, counts, where)))
+    if pairs:
         raise InputError(
-            f"{generated}: sentence {min(translations)} is more than {source} has; give the text that was translated"
+            f"{generated}: sentence {min(pairs)} is more than {source} has; give the text that was translated"
         )
     return replaced
 
 
 def replace(
-    translation: Translation, source: list[str], dictionary: dict[str, str], report: Report, where: str
+    pair: AlignedPair, source: list[str], dictionary: dict[str, str], counts: ReplacementCounts, where: str
 ) -> list[str]:
-    """The words of ``translation``, unknown ones replaced; those of an empty ``source`` cannot be.
+    """The target words of ``pair``, unknown ones replaced by way of the words of ``source``.
 
     Raises:
         InputError: there is no soft alignment, or it is of another size.
     """
-    weights = translation.alignment
+    weights = pair.alignment
     if weights is None:
         raise InputError(f"{where}: there is no alignment; give fairseq-generate --print-alignment soft")
-    words = list(translation.hypothesis)
+    words = pair.target[:-1]
     unknown = [position for position, word in enumerate(words) if word == UNKNOWN]
     # A row more than words is end-of-sentence's; a translation that was cut off has none.
     sizes = [(rows, len(source) + 1) for rows in (len(words), len(words) + 1)]
     if unknown and weights.shape not in sizes:
         raise InputError(
-            f"{where}: its alignment is {weights.shape}, its words say {sizes[1]}; use a model with attention, and no "
-            "--tokenizer, --bpe, --remove-bpe or --post-process"
+            f"{where}: its alignment is {tuple(weights.shape)}, its words say {sizes[1]}; use a model with "
+            "attention, and no --tokenizer, --bpe, --remove-bpe or --post-process"
         )
-    report.translations += 1
-    report.affected += bool(unknown)
+    counts.translations += 1
+    counts.affected += bool(unknown)
     for position in unknown:
         if not source:
-            report.left += 1
+            counts.left += 1
             continue
-        aligned = source[weights[position, :-1].argmax()]
+        aligned = source[weights[position, :-1].argmax().item()]
         words[position] = dictionary.get(aligned, aligned)
-        report.looked_up += aligned in dictionary
-        report.copied += aligned not in dictionary
+        counts.looked_up += aligned in dictionary
+        counts.copied += aligned not in dictionary
     return words
 
 
@@ -196,13 +194,10 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: the output would replace an input.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     learn = commands.add_parser("learn", help="make a dictionary of the alignments of the training text")
-    learn.add_argument("scores", type=Path, nargs="+", help="files of score --format jsonl, in the text's order")
+    learn.add_argument("scores", type=Path, nargs="+", help="what rnnsearch score wrote, in the text's order")
     learn.add_argument("--source", type=Path, required=True, metavar="TEXT", help="source text that was scored")
     learn.add_argument("--target", type=Path, required=True, metavar="TEXT", help="target text that was scored")
     learn.add_argument("--output", type=Path, required=True, metavar="DICT", help="dictionary to write")
@@ -229,14 +224,14 @@ def main() -> int:
         return 0
     check_rereadable(args.source)
     check_text_file(args.source)
-    report = Report()
+    counts = ReplacementCounts()
     dictionary = {} if args.dictionary is None else read_dictionary(args.dictionary)
-    lines = replace_all(args.generated, args.source, dictionary, report)
+    lines = replace_all(args.generated, args.source, dictionary, counts)
     try:
         sys.stdout.buffer.writelines(f"{line}\n".encode() for line in lines)
         sys.stdout.flush()
     except BrokenPipeError:
         stop_printing()
         return 1
-    print(report.summary(), file=sys.stderr)
+    print(counts.summary(), file=sys.stderr)
     return 0

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from matplotlib import font_manager, image
 from matplotlib import pyplot as plt
 
 from rnnsearch_fairseq.analysis.alignment_plot import fonts_for, plot_alignment
 from rnnsearch_fairseq.analysis.constituent_plot import (
     LONGEST_LABEL,
-    Attention,
     choose,
     main,
     plot_attention,
@@ -24,13 +24,23 @@ from rnnsearch_fairseq.analysis.constituent_plot import (
 )
 from rnnsearch_fairseq.data.trees import Tree
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.scores import AlignedPair
 
 # ((the window) (is (open now))), without the full stop
 TREE = Tree((2, 1, 3, 4))
 SOURCE = ["the", "window", "is", "open", "now", ".", "</s>"]
 TARGET = ["la", "fenêtre", "est", "</s>"]
 WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(7 + 4), size=4)
-EXAMPLE = Attention(0, SOURCE, TARGET, TREE, WEIGHTS)
+
+
+def attended(source: list[str], target: list[str], tree: Tree | None, weights: np.ndarray) -> AlignedPair:
+    """A pair whose ``weights`` are of words and then of phrases."""
+    to_words, to_phrases = (torch.from_numpy(part) for part in np.split(weights, [len(source)], axis=1))
+    spans = [] if tree is None else tree.spans()
+    return AlignedPair(source, target, alignment=to_words, phrases=spans, phrase_attention=to_phrases)
+
+
+EXAMPLE = attended(SOURCE, TARGET, TREE, WEIGHTS)
 
 
 @pytest.fixture(autouse=True)
@@ -76,11 +86,11 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
     main()
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, attention: Attention, picture: Path) -> Any:
-    """The axes of the picture of ``attention``."""
+def drawn(monkeypatch: pytest.MonkeyPatch, pair: AlignedPair, picture: Path) -> Any:
+    """The axes of the picture of ``pair``."""
     with monkeypatch.context() as patched:
         patched.setattr(plt, "close", lambda figure: None)
-        plot_attention(attention, picture)
+        plot_attention(pair, picture)
     (axes,) = plt.gcf().axes
     return axes
 
@@ -106,11 +116,11 @@ def test_what_is_read_is_what_was_written(scores: Path) -> None:
     first, unparsed, *_ = read_attention(scores)
     written = record(0, 4, right_branching(3))
     assert (first.number, first.source, first.target) == (0, written["source"], written["target"])
-    assert first.tree == right_branching(3)
-    np.testing.assert_array_equal(first.weights[:, :5], written["alignment"])
-    np.testing.assert_array_equal(first.weights[:, 5:], written["phrase_attention"])
-    assert (unparsed.tree, unparsed.weights.shape) == (None, (3, 13))
-    np.testing.assert_allclose(unparsed.weights.sum(axis=1), 1)
+    assert tree_of(first.phrases) == right_branching(3)
+    np.testing.assert_array_equal(first.alignment, written["alignment"])
+    np.testing.assert_array_equal(first.phrase_attention, written["phrase_attention"])
+    assert (unparsed.phrases, unparsed.alignment.shape, unparsed.phrase_attention.shape) == ([], (3, 13), (3, 0))
+    np.testing.assert_allclose(unparsed.alignment.sum(dim=1), 1)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +215,7 @@ def test_all_of_it_is_inside_the_picture(tmp_path: Path) -> None:
 
 
 def test_a_sentence_without_a_parse_has_words_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    attention = Attention(0, SOURCE, TARGET, None, WEIGHTS[:, :7])
-    axes = drawn(monkeypatch, attention, tmp_path / "figure.png")
+    axes = drawn(monkeypatch, attended(SOURCE, TARGET, None, WEIGHTS[:, :7]), tmp_path / "figure.png")
     assert [label.get_text() for label in axes.get_xticklabels()] == SOURCE
     assert not axes.get_lines()
 
@@ -215,7 +224,7 @@ def test_long_labels_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     words = ["a" * 50, "b" * 20, "c", "d" * 40, "e", "</s>"]
     tree = Tree((4, 1, 2, 3))
     weights = np.full((1, 10), 0.1)
-    axes = drawn(monkeypatch, Attention(0, words, ["</s>"], tree, weights), tmp_path / "figure.png")
+    axes = drawn(monkeypatch, attended(words, ["</s>"], tree, weights), tmp_path / "figure.png")
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels[0] == "a" * (LONGEST_LABEL - 1) + "…"
     assert labels[1] == words[1]
@@ -277,7 +286,7 @@ def test_one_warning_names_what_no_font_has(
 ) -> None:
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
     words = ["窓", "を", "開け", "</s>"]
-    plot_attention(Attention(0, words, words, Tree((1, 2)), np.full((4, 6), 1 / 6)), tmp_path / "figure.png")
+    plot_attention(attended(words, words, Tree((1, 2)), np.full((4, 6), 1 / 6)), tmp_path / "figure.png")
     (message,) = caplog.messages
     assert message.startswith("no installed font has け を 窓 開, drawn as boxes; install one")
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]

@@ -205,7 +205,7 @@ def test_the_data_stage_names_a_wrong_option(tmp_path: Path, options: list[str],
 
 def test_the_data_stage_names_what_is_missing(tmp_path: Path) -> None:
     # Without the seconds that each of its commands takes to start.
-    program(tmp_path / "bin/python", "")
+    program(tmp_path / "bin/rnnsearch", "")
     write(tmp_path / "out/raw/train.en", ["He walked.", "He slept."])
     write(tmp_path / "out/.made-by", ["aspec_en_ja"])
     folder = tmp_path / "ASPEC-JE"

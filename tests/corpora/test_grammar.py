@@ -13,7 +13,7 @@ import pytest
 
 from rnnsearch_fairseq.corpora import grammar
 from rnnsearch_fairseq.corpora.grammar import Complement, Leaf, NounPhrase, Phrase, SentencePair
-from rnnsearch_fairseq.corpora.parses import Report, read_trees
+from rnnsearch_fairseq.corpora.parses import ParseCounts, read_trees
 
 SEED = 7
 KNOWN_NAMES = {cells[0] for cells in grammar.NAMES + grammar.CITIES} | {"I", "Mr", "Mrs"}
@@ -468,11 +468,11 @@ def test_written_parses_are_those_of_the_written_text(tmp_path: Path) -> None:
     """`rnnsearch trees` reads every one, and no word is outside its tree."""
     grammar.write_corpus(tmp_path, {"train": 1500, "test": 100}, seed=4)
     for part, size in (("train", 1500), ("test", 100)):
-        report = Report()
-        trees = list(read_trees(tmp_path / f"{part}.en", tmp_path / f"{part}.penn", "penn", report))
+        counts = ParseCounts()
+        trees = list(read_trees(tmp_path / f"{part}.en", tmp_path / f"{part}.penn", "penn", counts))
         assert len(trees) == size
         assert None not in trees
-        assert report.outside == 0
+        assert counts.outside == 0
 
 
 def test_command_line_reports_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
-"""WMT's test sets out of SGML, large raw text to tokens and into random order, and the recipe that does it."""
+"""Large raw text to tokens and into random order, and the recipe that does it."""
 
-import contextlib
 import gzip
 import io
 import os
@@ -8,40 +7,17 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 
 from rnnsearch_fairseq.corpora import prepare, wmt
-from rnnsearch_fairseq.corpora.wmt import main, tokenize, write_segments
+from rnnsearch_fairseq.corpora.wmt import main, tokenize
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.preparation import Preparation, read_record
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("en", "fr")
-SGML = """<srcset setid="newstest2014" srclang="any">
-<doc sysid="ref" docid="bbc.381790" genre="news" origlang="en">
-<hl>
-<seg id="1">Profits &amp; losses of the &quot;R&amp;D&quot; &lt;unit&gt;</seg>
-</hl>
-<p>
-<seg id="2">It&#39;s well-known.</seg>
-<seg id="3">  Two lines
- of one sentence. </seg>
-</p>
-</doc>
-<DOC docid="lemonde.1" sysid="ref">
-<SEG ID="1">5 < 6, and A<B too</SEG>
-</DOC>
-</srcset>
-"""
-SENTENCES = [
-    'Profits & losses of the "R&D" <unit>',
-    "It's well-known.",
-    "Two lines of one sentence.",
-    "5 < 6, and A<B too",
-]
 
 
 def write(prefix: Path, *sides: list[str]) -> tuple[Path, Path]:
@@ -64,71 +40,6 @@ def texts(prefix: Path) -> tuple[Path, Path]:
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
     monkeypatch.setattr(sys, "argv", ["wmt", *map(str, words), "-s", "en", "-t", "fr"])
     main()
-
-
-# Test sets
-
-
-def sgml(folder: Path, source: str, reference: str) -> tuple[Path, Path]:
-    paths = folder / "src.en.sgm", folder / "ref.fr.sgm"
-    for path, text in zip(paths, (source, reference)):
-        path.write_text(text, encoding="utf-8")
-    return paths
-
-
-def test_a_segment_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    reference = SGML.replace("srcset", "refset").replace("well-known", "bien connu à Évian")
-    run(monkeypatch, "segments", *sgml(tmp_path, SGML, reference), tmp_path / "out")
-    assert read(tmp_path / "out.en") == SENTENCES
-    assert read(tmp_path / "out.fr") == [line.replace("well-known", "bien connu à Évian") for line in SENTENCES]
-    assert capsys.readouterr().out.startswith("4 sentences -> ")
-
-
-def test_segments_of_one_name_are_all_kept(tmp_path: Path) -> None:
-    twice = SGML.replace('id="3"', 'id="2"').replace("lemonde.1", "bbc.381790")
-    assert write_segments(sgml(tmp_path, twice, twice), texts(tmp_path / "out")) == 4
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ((SGML, "It is well-known."), "has no <seg>"),
-        (("</", "<"), "segment 1 of document bbc.381790 has no end"),
-        (("It&#39;s well-known.", " "), "segment 2 of document bbc.381790 is empty"),
-        (("well-known.</seg>", "well-known."), "segment 2 of document bbc.381790 has no end"),
-        (('id="3"', 'id="4"'), "segment 3 of document bbc.381790 is not at the same place"),
-        (('<seg id="2">It&#39;s well-known.</seg>', ""), "segment 2 of document bbc.381790"),
-        (("lemonde.1", "lemonde.2"), "segment 1 of document lemonde.1"),
-        (('<SEG ID="1">5 < 6, and A<B too</SEG>', ""), "segment 1 of document lemonde.1"),
-    ],
-)
-def test_a_bad_test_set_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
-    assert change[0] in SGML
-    paths = sgml(tmp_path, SGML, SGML.replace(*change))
-    with pytest.raises(InputError, match=message):
-        write_segments(paths, (tmp_path / "out.en", tmp_path / "out.fr"))
-    assert not list(tmp_path.glob("*out*"))
-
-
-@pytest.mark.parametrize("piece", ["<seg id=1>", "<doc docid=", "<SEG ", "</seg>", "&#" + "9" * 5000 + ";"])
-def test_a_million_characters_are_read_in_seconds(tmp_path: Path, piece: str) -> None:
-    path = tmp_path / "a.sgm"
-    path.write_text("<seg>a</seg>" + piece * (10**6 // len(piece)) + "<seg>&amp;#b</seg>")
-    began = time.process_time()
-    with contextlib.suppress(InputError):
-        assert next(iter(wmt.read_segments(path))).text == "a"
-    assert time.process_time() - began < 2
-
-
-def test_a_test_set_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    paths = sgml(tmp_path, SGML, SGML)
-    out = tmp_path / "out.en", tmp_path / "out.fr"
-    paths[1].write_bytes("<seg id=1>caf\xe9</seg>".encode("latin-1"))
-    with pytest.raises(InputError, match=r"ref.fr.sgm: byte 14 is not UTF-8"):
-        write_segments(paths, out)
-    paths[1].unlink()
-    with pytest.raises(InputError, match="No such file"):
-        write_segments(paths, out)
 
 
 # Tokens
@@ -229,7 +140,7 @@ def checkout(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "recipes/wmt14_en_fr", tmp_path / "recipes/wmt14_en_fr")
     setup = (ROOT / "recipes/setup.sh").read_text()
     (tmp_path / "recipes/setup.sh").write_text(f"{setup}\nset_up() {{ USER_DIR=plugin; }}\n")
-    for name in ("fairseq-train", "fairseq-preprocess", "torchrun", "python", "lmplz"):
+    for name in ("fairseq-train", "fairseq-preprocess", "torchrun", "rnnsearch", "lmplz"):
         program(tmp_path / "bin" / name, f'echo {name} "$@" >> {tmp_path}/calls')
     (tmp_path / "runs/wmt14_en_fr/bin").mkdir(parents=True)
     (tmp_path / "runs/wmt14_en_fr/bin/.done").touch()
@@ -355,7 +266,6 @@ CORPORA = {
     "wmt13/training-parallel-un.tgz": ["un/undoc.2000.fr-en.en", "un/undoc.2000.fr-en.fr"],
     "wmt10/training-giga-fren.tar": ["giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"],
     "wmt14/dev.tgz": [f"dev/newstest201{year}.{language}" for year in (2, 3) for language in LANGUAGES],
-    "wmt14/test-full.tgz": ["test-full/newstest2014-fren-src.en.sgm", "test-full/newstest2014-fren-ref.fr.sgm"],
 }
 
 
@@ -384,6 +294,7 @@ def test_what_is_missing_is_downloaded_and_unpacked(checkout: Path) -> None:
     for name in ("undoc.2000.fr-en", "europarl-v7.fr-en"):
         write(given / name, ["given"], ["given"])
     (given / "europarl-v7.fr-en.fr").unlink()
+    program(checkout / "bin/sacrebleu", f'echo sacrebleu "$@" >> {checkout}/calls; echo "the &quot;R&amp;D&quot;"')
     # The programs after the downloads only say how they were called, so the first that needs a file's content fails.
     said = script(checkout, "data.sh", "--data", str(given), "--out", str(checkout / "new"), status=1)
     calls = read(checkout / "calls")
@@ -395,7 +306,19 @@ def test_what_is_missing_is_downloaded_and_unpacked(checkout: Path) -> None:
             name = Path(file.removesuffix(".gz")).name
             assert read(raw / name) == ["given" if name.startswith("undoc") else name]
     assert not list(raw.glob("*.de")) and not list((checkout / "new").glob("*.t*"))
-    segments = next(call for call in calls if call.startswith("python"))
-    assert segments.endswith("newstest2014-fren-ref.fr.sgm " + str(raw / "newstest2014") + " -s en -t fr")
+    sides = [call for call in calls if call.startswith("sacrebleu")]
+    assert sides == [f"sacrebleu --test-set wmt14/full --language-pair en-fr --echo {side}" for side in ("src", "ref")]
+    for language in LANGUAGES:
+        assert read(raw / f"newstest2014.{language}") == ['the "R&D"']
     script(checkout, "data.sh", "--data", str(given), "--out", str(checkout / "new"), status=1)
     assert not (checkout / "calls").exists(), "nothing is done twice"
+
+
+def test_the_test_set_may_lie_in_sacrebleus_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "wmt14/full"
+    folder.mkdir(parents=True)
+    for field in ("src", "ref", "docid", "genre", "origlang"):
+        (folder / f"wmt14_full.en-fr.{field}").write_text(f"{field}\n")
+    call = ["sacrebleu", "--test-set", "wmt14/full", "--language-pair", "en-fr", "--echo", "src"]
+    environment = {**os.environ, "SACREBLEU": str(tmp_path)}
+    assert subprocess.run(call, env=environment, capture_output=True, check=True, text=True).stdout == "src\n"

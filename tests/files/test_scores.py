@@ -9,18 +9,17 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.pair_scores import PairScore, write_jsonl
-from rnnsearch_fairseq.files.scores import read_scores
+from rnnsearch_fairseq.files.scores import AlignedPair, read_scores, write_scores
 
-CURE = "give what rnnsearch score --format jsonl wrote"
+CURE = "give what rnnsearch score wrote"
 
 
-def pair(source: str, target: str, phrases: list[tuple[int, int]] | None) -> PairScore:
+def pair(source: str, target: str, phrases: list[tuple[int, int]] | None) -> AlignedPair:
     """A pair with random weights, as it is written."""
     sides = [[*words.split(), "</s>"] for words in (source, target)]
     rows, columns = len(sides[1]), len(sides[0])
     to_phrases = None if phrases is None else torch.rand(rows, len(phrases))
-    return PairScore(*sides, -1.0, torch.full((rows,), -0.5).double(), torch.rand(rows, columns), phrases, to_phrases)
+    return AlignedPair(*sides, torch.full((rows,), -0.5).double(), torch.rand(rows, columns), phrases, to_phrases)
 
 
 def record(number: int, **changes: Any) -> dict[str, Any]:
@@ -51,7 +50,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, trees: bool) -> None:
     texts = ("das <unk> schläft", "the zèbre"), ("", ""), ("窓", "a b c")
     written = [pair(*sides, phrases) for sides, phrases in zip(texts, parses)]
     with (tmp_path / "scores").open("wb") as out:
-        write_jsonl(written, out)
+        write_scores(written, out)
     read = list(read_scores(tmp_path / "scores"))
     assert [score.number for score in read] == [0, 1, 2]
     assert [score.where for score in read] == [f"{tmp_path / 'scores'}, line {number}" for number in (1, 2, 3)]

@@ -23,14 +23,15 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 from fairseq.tasks.translation import TranslationTask
 
-from rnnsearch_fairseq.analysis import alignment_error, constituent_plot, paper_tables, systems, token_scores
-from rnnsearch_fairseq.analysis.generate_output import read_translations, translations_in_order, word_alignment
+from rnnsearch_fairseq.analysis import alignment_error, bahdanau_tables, constituent_plot, systems, token_scores
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
+from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.corpora import aspec, grammar, parses, prepare, selection, wmt
 from rnnsearch_fairseq.corpora.link_grammar import put_words
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files import generated
 from rnnsearch_fairseq.files.pickles import read_plain_dict
-from rnnsearch_fairseq.files.text import check_parallel, check_text_file
+from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_pairs
 from rnnsearch_fairseq.groundhog import convert
 from rnnsearch_fairseq.groundhog.files import read_arrays, read_settings, read_words
 from rnnsearch_fairseq.inference import unknown_words
@@ -40,11 +41,11 @@ from rnnsearch_fairseq.inference.scoring import read_trees, score_pairs
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.patches.typed_lines import read_buffers
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from tests.analysis.test_generate_output import OUTPUT
 from tests.analysis.test_train_log import SIMPLE
 from tests.builders import make_dictionary, parse_training, randomize
-from tests.corpora import test_aspec, test_wmt
+from tests.corpora import test_aspec
 from tests.data import test_trees
+from tests.files.test_generated import OUTPUT
 from tests.files.test_pickles import SETTINGS, numpy_scalar, python2
 from tests.files.test_scores import record
 from tests.fuzz import mutations
@@ -230,7 +231,7 @@ def old_checkpoint() -> Files:
 )
 def read_fairseq_dictionary(folder: Path) -> None:
     Dictionary.load(str(folder / "dict.en.txt"))
-    paper_tables.known_sentences(systems.TestSet(["a"], ["b"]), *[folder / "dict.en.txt"] * 2)
+    bahdanau_tables.known_sentences(systems.TestSet(["a"], ["b"]), *[folder / "dict.en.txt"] * 2)
 
 
 def binarized(builder: type) -> Callable[[], list[Files]]:
@@ -307,22 +308,11 @@ def loaded() -> Any:
         return load_models([f"{folder}/model.pt"], folder, cpu=True)
 
 
-SGML = [{"a.sgm": test_wmt.SGML.encode(), "b.sgm": test_wmt.SGML.encode()}]
-
-
-@reader(
-    "WMT's SGML", lambda: SGML, ["a.sgm"], pieces=["<seg id=1>", "</seg>", "<doc docid=", "<SEG", "&#0;", "&#x110000;"]
-)
-def read_sgml(folder: Path) -> None:
-    wmt.write_segments((folder / "a.sgm", folder / "b.sgm"), (folder / "out.en", folder / "out.fr"))
-
-
 @reader("text to tokenise", lambda: [{"a": lines, "b": lines} for lines in LINES], ["a"])
 def read_raw(folder: Path) -> None:
     raw, languages = (folder / "a", folder / "b"), ("en", "fr")
-    for chunk in wmt._chunks(raw, languages, 50):
-        kept, *sides = wmt._tokenize(chunk)
-        assert [side.count(b"\n") for side in sides] == [kept, kept]
+    for pair in read_pairs(*raw, stray_returns=True):
+        assert all(tokens.count("\n") == 0 for tokens in wmt._tokenize(languages, pair))
 
 
 @reader(
@@ -372,7 +362,7 @@ def parsed(form: str) -> list[Files]:
 def read_parsed(form: str, folder: Path) -> None:
     for binarize in ("left", "right"):
         found = parses.read_trees(
-            folder / "text", folder / "parses", form, parses.Report(), binarize=binarize, refuse=binarize == "left"
+            folder / "text", folder / "parses", form, parses.ParseCounts(), binarize=binarize, refuse=binarize == "left"
         )
         list(map(parses.format_transitions, found))
     # And whatever is read is a tree.
@@ -421,8 +411,8 @@ SCORES = [
 
 @reader("scores", lambda: SCORES, ["scores.jsonl"], mutations.damage_json_lines, mutations.damage_json_lines)
 def read_scores(folder: Path) -> None:
-    for attention in constituent_plot.read_attention(folder / "scores.jsonl"):
-        assert attention.weights.shape[0] == len(attention.target)
+    for pair in constituent_plot.read_attention(folder / "scores.jsonl"):
+        assert pair.alignment.shape[0] == pair.phrase_attention.shape[0] == len(pair.target)
     list(alignment_error.read_alignments(folder / "scores.jsonl"))
 
 
@@ -471,14 +461,14 @@ GENERATED = [
     pieces=["S-1\t", "H-0\t", "A-0\t", "T-5\t", "D-2\t-1\t", "0.5,0.5 "],
 )
 def read_generated(folder: Path) -> None:
-    for translation in read_translations(folder / "generated").values():
+    for pair in generated.read_generated(folder / "generated").values():
         try:
-            word_alignment(translation)
+            word_alignment(pair)
         except InputError as error:  # names the sentence; commands add the file
             raise InputError(f"generated: {error}") from None
-    translations_in_order(folder / "generated")
+    generated.generated_in_order(folder / "generated")
     check_text_file(folder / "source")
-    unknown_words.replace_all(folder / "generated", folder / "source", {"a": "b"}, unknown_words.Report())
+    unknown_words.replace_all(folder / "generated", folder / "source", {"a": "b"}, unknown_words.ReplacementCounts())
 
 
 @reader("systems' translations", lambda: [*GENERATED, {"generated": b"a b\nc\n", "source": b"a\nb\n"}], ["generated"])
@@ -502,7 +492,7 @@ LOGS = [{"train.log": SIMPLE.encode()}, {"train.log": f"x | {JSON_LOG}\n".encode
 )
 def read_log(folder: Path) -> None:
     best_epoch(read_train_log(folder / "train.log"))
-    paper_tables.table_2({"a": folder / "train.log"})
+    bahdanau_tables.table_2({"a": folder / "train.log"})
 
 
 @reader(

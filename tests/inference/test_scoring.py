@@ -12,7 +12,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,9 @@ from omegaconf import OmegaConf
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.files.scores import AlignedPair
 from rnnsearch_fairseq.inference import scoring
-from rnnsearch_fairseq.inference.scoring import PairScore, load_models, score_pairs
+from rnnsearch_fairseq.inference.scoring import load_models, score_pairs
 from tests.builders import EOS, SMALL, make_dictionary, make_model, modules_from, parse_training, randomize
 from tests.reference import rnnsearch as reference
 
@@ -103,7 +103,7 @@ def load(folder: Path, *names: str) -> tuple[list[BaseFairseqModel], Translation
     return load_models([str(folder / f"{name}.pt") for name in names], str(folder), cpu=True)
 
 
-def score_all(folder: Path, *names: str, **limits: int) -> list[PairScore]:
+def score_all(folder: Path, *names: str, **limits: int) -> list[AlignedPair]:
     return list(score_pairs(*load(folder, *names), PAIRS, **limits))
 
 
@@ -131,7 +131,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-def assert_same(ours: PairScore, theirs: PairScore, atol: float) -> None:
+def assert_same(ours: AlignedPair, theirs: AlignedPair, atol: float) -> None:
     assert (ours.source, ours.target) == (theirs.source, theirs.target)
     torch.testing.assert_close(ours.word_logprobs, theirs.word_logprobs, rtol=0, atol=atol)
     assert ours.logprob == pytest.approx(theirs.logprob, abs=atol * len(ours.target))
@@ -297,36 +297,19 @@ def test_pairs_are_read_as_they_are_needed(folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("names", [["search"], ["encdec"], ["transformer"], ["search", "transformer"]], ids="+".join)
-def test_the_formats_agree(folder: Path, tmp_path: Path, command: Command, names: list[str]) -> None:
+def test_every_pair_is_a_line_of_json(folder: Path, command: Command, names: list[str]) -> None:
     scores = score_all(folder, *names)
-    text, _ = command(*words_of(folder, *names))
-    records = [json.loads(line) for line in command(*words_of(folder, *names), "--format", "jsonl")[0].splitlines()]
-    printed, _ = command(*words_of(folder, *names), "--format", "npz", "--output", tmp_path / "scores.npz")
-    assert printed == ""
-    assert len(text.splitlines()) == len(records) == len(PAIRS)
-    with np.load(tmp_path / "scores.npz", allow_pickle=False) as arrays:
-        saved = SimpleNamespace(**arrays)
-    assert len(saved.logprob) == len(PAIRS)
-    assert (saved.word_logprobs.dtype, saved.alignments.dtype) == (np.float32, np.float32)
-    for number, (line, record, expected) in enumerate(zip(text.splitlines(), records, scores)):
-        total, words, logprobs = line.split("\t")
-        assert int(words) == len(expected.target)
+    records = [json.loads(line) for line in command(*words_of(folder, *names))[0].splitlines()]
+    assert len(records) == len(PAIRS)
+    for number, (record, expected) in enumerate(zip(records, scores)):
         assert record.keys() == {"id", "source", "target", "logprob", "word_logprobs", "alignment"}
         assert (record["id"], record["source"], record["target"]) == (number, expected.source, expected.target)
-        assert saved.source_lengths[number] == len(expected.source)
-        assert saved.target_lengths[number] == len(expected.target)
-        for value in (float(total), record["logprob"], saved.logprob[number]):
-            assert value == pytest.approx(expected.logprob, abs=1.1e-6)
-        in_npz = saved.word_logprobs[saved.word_offsets[number] : saved.word_offsets[number + 1]]
-        for values in ([float(word) for word in logprobs.split(" ")], record["word_logprobs"], in_npz):
-            np.testing.assert_allclose(values, expected.word_logprobs, rtol=0, atol=1.1e-6)
-        weights = saved.alignments[saved.alignment_offsets[number] : saved.alignment_offsets[number + 1]]
+        assert record["logprob"] == pytest.approx(expected.logprob, abs=1.1e-6)
+        np.testing.assert_allclose(record["word_logprobs"], expected.word_logprobs, rtol=0, atol=1.1e-6)
         if expected.alignment is None:
-            assert (record["alignment"], len(weights)) == (None, 0)
+            assert record["alignment"] is None
         else:
-            shape = saved.target_lengths[number], saved.source_lengths[number]
-            for values in (record["alignment"], weights.reshape(shape)):
-                np.testing.assert_allclose(values, expected.alignment, rtol=0, atol=1.1e-6)
+            np.testing.assert_allclose(record["alignment"], expected.alignment, rtol=0, atol=1.1e-6)
 
 
 def test_the_summary_adds_up(folder: Path, command: Command) -> None:
@@ -403,7 +386,7 @@ def test_a_reader_that_leaves_early_hears_no_complaint(folder: Path) -> None:
 # Output files
 
 
-def broken_in_the_middle(scores: Iterator[PairScore], out: Any) -> None:
+def broken_in_the_middle(scores: Iterator[AlignedPair], out: Any) -> None:
     out.write(b"half\n")
     next(iter(scores))
     raise KeyboardInterrupt
@@ -417,7 +400,7 @@ def test_an_interrupted_run_leaves_no_half_file(
     if before is not None:
         output.write_bytes(before)
     with monkeypatch.context() as patched:
-        patched.setitem(scoring.WRITERS, "text", broken_in_the_middle)
+        patched.setattr(scoring, "write_scores", broken_in_the_middle)
         with pytest.raises(KeyboardInterrupt):
             command(*words_of(folder, "search"), "--output", output)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == ([] if before is None else [before])
@@ -518,7 +501,6 @@ REFUSALS: list[tuple[Callable[[Path, Path], Changes] | Changes, list[str], str]]
     (too_long_a_target, [], "pair 7 has 31 target words with end-of-sentence, and the model reads at most 30"),
     ({}, ["--batch-size", "0"], "--batch-size is 0"),
     ({}, ["--max-tokens", "-3"], "--max-tokens is -3"),
-    ({}, ["--format", "npz"], "--format npz .*give --output"),
     ({}, ["--output", "missing/scores"], r"--output .*missing/scores: cannot be written \(No such file or directory\)"),
     ({}, ["--output", "."], "--output .*: not a file that can be written"),
     ({}, ["--output", "/dev/null"], "--output /dev/null: not a file that can be written"),

@@ -16,8 +16,9 @@ from fairseq.models import BaseFairseqModel
 from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import Tree, format_transitions, parse_transitions
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.scores import AlignedPair
 from rnnsearch_fairseq.inference import scoring
-from rnnsearch_fairseq.inference.scoring import PairScore, load_models, read_trees, score_pairs
+from rnnsearch_fairseq.inference.scoring import load_models, read_trees, score_pairs
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 from tests.builders import EOS, make_dictionary, parse_training, randomize
 from tests.inference.test_scoring import PAIRS, SOURCE_WORDS, TARGET_WORDS, save_checkpoint
@@ -81,11 +82,11 @@ def load(folder: Path, *names: str) -> tuple[list[BaseFairseqModel], Any]:
     return load_models([str(folder / f"{name}.pt") for name in names], str(folder), cpu=True)
 
 
-def score_all(folder: Path, *names: str, trees: list[Tree | None] | None = TREES, **limits: int) -> list[PairScore]:
+def score_all(folder: Path, *names: str, trees: list[Tree | None] | None = TREES, **limits: int) -> list[AlignedPair]:
     return list(score_pairs(*load(folder, *names), PAIRS, trees=trees, **limits))
 
 
-def both(result: PairScore) -> torch.Tensor:
+def both(result: AlignedPair) -> torch.Tensor:
     """Attention to words and phrases."""
     assert result.alignment is not None
     assert result.phrase_attention is not None
@@ -208,34 +209,19 @@ def test_recorded_scores_and_attention(section: str) -> None:
 
 
 @pytest.mark.parametrize("names", [["tree"], ["tree", "plain"]], ids="+".join)
-def test_the_formats_agree(folder: Path, tmp_path: Path, command: Command, names: list[str]) -> None:
-    scores = score_all(folder, *names)
-    trees = ["--trees", folder / "trees"]
-    text = command(*names, words=trees).splitlines()
-    records = [json.loads(line) for line in command(*names, words=[*trees, "--format", "jsonl"]).splitlines()]
-    command(*names, words=[*trees, "--format", "npz", "--output", tmp_path / "scores.npz"])
-    with np.load(tmp_path / "scores.npz", allow_pickle=False) as arrays:
-        saved = Namespace(**arrays)
-    assert len(text) == len(records) == len(saved.logprob) == len(PAIRS)
-    assert saved.phrases.shape == (sum(len(result.phrases) for result in scores), 2)
-    assert (saved.word_logprobs.dtype, saved.phrase_attentions.dtype) == (np.float32, np.float32)
-    for k, (line, record, expected) in enumerate(zip(text, records, scores)):
-        assert float(line.split("\t")[0]) == pytest.approx(expected.logprob, abs=1.1e-6)
+def test_every_pair_is_a_line_of_json_with_its_phrases(folder: Path, command: Command, names: list[str]) -> None:
+    records = [json.loads(line) for line in command(*names, words=["--trees", folder / "trees"]).splitlines()]
+    assert len(records) == len(PAIRS)
+    for record, expected in zip(records, score_all(folder, *names)):
+        assert record["logprob"] == pytest.approx(expected.logprob, abs=1.1e-6)
         assert record["phrases"] == [list(span) for span in expected.phrases]
-        spans = saved.phrases[saved.phrase_offsets[k] : saved.phrase_offsets[k + 1]]
-        assert spans.tolist() == record["phrases"]
-        weights = saved.phrase_attentions[saved.phrase_attention_offsets[k] : saved.phrase_attention_offsets[k + 1]]
-        for values in (np.array(record["phrase_attention"]), weights.reshape(saved.target_lengths[k], len(spans))):
-            np.testing.assert_allclose(values, expected.phrase_attention, rtol=0, atol=1.1e-6)
-        np.testing.assert_allclose(record["alignment"], expected.alignment, rtol=0, atol=1.1e-6)
+        for field in ("alignment", "phrase_attention"):
+            np.testing.assert_allclose(record[field], getattr(expected, field), rtol=0, atol=1.1e-6)
 
 
-def test_a_model_of_words_writes_what_it_always_did(tmp_path: Path, command: Command) -> None:
-    record = json.loads(command("plain", words=["--format", "jsonl"]).splitlines()[3])
+def test_a_model_of_words_writes_no_phrases(command: Command) -> None:
+    record = json.loads(command("plain").splitlines()[3])
     assert record.keys() == {"id", "source", "target", "logprob", "word_logprobs", "alignment"}
-    command("plain", words=["--format", "npz", "--output", tmp_path / "scores.npz"])
-    with np.load(tmp_path / "scores.npz", allow_pickle=False) as arrays:
-        assert not [name for name in arrays if "phrase" in name]
 
 
 # Refusals

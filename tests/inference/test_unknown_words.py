@@ -13,7 +13,7 @@ from fairseq.tasks.translation import TranslationTask
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference import unknown_words
+from rnnsearch_fairseq.inference import scoring, unknown_words
 from tests.builders import SMALL, make_dictionary, parse_training, randomize
 from tests.inference.test_scoring import save_checkpoint
 
@@ -119,7 +119,7 @@ def test_fairseq_reads_the_dictionary(text: dict[str, Path], command: Command) -
             r"scores\.2\.jsonl, line 1: word 3 is 'sleeps', but 'eats' in .*train\.en, line 4",
         ),
         ("target", "le gnou dort", "le gnou", r"scores\.2\.jsonl, line 1: 3 words, but .*train\.fr, line 4 has 2"),
-        ("second", "0.6, ", "", r"scores\.2\.jsonl, line 1: not a score .*; .*--format jsonl"),
+        ("second", "0.6, ", "", r"scores\.2\.jsonl, line 1: not a score .*; give what rnnsearch score wrote"),
         ("first", '"id": 2', '"id": 3', r"scores\.1\.jsonl, line 3: the score of sentence 3, not 2; "),
     ],
 )
@@ -251,8 +251,8 @@ def test_fairseqs_own_replacement_gives_the_same_translations(
     plugin = str(Path(rnnsearch_fairseq.__file__).parent)
     texts = [folder / f"test.en-fr.{language}" for language in ("en", "fr")]
     sides = ["--source", texts[0], "--target", texts[1]]
-    scoring = ["--path", folder / "model.pt", "--data", folder, *texts, "--cpu", "--format", "jsonl"]
-    monkeypatch.setattr(sys, "argv", ["score", *map(str, scoring), "--output", str(folder / "scores")])
+    words = ["--path", folder / "model.pt", "--data", folder, *texts, "--cpu", "--output", folder / "scores"]
+    monkeypatch.setattr(sys, "argv", ["score", *map(str, words)])
     assert scoring.main() == 0
     command("learn", folder / "scores", *sides, "--output", folder / "dictionary")
 

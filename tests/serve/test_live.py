@@ -51,9 +51,9 @@ def test_errors_are_told_from_being_busy(live: Live) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
     assert serving_load.ask(f"http://127.0.0.1:{port}/", "a").startswith("ConnectionRefusedError")
-    tally = serving_load.Tally([1.0, 2.0, 3.0], busy=2)
-    tally.errors["500: a mistake"] += 1
-    assert tally.summary().splitlines() == [
+    answers = serving_load.Answers([1.0, 2.0, 3.0], busy=2)
+    answers.errors["500: a mistake"] += 1
+    assert answers.summary().splitlines() == [
         "3 translations, 2 times busy or out of time, 1 errors",
         "median 2.000 s, 95th percentile 2.900 s",
         "1 x 500: a mistake",

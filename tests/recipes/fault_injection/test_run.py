@@ -7,7 +7,7 @@ import fairseq.checkpoint_utils
 import pytest
 
 from recipes.fault_injection import run
-from recipes.fault_injection.run import FAULTS, FaultRun, Tally, format_table, main, read_state
+from recipes.fault_injection.run import FAULTS, FaultCounts, FaultRun, format_table, main, read_state
 from rnnsearch_fairseq.errors import InputError
 from tests.patches.recovery.training import train
 
@@ -16,7 +16,7 @@ def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(run, "UPDATES", 40)
     assert main([str(tmp_path / "out"), "--kills", "2"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("| fault | times | resumed exactly | checkpoints lost |\n|---|---|---|---|\n")
+    assert printed.startswith("| fault | times | resumed exactly | checkpoints lost |\n| --- | --- | --- | --- |\n")
     for kind, times in zip(FAULTS, (2, 1, 1, 1, 1)):
         assert f"| {kind} | {times} | {times} | 0 |\n" in printed
     assert (tmp_path / "out/faults.md").read_text() == printed.partition("\n\n")[0] + "\n"
@@ -31,9 +31,9 @@ def check_that_it_notices(out: Path) -> None:
     """A reference that says otherwise, a checkpoint that is damaged and one that is missing."""
     judge = FaultRun(out / "data", out, span=1, seed=1)
     assert judge.attempt(None) is False
-    assert judge.table["none"] == Tally(0, 0, 0)
+    assert judge.table["none"] == FaultCounts(0, 0, 0)
     judge._to_resume = ["kill"]
-    judge.table["kill"] = Tally(1, 0, 0)
+    judge.table["kill"] = FaultCounts(1, 0, 0)
     judge.reference["7"]["loss"] = "0"
     judge.attempt(None)
     assert judge.table["kill"].exact == 0
@@ -57,7 +57,7 @@ def test_an_attempt_may_be_killed_before_it_begins(data: Path, tmp_path: Path, m
     judge = FaultRun(data, tmp_path, span=0, seed=1)
     kill = next(iter(FAULTS))
     assert judge.attempt(kill) is True
-    assert judge.table == {kill: Tally(1, 0, 0)}
+    assert judge.table == {kill: FaultCounts(1, 0, 0)}
 
 
 def test_an_attempt_knows_nothing_of_trainings_in_this_process(
@@ -69,7 +69,7 @@ def test_an_attempt_knows_nothing_of_trainings_in_this_process(
 
 
 def test_the_table_has_sums() -> None:
-    assert format_table({"kill -9": Tally(3, 2, 1), "none": Tally(), "SIGTERM": Tally(1, 1, 0)}) == (
-        "| fault | times | resumed exactly | checkpoints lost |\n|---|---|---|---|\n"
+    assert format_table({"kill -9": FaultCounts(3, 2, 1), "none": FaultCounts(), "SIGTERM": FaultCounts(1, 1, 0)}) == (
+        "| fault | times | resumed exactly | checkpoints lost |\n| --- | --- | --- | --- |\n"
         "| kill -9 | 3 | 2 | 1 |\n| SIGTERM | 1 | 1 | 0 |\n| all | 4 | 3 | 1 |\n"
     )

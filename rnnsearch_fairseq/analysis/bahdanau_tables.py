@@ -7,11 +7,12 @@ one translation a line (Moses, anything). The test set is read from --source and
 first output of fairseq-generate. Pieces of BPE or sentencepiece are joined for BLEU, which is sacrebleu's, cased, on
 the tokens as they are.
 
-Table 1       BLEU on all sentences, and on those that have no unknown word in source or reference. A word, or piece, is
-              unknown if --data DIR has it not in its dict.LANGUAGE.txt. There the paper bans unknown words: --no-unk
-              gives translations by fairseq-generate --unkpen inf. Plain text stands in both columns by itself.
-Table 2       of each --log, what fairseq-train logged: updates, epochs, hours spent in updates, device, and the NLL in
-              nats a sentence (criterion summed_nll) on training and development set in the epoch of lowest development
+Table 1       BLEU on all sentences, and on the sentences without unknown words in source and reference. A word, or
+              piece, is unknown if it is not in dict.LANGUAGE.txt of --data DIR. For the second number the paper bans
+              unknown words, so it takes the translations of --no-unk (fairseq-generate --unkpen inf); plain text is
+              taken for both.
+Table 2       what fairseq-train wrote to each --log: updates, epochs, hours spent in updates, device, and the NLL in
+              nats a sentence (criterion summed_nll) on training and development set, in the epoch of lowest development
               loss, by which fairseq chooses checkpoint_best.pt
 Table 3       translations of sentences of 30 words or more
 significance  paired bootstrap of BLEU between any two systems
@@ -22,7 +23,6 @@ import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -34,12 +34,12 @@ from rnnsearch_fairseq.analysis.systems import (
     add_test_set,
     check_names,
     is_generate_output,
-    join_pieces,
     named_file,
     read_systems,
     read_test_set,
 )
-from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
+from rnnsearch_fairseq.analysis.train_log import best_epoch, read_log, read_train_log
+from rnnsearch_fairseq.analysis.words import join_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.text import check_text_file, unescaped
 
@@ -47,7 +47,7 @@ LONG = 30
 EXAMPLES = 3
 SEED = 1
 NONE = "–"
-# With limits: a line of a log may be as long as it likes.
+# Repetitions are bounded, since a line of a log may be of any length.
 GPU = re.compile(r"rank {1,9}([0-9]{1,9}): capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
 WORKERS = re.compile(r"training on ([0-9]{1,9}) devices")
 Translations = Mapping[str, Sequence[str]]  # by the system's name
@@ -57,7 +57,7 @@ Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
 def known_sentences(test: TestSet, source_dictionary: Path, target_dictionary: Path) -> list[int]:
-    """The sentences whose words are in the dictionaries, on both sides.
+    """The numbers of the sentences all of whose words, on both sides, are in the dictionaries.
 
     Raises:
         InputError: a dictionary is bad.
@@ -73,62 +73,38 @@ def _read_dictionary(path: Path) -> set[str]:
     return set(dictionary.symbols[dictionary.nspecial :])
 
 
-@dataclass(frozen=True)
-class Scores:
-    """BLEU in percent on all sentences, and on those without unknown words, if there are such and translations."""
+def table_1(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int] | None) -> Section:
+    """BLEU on all sentences and on the ``known`` ones, which are None without dictionaries.
 
-    all: float
-    known: float | None
-
-
-def score(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int]) -> dict[str, Scores]:
-    """The scores of each system; ``banned`` are its translations in which unknown words are banned."""
-    references = words_of_references(test)
-    chosen = [references[number] for number in known]
-    scores = {}
+    ``banned`` are the systems' translations with unknown words banned.
+    """
+    references = test.reference_words
+    rows, missing = [], []
     for name, lines in systems.items():
-        there = banned.get(name)
-        of_known = None
-        if there is not None and known:
-            of_known = bleu([there[number] for number in known], chosen)
-        scores[name] = Scores(bleu(lines, references), of_known)
-    return scores
-
-
-def words_of_references(test: TestSet) -> list[str]:
-    """The references, their pieces joined."""
-    return [join_pieces(line) for line in test.reference]
-
-
-def table_1(test: TestSet, scores: Mapping[str, Scores], known: Sequence[int] | None) -> Section:
-    """BLEU on all sentences and on ``known`` ones; None if no dictionaries tell them."""
-    section = Section("Table 1: BLEU")
-    rows = [
-        [name, f"{found.all:.2f}", NONE if found.known is None else f"{found.known:.2f}"]
-        for name, found in scores.items()
-    ]
-    section.blocks.append(Table(["model", "all", "no unknown words"], rows))
+        of_known = NONE
+        if known and name in banned:
+            chosen = ([lines[number] for number in known] for lines in (banned[name], references))
+            of_known = f"{bleu(*chosen):.2f}"
+        elif known:
+            missing.append(f"{name} (no translations with unknown words banned)")
+        rows.append([name, f"{bleu(lines, references):.2f}", of_known])
+    section = Section("Table 1: BLEU", [Table(["model", "all", "no unknown words"], rows)])
     if known is None:
-        section.missing(["the dictionaries, which tell unknown words"])
-        return section
-    section.blocks.append(
-        f"All: {len(test):,} sentences. No unknown words: the {len(known):,} of them with none in source and "
-        "reference, translated with unknown words banned."
-    )
-    if known:
-        section.missing([f"{name} (no translations with unknown words banned)" for name in _without(scores)])
+        missing = ["the dictionaries, which tell unknown words"]
+    else:
+        section.blocks.append(
+            f"All: {len(test):,} sentences. No unknown words: the {len(known):,} of them with none in source and "
+            "reference, translated with unknown words banned."
+        )
+    section.missing(missing)
     return section
-
-
-def _without(scores: Mapping[str, Scores]) -> list[str]:
-    return [name for name, found in scores.items() if found.known is None]
 
 
 # Table 2
 
 
 def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
-    """What the logs tell of training.
+    """What the logs say of each training.
 
     Raises:
         InputError: a log is bad.
@@ -156,12 +132,12 @@ def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
 
 
 def device(log: Path) -> str:
-    """What a training ran on when it was last started, as its log says: names of GPUs, or CPU, and how many."""
-    text = log.read_text(encoding="utf-8", errors="replace")
+    """The device on which a training was last started, as its log says: the names of GPUs, or CPU, and how many."""
+    text = read_log(log)
     starts = list(WORKERS.finditer(text))
     if not starts:
         return NONE
-    # GPUs are listed just before, in the lines since the command's last start.
+    # The GPUs are listed between the last two starts.
     before = text[starts[-2].end() if len(starts) > 1 else 0 : starts[-1].start()]
     names = list(dict.fromkeys(name.rstrip() for _, name in GPU.findall(before))) or ["CPU"]
     count = int(starts[-1][1])
@@ -172,16 +148,15 @@ def device(log: Path) -> str:
 
 
 def choose(numbers: Sequence[int], count: int, seed: int = SEED) -> list[int]:
-    """Some ``count`` of ``numbers``, drawn by chance, in their order; all if they are no more."""
+    """``count`` of ``numbers``, drawn by chance, in ascending order; all of them if they are fewer."""
     return sorted(random.Random(seed).sample(numbers, min(count, len(numbers))))
 
 
 def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], least: int = LONG) -> Section:
     """Source, reference and every system's translation of ``sentences``, in words."""
     section = Section("Table 3: long sentences")
-    references = words_of_references(test)
     for number in sentences:
-        texts = [("source", join_pieces(test.source[number])), ("reference", references[number])]
+        texts = [("source", join_pieces(test.source[number])), ("reference", test.reference_words[number])]
         texts += [(name, lines[number]) for name, lines in systems.items()]
         words = test.lengths[number]
         rows = [[name, unescaped(text)] for name, text in texts]
@@ -196,15 +171,14 @@ def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], leas
 
 
 def significance(test: TestSet, systems: Translations) -> Section:
-    """Every two systems, on all sentences."""
+    """The difference in BLEU of every two systems, on all sentences, and its significance."""
     section = Section("Significance")
     if len(systems) < 2:
         section.blocks.append("Not compared: it takes two systems.")
         return section
-    references = words_of_references(test)
     rows = []
     for first, second in itertools.combinations(systems, 2):
-        found = compare(systems[first], systems[second], references)
+        found = compare(systems[first], systems[second], test.reference_words)
         apart = f"{found.first - found.second:+.2f}"
         rows.append([first, second, f"{found.first:.2f}", f"{found.second:.2f}", apart, f"{found.p:.4f}"])
     section.blocks.append(Table(["A", "B", "BLEU of A", "BLEU of B", "A − B", "p"], rows))
@@ -221,10 +195,7 @@ def parse_arguments() -> argparse.Namespace:
     Raises:
         InputError: options do not go together.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("systems", type=named_file, nargs="*", metavar="NAME=FILE", help="translations; see above")
     for option, what in (("no-unk", "translations with unknown words banned"), ("log", "log of fairseq-train")):
         parser.add_argument(f"--{option}", type=named_file, nargs="+", default=[], metavar="NAME=FILE", help=what)
@@ -257,11 +228,15 @@ def sections_of_systems(args: argparse.Namespace) -> list[Section]:
     known = None
     if args.data is not None:
         known = known_sentences(test, *(args.data / f"dict.{x}.txt" for x in (args.source_lang, args.target_lang)))
-    scores = score(test, systems, plain | read_systems(args.no_unk, test), known or [])
+    banned = plain | read_systems(args.no_unk, test)
     lengths = test.lengths
     long = [number for number, length in enumerate(lengths) if length >= args.words]
     chosen = choose(long, args.examples, args.seed)
-    return [table_1(test, scores, known), table_3(test, systems, chosen, args.words), significance(test, systems)]
+    return [
+        table_1(test, systems, banned, known),
+        table_3(test, systems, chosen, args.words),
+        significance(test, systems),
+    ]
 
 
 def main() -> None:

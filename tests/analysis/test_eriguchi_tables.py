@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rnnsearch_fairseq.analysis.eriguchi_tables import agreement, main
 from rnnsearch_fairseq.analysis.token_scores import score_tokens
-from rnnsearch_fairseq.analysis.tree_tables import agreement, main
 from rnnsearch_fairseq.errors import InputError
 
 SENTENCES = 20
@@ -60,7 +60,7 @@ def report(
     """The lines of each section that the command prints, by the beginning of its heading."""
 
     def run(*words: object) -> dict[str, list[str]]:
-        command = ["tree_tables", tmp_path / "runs", "--reference", reference, *words]
+        command = ["eriguchi_tables", tmp_path / "runs", "--reference", reference, *words]
         monkeypatch.setattr(sys, "argv", list(map(str, command)))
         main()
         sections = capsys.readouterr().out.split("## ")[1:]

@@ -2,9 +2,9 @@
 
 ``rnnsearch tree-tables RUNS --reference FILE [--output FILE]``
 
-RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (sequential), anmt_reversed
-(that, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax or blackoutK, K
-the number of negatives. In each folder are
+RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
+anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
+or blackoutK, K being the number of negatives. In each folder are
 
 train.log    what fairseq-train logged
 beam20.tok   translations of the development set by --search tree2seq with length statistics, beam 20
@@ -12,7 +12,7 @@ simple6.tok, simple20.tok, lengths6.tok, lengths20.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
 
 Translations and the reference are tokens of the same tokeniser, one sentence a line. Under each table stand the runs
-and files that it lacks, and which of the paper's claims its numbers agree with.
+and files that are missing, and the paper's claims with which the numbers agree or do not agree.
 """
 
 import argparse
@@ -24,9 +24,10 @@ from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import RESAMPLES, compare
 from rnnsearch_fairseq.analysis.document import Bullets, Section, Table, to_markdown, verdict, write_text
-from rnnsearch_fairseq.analysis.token_scores import TokenScores, read_parallel, score_tokens
+from rnnsearch_fairseq.analysis.token_scores import TokenScores, score_tokens
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.text import read_parallel
 
 MODELS = {
     "tree2seq": "proposed",
@@ -54,7 +55,7 @@ ABOUT_THREE = (2, 4)
 
 
 @dataclass(frozen=True)
-class Run:
+class EriguchiRun:
     """A run that has all of its files.
 
     perplexity: of the development set, by the epoch of lowest loss there.
@@ -78,8 +79,8 @@ def search_measures(scores: TokenScores) -> dict[str, float]:
     return {"RIBES": scores.ribes, "BLEU": scores.bleu}
 
 
-class Runs:
-    """The runs in a folder: those with all of their files, and the scores of those with files for Table 4.
+class EriguchiRuns:
+    """The runs in a folder: ``complete`` has those with all files, ``searches`` the scores for Table 4.
 
     Raises:
         InputError: the folder holds no run, or a file is bad.
@@ -98,20 +99,20 @@ class Runs:
         self.searches = {name: self._searches(name) for name in names}
 
     def lacks(self, name: str) -> str:
-        """What a run has not, in words; empty if it has all that it needs."""
+        """What a run lacks, in words; empty if it has all that it needs."""
         if not (self.folder / name).is_dir():
             return "no folder"
         missing = [file for file in (LOG, TRANSLATIONS) if not (self.folder / name / file).exists()]
         return f"no {' and no '.join(missing)}" if missing else ""
 
-    def _read(self, name: str) -> Run:
+    def _read(self, name: str) -> EriguchiRun:
         log = self.folder / name / LOG
         epochs = read_train_log(log)
         best = best_epoch(epochs)
         if best is None or best.dev_ppl is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
         scores, translations = self._score(self.folder / name / TRANSLATIONS)
-        return Run(
+        return EriguchiRun(
             best.dev_ppl, statistics.median(epoch.seconds for epoch in epochs), epochs[-1].number, scores, translations
         )
 
@@ -125,7 +126,7 @@ class Runs:
 
 
 def _order(objective: str) -> tuple[bool, int]:
-    """As in the paper's tables: BlackOut by the number of negatives, then softmax."""
+    """The order of the paper's tables: BlackOut by the number of negatives, then softmax."""
     negatives = objective.removeprefix("blackout")
     return (False, int(negatives)) if negatives.isdigit() else (True, 0)
 
@@ -133,7 +134,7 @@ def _order(objective: str) -> tuple[bool, int]:
 # Tables
 
 
-def table_3(runs: Runs) -> Section:
+def table_3(runs: EriguchiRuns) -> Section:
     """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
     header = ["model", "objective", "perplexity", "RIBES", "BLEU", "seconds an epoch", "epochs"]
     rows, missing = _model_rows(runs, TABLE_3)
@@ -150,8 +151,8 @@ def table_3(runs: Runs) -> Section:
     return _section("Table 3: models and objectives", Table(header, rows), missing, claims)
 
 
-def table_4(runs: Runs) -> Section:
-    """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations to the reference's."""
+def table_4(runs: EriguchiRuns) -> Section:
+    """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
     rows, missing, claims = [], [], []
     for name, found in {BEST: {}, **runs.searches}.items():
@@ -169,7 +170,7 @@ def table_4(runs: Runs) -> Section:
     return _section("Table 4: searches", Table(header, rows), missing, claims)
 
 
-def table_5(runs: Runs) -> Section:
+def table_5(runs: EriguchiRuns) -> Section:
     """With and without sequential LSTMs: development set perplexity, RIBES, BLEU."""
     header = ["model", "objective", "perplexity", "RIBES", "BLEU"]
     rows, missing = _model_rows(runs, TABLE_5)
@@ -180,7 +181,7 @@ def table_5(runs: Runs) -> Section:
     return _section("Table 5: the sequential LSTMs", table, missing, claims)
 
 
-def significance(runs: Runs) -> Section:
+def significance(runs: EriguchiRuns) -> Section:
     """sacrebleu's paired bootstrap of BLEU, of tree2seq-softmax and each of the other softmax runs."""
     section = Section(f"BLEU of {BEST} and of the other softmax runs")
     others = [name for name in (f"{model}-softmax" for model in MODELS) if name in runs.complete and name != BEST]
@@ -196,7 +197,7 @@ def significance(runs: Runs) -> Section:
     return section
 
 
-def _model_rows(runs: Runs, models: Iterable[str]) -> tuple[list[tuple[list[str], Run]], list[str]]:
+def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[list[str], EriguchiRun]], list[str]]:
     """The first cells of each run's row, with the run; and the runs that are missing, with the reason."""
     rows, missing = [], []
     for model in models:
@@ -223,7 +224,7 @@ def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[
 
 
 def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float]) -> str:
-    """The claim, and of each measure whether ``better`` is so, as the numbers are printed; if equal, it is not."""
+    """The claim, and for each measure whether ``better`` is better; the printed, rounded numbers are compared."""
     verdicts = []
     for measure, value in better.items():
         ahead, behind = round(value, 2), round(worse[measure], 2)
@@ -232,15 +233,15 @@ def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float
     return f"{claim}: {', '.join(verdicts)}"
 
 
-def _claim(runs: Runs, better: str, worse: str) -> list[str]:
-    """One item of a list, or none if a run is missing."""
+def _claim(runs: EriguchiRuns, better: str, worse: str) -> list[str]:
+    """The agreement with a claim, in a list that is empty if a run is missing."""
     if better not in runs.complete or worse not in runs.complete:
         return []
     return [agreement(f"{better} beats {worse}", runs.complete[better].measures, runs.complete[worse].measures)]
 
 
-def _time_claim(runs: Runs, slow: str, fast: str) -> list[str]:
-    """One item of a list, or none if a run is missing."""
+def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
+    """The agreement with a claim, in a list that is empty if a run is missing."""
     if slow not in runs.complete or fast not in runs.complete:
         return []
     taken, less = runs.complete[slow].seconds, runs.complete[fast].seconds
@@ -252,7 +253,7 @@ def _time_claim(runs: Runs, slow: str, fast: str) -> list[str]:
     return [f"{claim}: {verdict(holds)} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
 
 
-def report(runs: Runs) -> str:
+def report(runs: EriguchiRuns) -> str:
     """All tables, as Markdown."""
     sections = [table(runs) for table in (table_3, table_4, table_5, significance)]
     if runs.others:
@@ -262,10 +263,7 @@ def report(runs: Runs) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="folder of runs; see above")
     parser.add_argument(
         "--reference", type=Path, metavar="FILE", required=True, help="the development set's target side, as tokens"
@@ -273,6 +271,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
     inputs = (args.reference, *args.runs.glob("*/*"))
-    write_text(report(Runs(args.runs, args.reference)), args.output, inputs)
+    write_text(report(EriguchiRuns(args.runs, args.reference)), args.output, inputs)
     if args.output is not None:
         print(f"tables of {args.runs} -> {args.output}")

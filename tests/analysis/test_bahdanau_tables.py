@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rnnsearch_fairseq.analysis.bahdanau_tables import choose, device, main
 from rnnsearch_fairseq.analysis.bleu import compare
-from rnnsearch_fairseq.analysis.paper_tables import choose, device, main
 from rnnsearch_fairseq.analysis.token_scores import score_tokens
 from rnnsearch_fairseq.errors import InputError
 
