@@ -510,7 +510,7 @@ REFUSALS: list[tuple[Callable[[Path, Path], Changes] | Changes, list[str], str]]
     (other_dictionary, [], f"trained with {SOURCE_WORDS + 4} source words, .* has {SOURCE_WORDS + 5}"),
     (other_dictionary_of_a_transformer, [], r"transformer\.pt: does not load .*embed_tokens.*; give the data"),
     (no_languages, [], "does not name its languages; give --source-lang and --target-lang"),
-    (another_task, [], "task is TranslationLevenshteinTask"),
+    (another_task, [], "its task is translation_lev, whose options"),
     (too_long_a_target, [], "pair 7 has 31 target words with end-of-sentence, and the model reads at most 30"),
     ({}, ["--batch-size", "0"], "--batch-size is 0"),
     ({}, ["--max-tokens", "-3"], "--max-tokens is -3"),
