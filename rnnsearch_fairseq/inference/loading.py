@@ -102,7 +102,6 @@ def load_models(
             raise InputError(f"{path}: reads trees, and the first checkpoint of --path knows none; name this one first")
         loaded, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
         models += loaded
-    _check_task(task, paths[0])
     if torch.cuda.is_available() and not cpu:
         models = [model.cuda() for model in models]
     return models, task
@@ -121,7 +120,10 @@ def _check_task_name(state: dict[str, Any], path: str) -> None:
     name = getattr(settings, "task", None)
     name = name if isinstance(name, str) else getattr(settings, "_name", None)
     if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
-        raise _other_task(name, path)
+        raise InputError(
+            f"{path}: the checkpoint's task is {name}, whose input is more than the words of a text; "
+            "give a checkpoint of --task translation, pooled_translation or tree_translation"
+        )
 
 
 def _find_own_data(state: dict[str, Any], path: str) -> Path:
@@ -147,21 +149,3 @@ def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
 
 def _encodes_trees(state: dict[str, Any]) -> bool:
     return getattr(state["cfg"].model, "constituents", "words") != "words"
-
-
-def _check_task(task: Any, path: str) -> None:
-    """Refuse tasks that add language tags to the text, or draw the target otherwise than from left to right."""
-    known = TreeTranslationTask if isinstance(task, TreeTranslationTask) else TranslationTask
-    plain = isinstance(task, TranslationTask) and all(
-        getattr(type(task), method) is getattr(known, method)
-        for method in ("build_dataset_for_inference", "inference_step")
-    )
-    if not plain:
-        raise _other_task(type(task).__name__, path)
-
-
-def _other_task(name: Any, path: str) -> InputError:
-    return InputError(
-        f"{path}: the checkpoint's task is {name}, whose input is more than the words of a text; "
-        "give a checkpoint of --task translation, pooled_translation or tree_translation"
-    )

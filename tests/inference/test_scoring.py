@@ -497,7 +497,7 @@ REFUSALS: list[tuple[Callable[[Path, Path], Changes] | Changes, list[str], str]]
         r"transformer\.pt: it was trained with .*/dict\.en\.txt has .*; give the folder",
     ),
     (no_languages, [], "does not name its languages; give --source-lang and --target-lang"),
-    (another_task, [], "task is TranslationLevenshteinTask"),
+    (another_task, [], "its task is translation_lev, whose options"),
     (too_long_a_target, [], "pair 7 has 31 target words with end-of-sentence, and the model reads at most 30"),
     ({}, ["--batch-size", "0"], "--batch-size is 0"),
     ({}, ["--max-tokens", "-3"], "--max-tokens is -3"),

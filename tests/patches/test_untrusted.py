@@ -161,7 +161,7 @@ def test_models_whose_options_may_be_files_are_not_built(changed: Callable[..., 
     assert {"roberta_enc_dec", "wav2vec_seq2seq", "s2t_transformer", "fconv_self_att", "dummy_model"} <= refused
 
 
-@pytest.mark.parametrize("name", ["embed_path", "encoder_embed_path", "decoder_embed_path"])
+@pytest.mark.parametrize("name", ["encoder_embed_path", "decoder_embed_path"])
 def test_embeddings_are_those_of_the_file(changed: Callable[..., Path], name: str) -> None:
     load(changed("transformer", lambda state: vars(state["cfg"]["model"]).update({name: "/canary"})))
 

@@ -150,6 +150,15 @@ def random_parameters(
     return params
 
 
+def constant_model(probabilities: Sequence[float]) -> dict[str, Array]:
+    """A model that gives the words these probabilities whatever it has read: all parameters zero, but the last bias."""
+    shapes = parameter_shapes(n=6, m=4, n_source=7, n_target=len(probabilities), rank=3, encdec=False)
+    params = {name: np.zeros(shape) for name, shape in shapes.items()}
+    with np.errstate(divide="ignore"):
+        params["b_dec_deep_softmax"] = np.log(np.array(probabilities))
+    return params
+
+
 def count_parameters(*, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool) -> int:
     """The number of parameters, counted by hand from the equations (not from ``parameter_shapes``).
 

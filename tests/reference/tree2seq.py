@@ -48,7 +48,7 @@ blackOut.weight, blackOut.bias  (d, K_y) (K_y)              the same in a model 
 (*) not in the ablation; (**) not in the sequential baseline.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -477,18 +477,6 @@ def sampling_table(counts: Sequence[int], beta: float = 0.4) -> list[int]:
     return table
 
 
-def draw_samples(rng: np.random.Generator, table: Sequence[int], gold: int, k: int) -> list[int]:
-    """The gold word, then k words of the table: "the gold word redrawn, duplicates kept" (README)."""
-    if all(word == gold for word in table):
-        raise ValueError("the table has nothing but the gold word")
-    samples = [gold]
-    while len(samples) < k + 1:
-        word = table[rng.integers(len(table))]
-        if word != gold:
-            samples.append(word)
-    return samples
-
-
 def blackout_token_loss(z: Array, samples: Sequence[int], weights: Array) -> float:
     """The loss of one target word from its scores z (K_y,); ``samples`` begins with the gold word.
 
@@ -542,18 +530,6 @@ class Partial:
     score: float
     state: State | None
     s_tilde: Array | None
-
-
-def count_lengths(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> dict[int, dict[int, int]]:
-    """Source length -> target length -> number of pairs.
-
-    "Lengths without it", which is end-of-sentence; the sentences given do end with it.
-    """
-    statistics: dict[int, dict[int, int]] = {}
-    for src, tgt in pairs:
-        of_source = statistics.setdefault(len(src) - 1, {})
-        of_source[len(tgt) - 1] = of_source.get(len(tgt) - 1, 0) + 1
-    return statistics
 
 
 def length_term(statistics: LengthStatistics | None, source_length: int, target_length: int) -> float:

@@ -19,8 +19,8 @@ from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.search.groundhog import GroundhogSearch, best_continuations
 from tests.builders import EOS, PAD, from_original, groundhog_model, make_dictionary, make_model, make_sample, pad
 from tests.reference import groundhog as reference
+from tests.reference.groundhog import constant_model
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
-from tests.reference.test_groundhog import constant_model
 
 N_SOURCE, N_TARGET = 14, 12
 LENGTHS = [6, 2, 9, 1, 4, 3]  # with end-of-sentence

@@ -21,6 +21,7 @@ from tests.serve.live import PATIENCE, Live, serving
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
+@pytest.mark.slow
 def test_every_noise_is_answered_or_refused_and_memory_does_not_grow(live: Live) -> None:
     outcomes, memory = check(live, lines=600)
     assert outcomes.total() == 600
@@ -80,6 +81,7 @@ def test_slow_and_vanishing_users_do_not_stop_it(live: Live) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 def test_more_idle_connections_than_descriptors_lock_nobody_out(checkpoint: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with serving(checkpoint, log, "--max-len-b", "30", descriptors=128) as running, contextlib.ExitStack() as stack:
@@ -91,6 +93,7 @@ def test_more_idle_connections_than_descriptors_lock_nobody_out(checkpoint: Path
     assert "out of system resource" not in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_at_any_address_of_this_machine_it_answers_by_no_other_name(checkpoint: Path, tmp_path: Path) -> None:
     with serving(checkpoint, tmp_path / "log", "--host", "127.0.0.2") as running:
         place = urlsplit(running.url)
