@@ -19,11 +19,19 @@ from rnnsearch_fairseq.data.trees import Tree, format_transitions, parse_transit
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.score import PairScore, load_models, read_trees, score_pairs
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
-from tests.builders import EOS, make_dictionary, parse_training, randomize
-from tests.models.test_tree2seq import transitions_of
+from tests.builders import (
+    EOS,
+    PAIRS,
+    SOURCE_WORDS,
+    TARGET_WORDS,
+    make_dictionary,
+    parse_training,
+    randomize,
+    save_checkpoint,
+)
+from tests.models.builders import transitions_of
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.reference.tree2seq_original import load_original
-from tests.test_score import PAIRS, SOURCE_WORDS, TARGET_WORDS, save_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -17,7 +17,7 @@ from rnnsearch_fairseq.benchmark.workloads import count_operations
 from rnnsearch_fairseq.data.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
 from tests.benchmark.builders import TINY, TRAIN, WORDS
-from tests.test_commands import preprocess, run
+from tests.commands import preprocess, run
 
 COMMON = [*TRAIN, "--batch-size", "8"]
 SETUPS = ["words: " + " ".join(WORDS), "search: " + " ".join(TINY)]

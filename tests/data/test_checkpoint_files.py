@@ -26,7 +26,7 @@ from rnnsearch_fairseq.data.checkpoint_files import (
     load_checkpoint,
 )
 from rnnsearch_fairseq.errors import InputError
-from tests.data.test_plain_pickle import Touch
+from tests.builders import Touch
 
 
 def save(path: Path, state: Any, **options: Any) -> Path:

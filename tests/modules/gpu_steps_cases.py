@@ -9,7 +9,7 @@ from numpy import s_
 from torch import Tensor
 
 from rnnsearch_fairseq.modules import fused_scan, gpu_steps, steps
-from tests.modules.test_fused_scan import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
+from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PRECISION = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.modules import fused_scan, steps
-from tests.modules.test_fused_scan import SOURCES, Whole, pad
+from tests.builders import pad
+from tests.modules.builders import SOURCES, Whole
 
 CASES = Path(__file__).with_name("gpu_steps_cases.py")
 KERNELS = {"_open_gates", "_renew", "_renew_backward", "_reset_backward", "_attend", "_attend_backward"}

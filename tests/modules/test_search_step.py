@@ -7,7 +7,7 @@ import torch
 
 from rnnsearch_fairseq.modules.search_step import GROUP, Carried, SearchStep
 from tests.builders import pad
-from tests.modules.test_fused_scan import ORDERS, Whole
+from tests.modules.builders import ORDERS, Whole
 
 VOCABULARY = 7
 
