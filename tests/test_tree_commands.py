@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.corpora.grammar import write_corpus
-from tests.test_commands import PLUGIN, Output, run
+from tests.commands import PLUGIN, Output, run
 
 SIZES = ["--embedding-size", "32", "--hidden-size", "32"]
 PAPER = ["--optimizer", "sgd", "--lr", "1.0", "--clip-norm", "3", "--sentence-avg", "--batch-size", "32"]

@@ -10,8 +10,7 @@ from fairseq.models import BaseFairseqModel
 from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import read_penn
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
-from tests.builders import SMALL, make_sample, parse_training
-from tests.inference.test_scoring import save_checkpoint
+from tests.builders import SMALL, make_sample, parse_training, save_checkpoint
 
 PAIRS = {
     "the dog sleeps .": "le chien dort .",

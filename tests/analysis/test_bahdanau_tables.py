@@ -10,6 +10,7 @@ from rnnsearch_fairseq.analysis.bahdanau_tables import choose, device, main
 from rnnsearch_fairseq.analysis.bleu import compare
 from rnnsearch_fairseq.analysis.token_scores import score_tokens
 from rnnsearch_fairseq.errors import InputError
+from tests.analysis.builders import START, TIME, write_log
 
 SENTENCES = 12
 LENGTHS = [3 + 3 * number for number in range(SENTENCES)]  # up to 36 words
@@ -18,15 +19,7 @@ REFERENCE = [f"a b c d e&apos; f{number % 2}" for number in range(SENTENCES)]
 WORSE = [line.replace("c d", "d c") if number % 4 else line for number, line in enumerate(REFERENCE)]
 WORST = [line.replace("c d", "x y") for line in REFERENCE]
 
-EPOCH = """{time} | INFO | train | epoch {epoch:03d} | loss 3 | nll_sentence {train} | nll_word 2 | ppl 8 | wps 99 | \
-ups 2 | num_updates {updates} | lr 1 | train_wall {seconds} | wall 5000
-"""
-DEV = """{time} | INFO | valid | epoch {epoch:03d} | valid on 'valid' subset | loss {dev} | nll_sentence {dev} | \
-num_updates {updates}
-"""
-START = "{time} | INFO | fairseq_cli.train | training on {count} devices (GPUs/TPUs)\n"
 RANK = "{time} | INFO | utils | rank {rank:3d}: capabilities =  9.0  ; total memory = 79.109 GB ; name = {name:40s}\n"
-TIME = "2026-11-21 10:00:00"
 Run = Callable[..., dict[str, list[str]]]
 
 
@@ -38,16 +31,6 @@ def write(path: Path, lines: list[str]) -> Path:
 def bleu(lines: list[str], numbers: list[int] | None = None) -> str:
     numbers = list(range(SENTENCES)) if numbers is None else numbers
     return f"{score_tokens([REFERENCE[n] for n in numbers], [lines[n] for n in numbers]).bleu:.2f}"
-
-
-def write_log(path: Path, epochs: list[tuple[int, int, float, float]], start: str = "") -> Path:
-    """A log, of each epoch updates, seconds, and NLL of training and development set."""
-    text = start or START.format(time=TIME, count=1)
-    for number, (updates, seconds, train, dev) in enumerate(epochs, 1):
-        text += DEV.format(time=TIME, epoch=number, dev=dev, updates=updates)
-        text += EPOCH.format(time=TIME, epoch=number, train=train, updates=updates, seconds=seconds)
-    path.write_text(text)
-    return path
 
 
 def generated(path: Path, hypotheses: list[str]) -> Path:

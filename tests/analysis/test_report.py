@@ -12,7 +12,7 @@ import pytest
 
 from rnnsearch_fairseq.analysis.report import main
 from rnnsearch_fairseq.errors import InputError
-from tests.analysis.test_bahdanau_tables import write_log
+from tests.analysis.builders import write_log
 
 SENTENCES = 80
 LENGTHS = [12 if number < 40 else 32 if number < 75 else 33 for number in range(SENTENCES)]

@@ -26,7 +26,7 @@ from rnnsearch_fairseq.files.checkpoints import (
     load_checkpoint,
 )
 from rnnsearch_fairseq.inference.average_checkpoints import average_checkpoints
-from tests.files.test_pickles import Touch
+from tests.builders import Touch
 
 
 def save(path: Path, state: Any, **options: Any) -> Path:

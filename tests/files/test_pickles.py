@@ -16,6 +16,7 @@ import pytest
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files import pickles
 from rnnsearch_fairseq.files.pickles import read_plain_dict
+from tests.builders import Touch
 
 SETTINGS = {
     b"dim": 1000,
@@ -176,16 +177,6 @@ def test_other_numpy_values_are_refused(tmp_path: Path, code: bytes, order: byte
 
 
 # Files that are not what they should be
-
-
-class Touch:
-    """Unpickled, it creates a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.path),)
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))

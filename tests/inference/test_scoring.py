@@ -19,20 +19,31 @@ import pytest
 import torch
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
-from omegaconf import OmegaConf
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.files.scores import AlignedPair
 from rnnsearch_fairseq.inference import scoring
 from rnnsearch_fairseq.inference.scoring import load_models, score_pairs
-from tests.builders import EOS, SMALL, make_dictionary, make_model, modules_from, parse_training, randomize
+from tests.builders import (
+    EOS,
+    PAIRS,
+    SMALL,
+    SOURCE_WORDS,
+    TARGET_WORDS,
+    Pair,
+    make_dictionary,
+    make_model,
+    modules_from,
+    parse_training,
+    randomize,
+    save_checkpoint,
+)
 from tests.reference import rnnsearch as reference
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)
-SOURCE_WORDS, TARGET_WORDS = 20, 17
 SIZES = [word for name, size in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(size))]
 TRANSFORMER = ["--optimizer", "adam", "--max-source-positions", "30", "--max-target-positions", "30"]
 for side in ("encoder", "decoder"):
@@ -53,22 +64,6 @@ MODELS: dict[str, tuple[str, list[str], float]] = {
 }
 ALIGNS = ("search", "other", "groundhog_search", "transformer", "lstm")
 
-Pair = tuple[str, str]
-
-
-def make_pairs(number: int = 23) -> list[Pair]:
-    """Sentences of 0 to 11 words, about one in ten of them unknown."""
-    generator = random.Random(5)
-
-    def sentence(words: int) -> str:
-        chosen = [f"w{generator.randrange(words)}" for _ in range(generator.randint(0, 11))]
-        return " ".join("plugh" if generator.random() < 0.1 else word for word in chosen)
-
-    return [("", "w3 w1"), ("w2", ""), *((sentence(SOURCE_WORDS), sentence(TARGET_WORDS)) for _ in range(number - 2))]
-
-
-PAIRS = make_pairs()
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -84,14 +79,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save_checkpoint(folder / f"{name}.pt", config, model)
     write_pairs(folder, PAIRS)
     return folder
-
-
-def save_checkpoint(path: Path, config: Any, model: BaseFairseqModel) -> None:
-    """What fairseq's trainer saves and a model is loaded from."""
-    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 1}
-    state = {"args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True)}
-    state |= {"model": model.state_dict(), "optimizer_history": [history], "extra_state": {"train_iterator": {}}}
-    torch.save(state, path)
 
 
 def write_pairs(folder: Path, pairs: list[Pair]) -> None:

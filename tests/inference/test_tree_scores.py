@@ -20,9 +20,17 @@ from rnnsearch_fairseq.files.scores import AlignedPair
 from rnnsearch_fairseq.inference import scoring
 from rnnsearch_fairseq.inference.scoring import load_models, read_trees, score_pairs
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
-from tests.builders import EOS, make_dictionary, parse_training, randomize
-from tests.inference.test_scoring import PAIRS, SOURCE_WORDS, TARGET_WORDS, save_checkpoint
-from tests.models.test_tree2seq import transitions_of
+from tests.builders import (
+    EOS,
+    PAIRS,
+    SOURCE_WORDS,
+    TARGET_WORDS,
+    make_dictionary,
+    parse_training,
+    randomize,
+    save_checkpoint,
+)
+from tests.models.builders import transitions_of
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.reference.tree2seq_original import load_original
 

@@ -14,8 +14,7 @@ from fairseq.tasks.translation import TranslationTask
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import scoring, unknown_words
-from tests.builders import SMALL, make_dictionary, parse_training, randomize
-from tests.inference.test_scoring import save_checkpoint
+from tests.builders import SMALL, make_dictionary, parse_training, randomize, save_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

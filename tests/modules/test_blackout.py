@@ -18,7 +18,7 @@ from rnnsearch_fairseq.modules.blackout import (
     draw_negatives,
     shared_blackout_loss,
 )
-from tests.models.test_tree2seq import Original
+from tests.models.builders import Original
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.reference.tree2seq_original import load_original
 

@@ -13,7 +13,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch, _Beam
 from tests.builders import EOS
-from tests.models.test_tree2seq import SOURCES, TARGETS, TREES, Original, make_batch, make_model
+from tests.models.builders import SOURCES, TARGETS, TREES, Original, make_batch, make_model
 from tests.reference import tree2seq as reference
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 

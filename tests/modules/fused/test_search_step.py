@@ -7,7 +7,7 @@ import torch
 
 from rnnsearch_fairseq.modules.fused.search_step import GROUP, Carried, SearchStep
 from tests.builders import pad
-from tests.modules.fused.test_rnn import ORDERS, Whole
+from tests.modules.builders import ORDERS, Whole
 
 VOCABULARY = 7
 

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.modules.fused import kernels, rnn
-from tests.modules.fused.test_rnn import SOURCES, Whole, pad
+from tests.builders import pad
+from tests.modules.builders import SOURCES, Whole
 
 CASES = Path(__file__).with_name("triton_kernels_cases.py")
 KERNELS = {"_open_gates", "_update_state", "_update_state_backward", "_reset_backward", "_attend", "_attend_backward"}

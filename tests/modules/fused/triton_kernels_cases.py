@@ -9,7 +9,7 @@ from numpy import s_
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused import kernels, rnn, triton_kernels
-from tests.modules.fused.test_rnn import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
+from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PRECISION = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}

@@ -16,8 +16,8 @@ from recipes.benchmark.setups import Setup, configure
 from recipes.benchmark.workloads import count_operations
 from rnnsearch_fairseq.corpora.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
+from tests.commands import preprocess, run
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
-from tests.test_commands import preprocess, run
 
 COMMON = [*TRAIN, "--batch-size", "8"]
 SETUPS = ["words: " + " ".join(WORDS), "search: " + " ".join(TINY)]

@@ -1,0 +1,76 @@
+"""Models of encoder and decoder alone, and what the fused loops must give of them."""
+
+from typing import Any
+
+import torch
+
+from rnnsearch_fairseq.modules import Decoder, Encoder
+from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
+from tests.builders import pad, randomize
+
+ORDERS = [{}, {"reads_current_state": True}, {"updates_with_current_word": True, "output_rank": 2}]
+SOURCES = {"full": [[2, 3, 4, 6], [5, 2, 2, 3]], "ragged": [[2, 3, 4, 6], [5, 2]]}
+
+
+class Whole(torch.nn.Module):
+    """RNNsearch or, with an ``alignment_size`` of 0, RNNencdec."""
+
+    def __init__(self, alignment_size: int, fused: bool, size: int = 3, **order: Any) -> None:
+        super().__init__()
+        encoder, decoder = (FusedEncoder, FusedDecoder) if fused else (Encoder, Decoder)
+        self.encoder = encoder(7, 2, size, 1, bidirectional=alignment_size > 0)
+        widths = (size, self.encoder.annotation_size, alignment_size)
+        self.decoder = decoder(7, 2, *widths, 2, 2, 1, **order)
+
+    def forward(self, source: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+        mask = source.eq(1)
+        annotations, summary = self.encoder(source, mask if mask.any() else None)
+        memory = self.decoder.attention.encode_keys(annotations, mask if mask.any() else None)
+        output = self.decoder(target, self.decoder.initial_state(summary), memory)
+        return [
+            tensor for tensor in (output.features, output.weights, output.state, output.context) if tensor is not None
+        ]
+
+
+def both(alignment_size: int, device: str, **options: Any) -> list[Whole]:
+    """The reference and the fused model, with the same parameters."""
+    models = [Whole(alignment_size, fused, **options) for fused in (False, True)]
+    for model in models:
+        randomize(model.double())
+    return [model.to(device) for model in models]
+
+
+def assert_fused_is_reference(
+    alignment_size: int, order: dict[str, Any], source: str, left: bool, tgt_len: int, device: str = "cpu"
+) -> None:
+    words = pad(SOURCES[source], left).to(device)
+    target = torch.randint(2, 7, (2, tgt_len), device=device)
+    models = both(alignment_size, device, **order)
+    outputs = [model(words, target) for model in models]
+    factors = [torch.randn_like(tensor) for tensor in outputs[0]]
+    for tensors in outputs:
+        sum((factor * tensor).sum() for factor, tensor in zip(factors, tensors)).backward()
+    for reference, fused in zip(*outputs, strict=True):
+        torch.testing.assert_close(fused, reference, rtol=0, atol=1e-10)
+    for (name, reference), fused in zip(models[0].named_parameters(), models[1].parameters()):
+        assert (reference.grad is None) == (fused.grad is None), name
+        if reference.grad is not None:
+            torch.testing.assert_close(fused.grad, reference.grad, rtol=0, atol=1e-10, msg=name)
+
+
+def assert_fused_follows_autocast(alignment_size: int, order: dict[str, Any], device: str = "cpu") -> None:
+    # Rounded to bfloat16, two units of a maxout pair may be equal, and their gradient is halved: not with these words.
+    words, target = pad(SOURCES["ragged"]).to(device), torch.tensor([[2, 5, 3, 6, 4], [4, 4, 2, 3, 6]], device=device)
+    found, gradients = [], []
+    for model in both(alignment_size, device, **order):
+        model.float()
+        with torch.autocast(device, dtype=torch.bfloat16):
+            outputs = model(words, target)
+        outputs[0].float().sum().backward()
+        gradients.append([parameter.grad for parameter in model.parameters() if parameter.grad is not None])
+        found.append(outputs)
+    for reference, fused in zip(*found, strict=True):
+        torch.testing.assert_close(fused.float(), reference.float(), rtol=0.05, atol=0.05)
+    for reference, fused in zip(*gradients, strict=True):
+        assert fused.dtype == reference.dtype == torch.float32
+        torch.testing.assert_close(fused, reference, rtol=0.1, atol=0.1)
