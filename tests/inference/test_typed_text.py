@@ -18,7 +18,7 @@ from rnnsearch_fairseq.inference.hub import load
 from rnnsearch_fairseq.inference.text import TextEncoder, configure, typed_lines
 from rnnsearch_fairseq.serve.server import make_app
 from rnnsearch_fairseq.serve.translator import Limits
-from tests.test_commands import TINY, generate, interactive, preprocess, train
+from tests.commands import TINY, generate, interactive, preprocess, train
 from tests.trained import train as learn
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

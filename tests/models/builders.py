@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq.data.forest import plant
+from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import parse_transitions
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from tests.builders import EOS, make_dictionary, make_sample, randomize
@@ -34,7 +34,7 @@ def make_batch(
     width = max(map(len, sources))
     first = [width - len(source) if left else 0 for source in sources]
     sample["net_input"]["trees"] = tuple(
-        plant([parse_transitions(transitions_of(tree)) for tree in trees], first, width)
+        build_forest([parse_transitions(transitions_of(tree)) for tree in trees], first, width)
     )
     return sample
 

@@ -30,14 +30,14 @@ from rnnsearch_fairseq.inference.loading import load_models
 from rnnsearch_fairseq.patches import untrusted
 from rnnsearch_fairseq.patches.typed_lines import MOST_BYTES, Buffer, read_buffers
 from tests.builders import make_dictionary, parse_training
+from tests.commands import BIN, PAPER, SEARCH, interactive, preprocess, train
+from tests.commands import run as run_command
 from tests.files.test_pickles import Touch
 from tests.fuzz.noise import noise
 from tests.fuzz.typed import type_lines
 from tests.inference.test_scoring import folder as models  # noqa: F401 (a fixture)
 from tests.inference.test_scoring import save_checkpoint
 from tests.patches.recovery.training import uncured
-from tests.test_commands import BIN, PAPER, SEARCH, interactive, preprocess, train
-from tests.test_commands import run as run_command
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
