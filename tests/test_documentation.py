@@ -42,7 +42,7 @@ def commands(path: Path) -> list[list[str]]:
     return found
 
 
-ALL = [(path, command) for path in [ROOT / "README.md", *SCRIPTS] for command in commands(path)]
+ALL = [(path, command) for path in [*sorted(ROOT.glob("**/README.md")), *SCRIPTS] for command in commands(path)]
 
 
 def test_commands_were_found() -> None:
@@ -65,3 +65,25 @@ def test_command_is_understood(path: Path, command: list[str]) -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_script_is_valid_bash(script: Path) -> None:
     subprocess.run(["bash", "-n", script], check=True)
+
+
+READMES = sorted(path for path in ROOT.rglob("README.md") if ".venv" not in path.parts and "runs" not in path.parts)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a Markdown file's headings, as GitHub names them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(readme: Path) -> None:
+    text = readme.read_text(encoding="utf-8")
+    links = [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r'src="([^"]+)"', text)]
+    for link in links:
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (readme.parent / name).resolve() if name else readme
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link

@@ -71,8 +71,9 @@ def test_axes_are_those_given_or_those_that_the_data_allows() -> None:
         parse_arguments(["memory", "a: ", "--along", "vocabulary=5,10"])
 
 
-def test_the_readme_s_commands_are_understood() -> None:
-    text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+def test_the_commands_of_readmes_are_understood() -> None:
+    readmes = sorted((Path(__file__).parents[3] / "recipes").glob("*/README.md"))
+    text = "".join(readme.read_text(encoding="utf-8") for readme in readmes).replace("\\\n", " ")
     variables = dict(re.findall(r"^(\w+)='(.*)'$", text, re.MULTILINE))
     commands = re.findall(r"^(?:\w+=\w+ )*python -m recipes\.benchmark (.*)", text, re.MULTILINE)
     assert commands
