@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set up .venv where it is missing, then run the tests; arguments go to pytest.
+# Set up .venv where it is missing, then run the tests; arguments go to pytest: -m "not slow" takes two minutes.
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/setup.sh"
 
 cd "$ROOT"
