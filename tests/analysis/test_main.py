@@ -44,6 +44,7 @@ def test_commands_get_their_arguments(
     assert description.splitlines()[0] in told or description.split()[0] in " ".join(told)
 
 
+@pytest.mark.slow
 def test_errors_are_one_line(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "rnnsearch_fairseq.analysis", "by-length", f"A={tmp_path / 'nothing'}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
