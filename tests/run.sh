@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set up .venv where it is missing, then run the tests.
+# Set up .venv where it is missing, then run the tests. -m "not slow" takes about two minutes.
 #
 #   tests/run.sh [OPTIONS OF pytest]
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/setup.sh"

@@ -37,7 +37,7 @@ from tests.commands import (
 )
 
 # Hydra and fairseq warn of each other's age.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 DROPOUT = split("--dropout 0.1 --readout-dropout 0.1")
 

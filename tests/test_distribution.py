@@ -13,6 +13,7 @@ import pytest
 import rnnsearch_fairseq
 from rnnsearch_fairseq.corpora.grammar import write_corpus
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("rnnsearch_fairseq", "recipes", "tests", ".ci")
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")

@@ -47,6 +47,7 @@ def test_what_is_damaged_was_good_before(name: str, tmp_path: Path) -> None:
         assert attempt(READERS[name].read, folder, list(files)).why == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_input_is_read_or_refused(name: str) -> None:
     outcomes = list(run(name, SLOW.get(name, SOME), float("inf"), seed=1))
@@ -151,6 +152,7 @@ def take_memory(folder: Path) -> None:
     bytearray(1_200 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "message"),
     [

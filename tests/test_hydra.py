@@ -67,6 +67,8 @@ def assert_equal_configurations(ours: dict[str, Any], theirs: dict[str, Any]) ->
         assert ours[section] == theirs[section], section
 
 
+@pytest.mark.slow
+@pytest.mark.train
 @pytest.mark.parametrize("name", ["rnnsearch30", "rnnencdec50"])
 def test_training_gives_the_same_parameters(name: str, tmp_path: Path) -> None:
     write_corpus(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=5, longest=12)

@@ -13,6 +13,7 @@ import pytest
 from rnnsearch_fairseq.analysis.train_log import read_train_log
 from rnnsearch_fairseq.corpora.grammar import write_corpus
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 WAIT = 300  # seconds, of a slow machine
 TINY = [*("--embedding-size", "8", "--hidden-size", "8", "--alignment-size", "8", "--maxout-size", "8")]

@@ -8,6 +8,7 @@ import pytest
 from rnnsearch_fairseq.corpora.grammar import write_corpus
 from tests.commands import PLUGIN, Output, run
 
+pytestmark = [pytest.mark.slow, pytest.mark.train]
 SIZES = ["--embedding-size", "32", "--hidden-size", "32"]
 PAPER = ["--optimizer", "sgd", "--lr", "1.0", "--clip-norm", "3", "--sentence-avg", "--batch-size", "32"]
 TRAIN, VALID = 120, 10

@@ -133,6 +133,7 @@ def test_longest_of_the_short_sentences_is_drawn(
     assert all(f"<!-- {word} -->" in text for word in ("one", "two", "un", "deux"))
 
 
+@pytest.mark.slow
 def test_command_prints_nothing_but_its_line(output: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rnnsearch_fairseq", "plot", "alignment", output, tmp_path / "figure.png"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)

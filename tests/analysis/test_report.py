@@ -106,6 +106,7 @@ class Page(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 def test_everything_is_in_both_files(runs: Path, run: Run) -> None:
     for name, lines in {
         "RNNencdec-30": broken(2, 11),
@@ -147,6 +148,7 @@ def claims(lines: list[str]) -> dict[str, str]:
     return dict(pairs)
 
 
+@pytest.mark.slow
 def test_claims_are_compared_with_the_numbers(runs: Path, run: Run) -> None:
     write_model(runs / "RNNencdec-30", REFERENCE)
     write_model(runs / "RNNsearch-30", broken(1, 11))

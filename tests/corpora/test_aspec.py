@@ -164,6 +164,7 @@ def stage(tmp_path: Path, *options: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_data_stage_takes_what_is_given_and_makes_the_rest(folder: Path, tmp_path: Path) -> None:
     # More parses than pairs, as when a user has parsed everything; the rest is parsed and split by programs.
     given = [parse("He", "walked", after="."), parse("He", "slept", after="."), parse("Why", status="fragmental parse")]

@@ -424,6 +424,7 @@ def printed(output: str, command: str) -> list[str]:
     return shlex.split(line)
 
 
+@pytest.mark.slow
 def test_the_printed_command_translates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = make_original().convert(tmp_path / "a model")
     command, *words = printed(capsys.readouterr().out, "fairseq-interactive")
@@ -494,6 +495,7 @@ def train(folder: Path, caplog: pytest.LogCaptureFixture, words: list[str]) -> d
     return {name: float(value) for name, value in log.items()}
 
 
+@pytest.mark.train
 @pytest.mark.parametrize(
     ("start", "continues"),
     [
@@ -787,6 +789,7 @@ def test_missing_files_are_named(tmp_path: Path, number: int) -> None:
         convert(model, state, (source, target), ("en", "fr"), tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_the_command_refuses_in_one_line_and_with_status_1(tmp_path: Path) -> None:
     original = make_original()
     original.state["deep_out"] = False

@@ -128,6 +128,7 @@ def assert_same(ours: AlignedPair, theirs: AlignedPair, atol: float) -> None:
 # The numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_are_those_of_the_teacher_forced_model(folder: Path, name: str) -> None:
     (model,), task = load(folder, name)
@@ -357,6 +358,7 @@ def test_fairseq_generate_scores_references_alike(
             np.testing.assert_allclose(weights, result.alignment, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_hears_no_complaint(folder: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)

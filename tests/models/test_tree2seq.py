@@ -65,6 +65,8 @@ def test_recorded_gradients_of_the_softmax() -> None:
         torch.testing.assert_close(parameter.grad, gradient, **EXACT, msg=name)
 
 
+@pytest.mark.slow
+@pytest.mark.train
 @needs_tree2seq
 def test_the_recorded_training_is_followed_for_three_epochs() -> None:
     """The README's update: the gradient summed over four sentences, its norm over four clipped at 3."""

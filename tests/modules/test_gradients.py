@@ -100,6 +100,7 @@ def test_encoder_direction(kind: type[Encoder], backward: bool, left: bool) -> N
     assert_gradients(module, lambda p, x: functional_call(module, p, (x,)), torch.randn(2, 3, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alignment_size", [3, 0], ids=["rnnsearch", "rnnencdec"])
 @pytest.mark.parametrize(
     "order", [{}, {"reads_current_state": True}, {"updates_with_current_word": True, "output_rank": 2}], ids=str

@@ -238,6 +238,7 @@ def test_tpu_asked_for_remains(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), words).tpu
 
 
+@pytest.mark.train
 def test_bf16_trains_on_a_cpu(data: Path) -> None:
     train(training_config(data, "--bf16"))
     state = torch.load(data / "checkpoints" / "checkpoint_last.pt", map_location="cpu")
@@ -408,6 +409,8 @@ def train_and_resume(
     return done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.train
 def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     code = "from rnnsearch_fairseq import compat\ncompat.apply()\n"
@@ -424,6 +427,8 @@ def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> No
 UNCURED = "import argparse, torch; torch.serialization.add_safe_globals([argparse.Namespace])"
 
 
+@pytest.mark.slow
+@pytest.mark.train
 @pytest.mark.parametrize(
     ("code", "first", "again", "last"),
     [
@@ -659,6 +664,7 @@ except ValueError as error:
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", OTHER_PROGRAMS.values(), ids=OTHER_PROGRAMS)
 def test_other_programs_print_errors_as_they_do(tmp_path: Path, code: str) -> None:
     program = tmp_path / "program.py"
@@ -674,6 +680,7 @@ def test_other_programs_print_errors_as_they_do(tmp_path: Path, code: str) -> No
     assert done.stderr.endswith("rnnsearch_fairseq.errors.InputError: x: bad; mend it\n")
 
 
+@pytest.mark.slow
 def test_a_package_of_others_that_imports_this_one_prints_errors_as_it_does(tmp_path: Path) -> None:
     (tmp_path / "rnnsearch_fairseq_tools").mkdir()
     (tmp_path / "rnnsearch_fairseq_tools" / "__init__.py").write_text("import rnnsearch_fairseq\n")
@@ -691,6 +698,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
 def test_a_command_ends_in_one_sentence_and_status_1(tmp_path: Path, words: list[str | Path]) -> None:
     done = run_python(*words, cwd=tmp_path)

@@ -11,6 +11,7 @@ from tests.reference import groundhog
 from tests.reference.groundhog import Array
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
 
+pytestmark = pytest.mark.slow
 # How far the original's float32 is from float64. README.md of the recorded numbers has 1.5e-5 for a sentence, to two
 # digits; it is 1.517e-5 in one of the 50 (the 22nd), where a step of float32 is 3.8e-6, and under 1.0e-5 in all others.
 SENTENCE_TOLERANCE = 1.52e-5

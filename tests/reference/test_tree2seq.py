@@ -16,6 +16,7 @@ from tests.reference import tree2seq
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.reference.tree2seq import Array
 
+pytestmark = pytest.mark.slow
 # Both sides are float64. What was measured: words, probes and scores of hypotheses 1.8e-14, sentence totals 2.9e-14,
 # attention 8.4e-17, BlackOut losses 3.6e-15. The limits leave room for another machine's order of summation.
 WORD_TOLERANCE = 1e-13

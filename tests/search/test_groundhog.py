@@ -331,6 +331,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[RNNsearchModel,
     return model.eval(), task
 
 
+@pytest.mark.slow
 @needs_recorded
 @pytest.mark.parametrize("together", [True, False], ids=["batched", "alone"])
 @pytest.mark.parametrize(

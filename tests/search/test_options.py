@@ -20,7 +20,8 @@ from rnnsearch_fairseq.search.minimum_length import MinimumLength
 from rnnsearch_fairseq.tasks.pooled_translation import PooledTranslationConfig, PooledTranslationTask
 from tests.builders import make_dictionary, make_model, make_sample
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # Hydra and fairseq warn of each other's age
+# Hydra and fairseq warn of each other's age.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def parse(*words: str, interactive: bool = False) -> DictConfig:

@@ -22,6 +22,7 @@ KERNELS = {"_open_gates", "_update_state", "_update_state_backward", "_reset_bac
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
 
+@pytest.mark.slow
 @needs_triton
 def test_kernels_are_pytorch() -> None:
     """In a process of its own: Triton interprets all or nothing, and PyTorch's optimizers have it compile."""

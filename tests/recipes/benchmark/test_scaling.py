@@ -57,6 +57,8 @@ def test_two_models_grow_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.train
 def test_two_processes_make_the_updates_together() -> None:
     with Processes("words", [*TRAIN, *WORDS], Size((5, 4), 6, 20, processes=2), updates=2) as together:
         assert together.timing.count == 2 * 6 * 4  # by fairseq's sum over the processes

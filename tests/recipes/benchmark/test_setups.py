@@ -59,6 +59,7 @@ def test_random_words_have_no_trees(tmp_path: Path) -> None:
         Training("a", [str(tmp_path), "-s", "en", "-t", "fr", *trees], 1, (5, 4))
 
 
+@pytest.mark.slow
 def test_all_setups_grow_from_one_size() -> None:
     setups = {"a": [*TRAIN, *TINY, "--batch-size", "4"], "b": [*TRAIN, *WORDS, "--batch-size", "4"]}
     assert base_size(setups, (5, 4), 20) == Size((5, 4), 4, 20)

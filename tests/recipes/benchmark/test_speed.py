@@ -37,6 +37,8 @@ def test_operations_of_products_are_counted() -> None:
     assert counted == 2 * (2 * 3 * 5 * 7)
 
 
+@pytest.mark.slow
+@pytest.mark.train
 def test_two_models_train_in_turns(folder: Path) -> None:
     words = [*SETUPS, "--updates", "2", "--rounds", "3", "--output", "timings.json", "--", "bin", *COMMON]
     done = run("python", "-m", "recipes.benchmark", "train", *words, cwd=folder)
@@ -48,6 +50,7 @@ def test_two_models_train_in_turns(folder: Path) -> None:
     assert all(len(timing[kind]) == 3 and min(timing[kind]) > 0 for timing in timings for kind in ("wall", "cpu"))
 
 
+@pytest.mark.train
 def test_random_words_train_on_the_data_s_dictionaries(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", *SETUPS, "--lengths", "5,4", "--rounds", "1", "--updates", "2", "--", str(folder / "bin")]
     timings = speed.train(parse_arguments([*words, *COMMON]))
@@ -61,6 +64,7 @@ def test_more_updates_than_batches_are_refused(folder: Path) -> None:
         speed.train(parse_arguments(words))
 
 
+@pytest.mark.slow
 def test_one_model_translates_with_two_beams_in_turns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = str(folder / "bin")
     model = make_model(data, folder)
