@@ -18,6 +18,8 @@ from rnnsearch_fairseq.files.integrity import count_updates
 from tests.builders import make_model, make_sample
 from tests.patches.recovery.training import PAIRED, TREES, UPDATES, Trained, train, train_two, uncured
 
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+
 
 def poison(first: int, last: int, gradient: float | None) -> None:
     """For ``prepare``: some batches, counted from 1, have such a gradient; None: their loss is NaN."""

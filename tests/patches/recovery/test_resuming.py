@@ -25,6 +25,8 @@ from tests.patches.recovery.training import (
     train,
 )
 
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+
 
 def damage(path: Path) -> None:
     content = path.read_bytes()

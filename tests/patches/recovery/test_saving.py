@@ -29,6 +29,8 @@ from rnnsearch_fairseq.files.output import write_whole
 from rnnsearch_fairseq.patches.recovery import saving
 from tests.patches.recovery.training import COMMON, PAIRED, WAIT, Trained, assert_same, train, uncured
 
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+
 STATE = {"model": {"w": torch.arange(30000.0)}, "optimizer_history": [{"num_updates": 3}, {"num_updates": 7}]}
 
 

@@ -26,6 +26,8 @@ from rnnsearch_fairseq.patches.recovery import saving
 from rnnsearch_fairseq.patches.recovery.stopping import status_of
 from tests.patches.recovery.training import COMMON, PAIRED, TREES, WAIT, Trained, assert_same, train, train_two
 
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+
 INT, TERM = signal.SIGINT, signal.SIGTERM
 TERMINATED = status_of(TERM)
 

@@ -12,6 +12,8 @@ from recipes.fault_injection.run import is_equal, read_state
 from rnnsearch_fairseq.criterions import blackout
 from tests.patches.recovery.training import train, train_two
 
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+
 BLACKOUT = ["--criterion", "blackout", "--blackout-samples", "5", "--dropout", "0"]
 WAYS = {
     "blackout": [*BLACKOUT, "--update-freq", "2"],

@@ -11,6 +11,8 @@ from recipes.fault_injection.run import FAULTS, FaultCounts, FaultRun, format_ta
 from rnnsearch_fairseq.errors import InputError
 from tests.patches.recovery.training import train
 
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+
 
 def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "UPDATES", 40)
