@@ -1,4 +1,4 @@
-"""The fused loops give what the reference gives, forward and back."""
+"""The fused loops equal the reference loops, forward and backward."""
 
 from typing import Any
 
@@ -75,7 +75,8 @@ def test_fused_follows_autocast(alignment_size: int, order: dict[str, Any]) -> N
 
 
 def assert_fused_follows_autocast(alignment_size: int, order: dict[str, Any], device: str = "cpu") -> None:
-    # Rounded to bfloat16, two units of a maxout pair may be equal, and their gradient is halved: not with these words.
+    # Rounding to bfloat16 may make the two units of a maxout pair equal, which halves their gradients. These words
+    # avoid it.
     words, target = pad(SOURCES["ragged"]).to(device), torch.tensor([[2, 5, 3, 6, 4], [4, 4, 2, 3, 6]], device=device)
     found, gradients = [], []
     for model in both(alignment_size, device, **order):
