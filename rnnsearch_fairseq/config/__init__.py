@@ -1,1 +1,4 @@
-"""Hydra configurations: ``fairseq-hydra-train --config-path pkg://rnnsearch_fairseq.config --config-name NAME``."""
+"""Hydra configurations of the first paper's models; this room has no code.
+
+``fairseq-hydra-train --config-path pkg://rnnsearch_fairseq.config --config-name NAME``
+"""

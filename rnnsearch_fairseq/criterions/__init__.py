@@ -1,1 +1,4 @@
-"""fairseq criterions."""
+"""The fairseq criterions ``summed_nll`` and ``blackout``.
+
+May import errors, modules, files and data.
+"""

@@ -1,4 +1,4 @@
-"""BlackOut for training; validation is always by the full softmax."""
+"""The fairseq criterion ``blackout``: BlackOut in training, the full softmax in validation."""
 
 import math
 from dataclasses import dataclass, field
@@ -29,15 +29,16 @@ from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 @dataclass
 class BlackOutConfig(FairseqDataclass):
-    """The paper's settings for its small data set; for the large one it has 2,500 negatives."""
+    """The defaults are the paper's settings for its small data set; for the large one it uses 2,500 negatives."""
 
-    blackout_samples: int = field(default=500, metadata={"help": "K: negatives for each word"})
+    blackout_samples: int = field(default=500, metadata={"help": "K: negative words drawn for each target word"})
     blackout_alpha: float = field(
-        default=0.4, metadata={"help": "negatives are drawn in proportion to their count to this power"}
+        default=0.4,
+        metadata={"help": "negatives are drawn in proportion to their count in the training targets to this power"},
     )
     blackout_shared: bool = field(
         default=False,
-        metadata={"help": "draw one set of negatives a batch: faster, but not the paper's, which draws for each word"},
+        metadata={"help": "draw one set of negatives per batch: faster, but the paper draws a set for each word"},
     )
     sentence_avg: bool = II("optimization.sentence_avg")
 
@@ -64,7 +65,7 @@ class BlackOut(FairseqCriterion):
         self.proposal: tuple[Tensor, AliasTable] | None = None
 
     def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
-        """log Q, ``(K_y,)`` in float64, and what draws from Q; counted in the training targets when first needed."""
+        """log Q, ``(K_y,)`` in float64, and Q's alias table; counted in the training targets at the first call."""
         if self.proposal is None:
             counts = count_targets(self.task.dataset(self.task.cfg.train_subset), len(self.task.target_dictionary))
             self.proposal = proposal_of(counts, self.alpha, device)
@@ -73,20 +74,20 @@ class BlackOut(FairseqCriterion):
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The cost of a batch, a scalar; the divisor; what to log."""
+        """The cost of a batch (a scalar), the divisor of the gradients, and the values to log."""
         features, extra = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
         weight, bias = extra["output_layer"]
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
-            given = (weight, bias, log_proposal)
+            layer = (weight, bias, log_proposal)
             words = targets.new_full((1,), -1) if self.shared else targets
             negatives = draw_negatives(words, self.samples, proposal, generator_of_process(features.device))
             if self.shared:
-                loss = shared_blackout_loss(features, targets, negatives[0], *given)
+                loss = shared_blackout_loss(features, targets, negatives[0], *layer)
             else:
-                loss = blackout_loss(features, targets, negatives, *given)
+                loss = blackout_loss(features, targets, negatives, *layer)
         else:
             loss = softmax_loss(features, weight, bias, targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
@@ -103,23 +104,23 @@ class BlackOut(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        """Log bits a word, and in validation what they make as perplexity; in training they are BlackOut's own."""
+        """Log the cost in bits per word and its perplexity; in training it is the BlackOut cost, not the softmax's."""
         loss, words = (sum(log.get(name, 0) for log in logging_outputs) for name in ("loss", "ntokens"))
         metrics.log_scalar("loss", loss / words / math.log(2), words, round=3)
         metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Sums of sums: workers need only exchange totals."""
+        """True: every logged value is a sum."""
         return True
 
 
 def generator_of_process(device: torch.device) -> torch.Generator | None:
-    """The source of a process's random numbers, so that each of several processes draws its own negatives.
+    """The random number generator of this process, so that each process draws its own negatives.
 
-    fairseq seeds torch's generator by ``--seed`` and the update, alike in all processes. The first process uses it
-    itself (None). Each other one has a generator whose seed is drawn from it, plus the rank: a resumed training draws
-    the same again.
+    fairseq seeds torch's generator in all processes with the same ``--seed`` and update number. The first process uses
+    it directly (None). Every other process gets a generator seeded with a number drawn from torch's generator plus its
+    rank, so that a resumed training draws the same negatives again.
     """
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
     if rank == 0:
@@ -128,7 +129,7 @@ def generator_of_process(device: torch.device) -> torch.Generator | None:
 
 
 def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
-    """log Q and what draws from Q, which is proportional to count^alpha; words that never occur have probability zero.
+    """log Q ``(K_y,)`` and Q's alias table. Q is proportional to count^alpha, and zero for words that never occur.
 
     Raises:
         InputError: if fewer than two words occur.

@@ -1,4 +1,4 @@
-"""The cost that the paper's models were trained with: the negative log-likelihood, summed and divided by nothing."""
+"""The fairseq criterion ``summed_nll``, the first paper's training cost: the sum of the negative log-likelihoods."""
 
 import math
 from typing import Any
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
-# fairseq's trainer divides gradients by the batch's sample size, "or 1" where it is 0 (Trainer.train_step). Zero from
-# every worker and every accumulated step is therefore the one value that leaves the plain sum over all of them.
+# fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). Any other
+# value than 0 would be added up over workers and accumulated steps.
 DIVIDE_BY_NOTHING = 0
 
 
@@ -23,18 +23,22 @@ DIVIDE_BY_NOTHING = 0
 class SummedNLL(FairseqCriterion):
     """-sum log p(y|x) over all words of all sentences of a batch, the cost behind Section 4.2.
 
-    Use it with ``--clip-norm 1``: the gradient of the sum is then cut to norm 1 at nearly every update, which
-    Adadelta's epsilon makes unlike training on the mean. The sum runs over all workers and all of ``--update-freq``.
+    Use it with ``--clip-norm 1``, which then clips the gradient of the sum to norm 1 at nearly every update. Because of
+    Adadelta's epsilon this differs from training on the mean. The sum runs over all workers and all ``--update-freq``
+    steps.
 
-    It logs, in nats, ``nll_sentence`` (as in the paper's Table 2) and ``nll_word``; and fairseq's ``loss`` and ``ppl``:
-    bits a word and perplexity, comparable with ``cross_entropy``.
+    It logs ``nll_sentence`` (as in the paper's Table 2) and ``nll_word`` in nats, and fairseq's ``loss`` (bits per
+    word) and ``ppl`` (perplexity), which are comparable with ``cross_entropy``.
     """
 
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The cost of a batch: a scalar, or ``(batch · tgt_len,)`` if not ``reduce``; the divisor; what to log."""
-        if reduce and hasattr(getattr(model, "decoder", None), "output_layer"):  # other models have none
+        """The cost of a batch, the divisor of the gradients, and the values to log.
+
+        The cost is a scalar, or ``(batch · tgt_len,)`` if not ``reduce``.
+        """
+        if reduce and hasattr(getattr(model, "decoder", None), "output_layer"):  # this package's models
             features, extra = model(**sample["net_input"], features_only=True)
             is_word = sample["target"].ne(self.padding_idx)
             loss = softmax_loss(features[is_word], *extra["output_layer"], sample["target"][is_word])
@@ -59,7 +63,7 @@ class SummedNLL(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        """Log the means over the sentences and words of ``logging_outputs``."""
+        """Log the mean cost per sentence and per word."""
         nll, words, sentences = (
             sum(log.get(name, 0) for log in logging_outputs) for name in ("loss", "ntokens", "nsentences")
         )
@@ -70,5 +74,5 @@ class SummedNLL(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Sums of sums: workers need only exchange totals."""
+        """True: every logged value is a sum."""
         return True

@@ -1,4 +1,4 @@
-"""How often each word occurs in the targets of a data set."""
+"""Word counts of the targets of a data set."""
 
 from itertools import islice
 
@@ -9,11 +9,11 @@ SENTENCES_AT_A_TIME = 10_000
 
 
 def count_targets(pairs: FairseqDataset, vocabulary_size: int) -> np.ndarray:
-    """The occurrences of each id in the targets, end-of-sentence included: int64, ``(K_y,)``."""
+    """The number of occurrences of each id in the targets, end-of-sentence included: int64, ``(K_y,)``."""
     while isinstance(pairs, BaseWrapperDataset):
         pairs = pairs.dataset
     counts = np.zeros(vocabulary_size, dtype=np.int64)
     targets = (pairs.tgt[number].numpy() for number in range(len(pairs)))
-    while some := list(islice(targets, SENTENCES_AT_A_TIME)):
-        counts += np.bincount(np.concatenate(some), minlength=vocabulary_size)
+    while chunk := list(islice(targets, SENTENCES_AT_A_TIME)):
+        counts += np.bincount(np.concatenate(chunk), minlength=vocabulary_size)
     return counts

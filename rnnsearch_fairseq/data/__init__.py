@@ -1,1 +1,4 @@
-"""Corpora: length limits, pooled batches, checks of text files, and a grammar that writes a corpus."""
+"""Training pairs: the length limit, pooled batches, and the trees of source sentences.
+
+May import errors, modules and files.
+"""

@@ -1,4 +1,4 @@
-"""From trees to the index tensors by which a batch of them is computed height by height."""
+"""Index tensors of a batch of trees, by which a Tree-LSTM computes all phrases of one height together."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src
     """The trees of a batch as a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`.
 
     Args:
-        trees: of each sentence; None where there is no parse.
-        first_columns: where the words of each sentence begin among its ``src_len`` columns: after the padding, if that
-            is on the left.
+        trees: the tree of each sentence; None without a parse.
+        first_columns: the column of each sentence's first word, which is not 0 with padding on the left.
+        src_len: the number of columns of the batch, padding included.
     """
     words = len(trees) * src_len
     children: list[tuple[int, int]] = []
@@ -33,7 +33,7 @@ def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src
         children += [(rows[left], rows[right]) for left, right in tree.children()]
         heights += _heights(tree)
 
-    # Phrases were numbered sentence by sentence, in pre-order; their rows follow their heights.
+    # Above, phrases are numbered sentence by sentence in pre-order. Their final rows are sorted by height.
     by_height = np.argsort(np.array(heights, dtype=np.int64), kind="stable")
     row = np.arange(words + len(heights))
     row[words + by_height] = np.arange(words, words + len(heights))
@@ -54,7 +54,7 @@ def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src
 
 
 def _heights(tree: Tree) -> list[int]:
-    """How many phrases there are on the longest way down from each phrase, itself counted, in pre-order."""
+    """The height of each phrase in pre-order: 1 + the largest height of its children; words have height 0."""
     heights = [0] * (2 * tree.leaves - 1)
     for phrase, (left, right) in reversed(list(enumerate(tree.children(), tree.leaves))):
         heights[phrase] = 1 + max(heights[left], heights[right])

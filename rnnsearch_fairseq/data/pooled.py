@@ -1,23 +1,41 @@
-"""The order in which the original reads its training pairs: length limit, one shuffle, pools sorted by length."""
+"""The order of the training pairs in the first paper: length limit, one shuffle, pools sorted by length."""
 
 import numpy as np
 from fairseq.data import BaseWrapperDataset, LanguagePairDataset
 
-from rnnsearch_fairseq.data.length_limit import longer_side, within_limit
 from rnnsearch_fairseq.errors import InputError
+
+
+def longer_side(pairs: LanguagePairDataset) -> np.ndarray:
+    """The number of words of the longer side of each pair, end-of-sentence not counted: ``(pairs,)``."""
+    sizes = pairs.src_sizes if pairs.tgt_sizes is None else np.maximum(pairs.src_sizes, pairs.tgt_sizes)
+    return np.asarray(sizes) - 1
+
+
+def within_limit(pairs: LanguagePairDataset, max_words: int | None) -> np.ndarray:
+    """Whether each side of a pair has at most ``max_words`` words (None: no limit): bool, ``(pairs,)``.
+
+    Raises:
+        InputError: if the limit is below 1.
+    """
+    if max_words is None:
+        return np.ones(len(pairs), dtype=bool)
+    if max_words < 1:
+        raise InputError(f"--max-words is {max_words}, but the limit must be at least 1 word")
+    return longer_side(pairs) <= max_words
 
 
 class PooledPairs(BaseWrapperDataset):
     """Training pairs as Section 4.2 and Appendix B.2 describe them.
 
     - Pairs with more than ``max_words`` words on either side are left out; end-of-sentence does not count.
-    - The rest is shuffled once, by ``seed``, and read in that order, in every epoch.
-    - ``pool_batches`` updates at a time (the paper: 20 of 80 pairs) are sorted by the longer of their two sides and cut
-      into batches, shortest first, so that a batch holds sentences of about one length. The sort is stable.
+    - The others are shuffled once, by ``seed``, and read in the same order in every epoch.
+    - Pools of ``pool_batches`` updates (the paper: 20 updates of 80 pairs) are sorted by the length of the longer side
+      and cut into batches, shortest first, so that the sentences of a batch have similar lengths. The sort is stable.
 
     Attributes:
-        batches_per_update: processes times accumulated steps. fairseq deals the batches of a pool out in turn, so that
-            an update consists of consecutive ones, and its processes read sentences of about one length.
+        batches_per_update: processes times accumulated steps. fairseq deals the batches of a pool to the processes in
+            turn: an update consists of consecutive batches, and its processes read sentences of similar lengths.
 
     Raises:
         InputError: if no pair is left, or a number is below 1.
@@ -30,15 +48,15 @@ class PooledPairs(BaseWrapperDataset):
         self.pool_batches = pool_batches
         self.batches_per_update = 1
         self.longer_side = longer_side(pairs)
-        kept = np.flatnonzero(within_limit(pairs, max_words))
+        short_enough = np.flatnonzero(within_limit(pairs, max_words))
         if not len(pairs):
             raise InputError("the training data holds no pair; give fairseq-preprocess a --trainpref that does")
-        if not len(kept):
+        if not len(short_enough):
             raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words; raise --max-words")
-        self.order = np.random.RandomState(seed).permutation(kept).astype(np.int64)
+        self.order = np.random.RandomState(seed).permutation(short_enough).astype(np.int64)
 
     def ordered_indices(self) -> np.ndarray:
-        """The pairs that are kept, in the order in which they are read: int64, ``(pairs,)``."""
+        """The indices of the pairs within the limit, in reading order: int64, ``(pairs,)``."""
         return self.order
 
     def batch_by_size(
@@ -50,10 +68,10 @@ class PooledPairs(BaseWrapperDataset):
     ) -> list[np.ndarray]:
         """Cut ``indices`` into pools, and each sorted pool into batches of ``max_sentences``.
 
-        The last batch of the last pool holds what is left; ``required_batch_size_multiple`` has nothing to round here.
+        The last batch of the last pool may be smaller. ``required_batch_size_multiple`` has no effect.
 
         Raises:
-            InputError: without a number of sentences a batch, or with a limit in tokens.
+            InputError: if ``max_sentences`` is missing or ``max_tokens`` is given.
         """
         if max_sentences is None or max_tokens is not None:
             raise InputError("Pooled batches are counted in pairs: give --batch-size (the paper: 80), not --max-tokens")

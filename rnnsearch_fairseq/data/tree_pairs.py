@@ -1,4 +1,4 @@
-"""Sentence pairs whose sources have trees."""
+"""Sentence pairs with the trees of their source sentences."""
 
 from typing import Any
 
@@ -8,33 +8,33 @@ from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, Languag
 from torch import Tensor
 
 from rnnsearch_fairseq.data.forest import build_forest
-from rnnsearch_fairseq.data.length_limit import within_limit
+from rnnsearch_fairseq.data.pooled import within_limit
 from rnnsearch_fairseq.data.trees import NO_PARSE, REDUCE, SHIFT, Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 
 
 def read_transitions(transitions: Tensor, dictionary: Dictionary) -> Tree | None:
-    """The tree of a line of binarized transitions, ended by end-of-sentence; None of no parse.
+    """The tree of a line of binarized transitions, ended by end-of-sentence; None for a sentence without a parse.
 
     Raises:
-        InputError: if they make no tree.
+        InputError: if the transitions do not form a tree.
     """
     line = " ".join(dictionary[number] for number in transitions.tolist()[:-1])
-    # Where no training sentence is without a parse, the dictionary lacks the symbol.
+    # If all training sentences have a parse, the dictionary lacks the symbol for "no parse".
     return None if line == dictionary.unk_word else parse_transitions(line)
 
 
 class TreePairs(BaseWrapperDataset):
-    """``pairs`` with the trees of their sources; a batch has them as ``net_input.trees``, the fields of a forest.
+    """``pairs`` with the trees of their sources; ``net_input.trees`` of a batch are the fields of a ``Forest``.
 
     Args:
-        transitions: of each pair, as ``rnnsearch trees`` writes them.
-        dictionary: that of the transitions.
+        transitions: the transitions of each pair, as ``rnnsearch trees`` writes them.
+        dictionary: the dictionary of the transitions.
         max_words: leave out pairs with more words than this on either side, end-of-sentence not counted.
         require_parse: leave out pairs without a parse.
 
     Raises:
-        InputError: if the trees are not those of the pairs, or no pair is left.
+        InputError: if the trees do not belong to the pairs, or no pair is left.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class TreePairs(BaseWrapperDataset):
                 f"there are {len(transitions):,} trees for {len(pairs):,} sources; write both from the same text"
             )
         sizes = np.asarray(transitions.sizes)
-        leaves = sizes // 2  # n leaves are n S, n - 1 R and end-of-sentence
+        leaves = sizes // 2  # a tree of n leaves is n S, n - 1 R and end-of-sentence
         if len(wrong := np.flatnonzero(sizes % 2 == 1)):
             raise InputError(f"line {wrong[0] + 1} makes no tree; write it by rnnsearch trees")
         for number in np.flatnonzero(leaves > np.asarray(pairs.src_sizes) - 1).tolist():
-            # An empty source has no word, and no parse, whose one transition looks like a word's.
+            # The line of an empty source is "-", one transition, as is the line of a tree of one word.
             if sizes[number] == 2 and dictionary[int(transitions[number][0])] in (NO_PARSE, dictionary.unk_word):
                 continue
             raise InputError(
@@ -67,7 +67,7 @@ class TreePairs(BaseWrapperDataset):
         _check_transitions(transitions, dictionary)
         kept = within_limit(pairs, max_words)
         if require_parse:
-            # One transition and end-of-sentence: a tree of one word, or none.
+            # One transition and end-of-sentence: either a tree of one word or no parse.
             shortest = np.flatnonzero(sizes == 2)
             kept[[n for n in shortest.tolist() if read_transitions(transitions[n], dictionary) is None]] = False
         if not kept.any():
@@ -78,38 +78,38 @@ class TreePairs(BaseWrapperDataset):
         return {**self.dataset[index], "tree": self.transitions[index]}
 
     def ordered_indices(self) -> np.ndarray:
-        """The pairs that are kept, in the order in which fairseq batches them."""
+        """The indices of the kept pairs, in the order in which fairseq batches them."""
         indices = self.dataset.ordered_indices()
         return indices[self.kept[indices]]
 
     def collater(self, samples: list[dict[str, Any]], **kwargs: Any) -> dict[str, Any]:
-        """A batch as fairseq makes it, with its trees."""
+        """fairseq's batch, with the trees added."""
         batch = self.dataset.collater(samples, **kwargs)
         if batch:
             transitions = {sample["id"]: sample["tree"] for sample in samples}
             trees = [read_transitions(transitions[number], self.tree_dict) for number in batch["id"].tolist()]
             columns = batch["net_input"]["src_tokens"].size(1)
             lengths = {sample["id"]: len(sample["source"]) for sample in samples}
-            # Not by the first column without padding: a text may hold the word <pad>.
+            # Lengths, not the first column without padding: a text may contain the word <pad>.
             padding = [columns - lengths[number] for number in batch["id"].tolist()]
             first_columns = padding if self.dataset.left_pad_source else [0] * len(padding)
-            # A tuple: fairseq moves its tensors to the device, and forgets what kind of tuple it was.
+            # A plain tuple: fairseq rebuilds it when it moves the tensors to a device, and would lose the NamedTuple.
             batch["net_input"]["trees"] = tuple(build_forest(trees, first_columns, columns))
         return batch
 
 
 def _check_transitions(transitions: FairseqDataset, dictionary: Dictionary) -> None:
-    """Check that all of them make trees, before a training comes upon one that does not.
+    """Check all transitions at the beginning, so that no training fails on a bad line later.
 
     Raises:
-        InputError: one does not.
+        InputError: if a line does not form a tree.
     """
     steps = np.zeros(len(dictionary), dtype=np.int64)
     steps[dictionary.index(SHIFT)], steps[dictionary.index(REDUCE)] = 1, -1
     steps[dictionary.unk()] = 0
     for number in range(len(transitions)):
         moves = steps[transitions[number][:-1].numpy()]
-        # How many phrases there are after each transition: never none, and in the end one.
+        # The number of phrases on the stack after each transition: always positive, and 1 at the end.
         phrases = moves.cumsum()
         if not (moves.all() and phrases.min(initial=1) > 0 and len(phrases) and phrases[-1] == 1):
             try:
@@ -119,5 +119,5 @@ def _check_transitions(transitions: FairseqDataset, dictionary: Dictionary) -> N
 
 
 def encode_transitions(line: str, dictionary: Dictionary) -> Tensor:
-    """The ids of a line of transitions, typed beside a sentence to translate."""
+    """The ids of a line of transitions, for a typed sentence: int64, ``(transitions + 1,)``."""
     return dictionary.encode_line(line, add_if_not_exist=False).to(torch.long)

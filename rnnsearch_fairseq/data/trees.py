@@ -1,13 +1,13 @@
-"""Binary parse trees of source sentences: what a tree is, its line of transitions, and readers of parsers' output.
+"""Binary parse trees of source sentences: the tree type, its line of transitions, and readers of parsers' output.
 
-A tree is over the first words of a sentence; words after them, such as sentence-final punctuation, are no leaves. It
-has no labels, no unary nodes and no empty ones: n leaves are joined by n - 1 phrase nodes.
+The leaves of a tree are the first words of a sentence; the words after them, such as sentence-final punctuation, are
+not leaves. A tree has no labels, no unary nodes and no empty nodes: n - 1 phrase nodes join n leaves.
 
 In a file a tree is a line of shift-reduce transitions, left to right and bottom up: ``S`` shifts the next word, ``R``
 joins the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word is ``S``, and a sentence without a
 parse is ``-``.
 
-Nothing here is recursive: a tree may be as deep as it is long.
+No function here is recursive, because a tree can be as deep as its sentence is long.
 """
 
 import re
@@ -28,11 +28,11 @@ Binarize = Literal["left", "right"]
 class Tree:
     """A binary tree over words 0, 1, ...
 
-    ``splits[k]`` is the first word of the right child of phrase k. Phrases are in PRE-ORDER: a phrase, those of its
-    left subtree, those of its right subtree; phrase 0 is the root. A tree of one word has none.
+    ``splits[k]`` is the first word of the right child of phrase k. Phrases are in pre-order: a phrase, then its left
+    subtree, then its right subtree; phrase 0 is the root. A tree of one word has no phrases.
 
     Raises:
-        ValueError: the splits are not those of a tree.
+        ValueError: if the splits do not form a tree.
     """
 
     splits: tuple[int, ...]
@@ -48,7 +48,7 @@ class Tree:
         return len(self.splits) + 1
 
     def spans(self) -> list[tuple[int, int]]:
-        """First word, and word after the last one, of each phrase, in pre-order."""
+        """The position of the first word of each phrase, and the position after its last word, in pre-order."""
         spans = []
         pending = [(0, self.leaves)]
         for split in self.splits:
@@ -61,23 +61,23 @@ class Tree:
         return spans
 
     def children(self) -> list[tuple[int, int]]:
-        """Left and right child of each phrase, in pre-order: word i is i, phrase k is ``leaves + k``."""
+        """The left and right child of each phrase, in pre-order; i stands for word i, ``leaves + k`` for phrase k."""
         phrases = enumerate(zip(self.spans(), self.splits), self.leaves)
         # A subtree of m words has m - 1 phrases, so the right child comes split - start phrases after its parent.
         return [
-            (start if split - start == 1 else me + 1, split if end - split == 1 else me + split - start)
-            for me, ((start, end), split) in phrases
+            (start if split - start == 1 else phrase + 1, split if end - split == 1 else phrase + split - start)
+            for phrase, ((start, end), split) in phrases
         ]
 
 
 def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
-    """Read a line of transitions; None is a sentence without a parse.
+    """The tree of a line of transitions; None for a sentence without a parse.
 
     Args:
-        where: names the line in an error: "train.tree, line 7".
+        where: the name of the line in error messages, such as "train.tree, line 7".
 
     Raises:
-        InputError: the line is not that of a tree.
+        InputError: if the line does not form a tree.
     """
     transitions = line.split()
     if transitions == [NO_PARSE]:
@@ -99,13 +99,13 @@ def format_transitions(tree: Tree | None) -> str:
 
 
 def _build(transitions: Sequence[str]) -> Tree:
-    """The tree of some transitions.
+    """The tree of a list of transitions.
 
     Raises:
-        ValueError: there is none; says why.
+        ValueError: if they do not form a tree.
     """
-    stack: list[int] = []  # first words of the phrases not yet joined
-    splits: list[list[int]] = []  # of the phrases that start at each word, short ones first
+    stack: list[int] = []  # the first words of the phrases that are not yet joined
+    splits: list[list[int]] = []  # the splits of the phrases that start at each word, shortest phrase first
     for number, transition in enumerate(transitions, 1):
         if transition == SHIFT:
             stack.append(len(splits))
@@ -119,7 +119,7 @@ def _build(transitions: Sequence[str]) -> Tree:
             splits[stack[-1]].append(split)
     if len(stack) != 1:
         raise ValueError(f"the transitions end with {len(stack)} phrases, not with one tree")
-    # Pre-order is by first word, longest phrase first.
+    # Pre-order sorts phrases by first word, and phrases with the same first word from the longest to the shortest.
     return Tree(tuple(split for same_start in splits for split in reversed(same_start)))
 
 
@@ -133,27 +133,27 @@ class NoParse(Enum):
 
 
 class Parse(NamedTuple):
-    """What a parser said of a sentence."""
+    """A parser's result for a sentence: the leaves as the parser wrote them, and the tree."""
 
     words: list[str]
     tree: Tree
 
 
 class _Refusal(Exception):
-    """No tree can be read, for the reason that is the argument."""
+    """No tree can be read; the argument is the :class:`NoParse` that says why."""
 
 
 class _Builder:
-    """Makes a binary tree of the nodes and words of a labelled one, in the order in which they are written.
+    """Builds a binary tree from the nodes and words of a labelled tree, in the order in which they are written.
 
-    A node without words vanishes, and a node of one child is that child.
+    A node without words is dropped, and a node with one child is replaced by the child.
     """
 
     def __init__(self, binarize: Binarize) -> None:
         self._left = binarize == "left"
         self._words: list[str] = []
         self._transitions: list[str] = []
-        self._children: list[int] = []  # so far, of each open node, those without words not counted
+        self._children: list[int] = []  # the number of children with words of each open node, so far
         self._complete = False
 
     def open_node(self) -> None:
@@ -203,14 +203,15 @@ _SKIPPED, _SKIPPED_NOTE = "SENTENCE_SKIPPED_OR_UNPARSABLE", "Sentence skipped:"
 def read_penn(text: str, binarize: Binarize = "right") -> Parse | NoParse:
     """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``.
 
-    What follows an opening bracket is a label, any other word is a leaf, be it alone in its node or not; the outermost
-    brackets need no label. Words labelled ``-NONE-`` (traces) are left out.
+    A word directly after an opening bracket is a label; every other word is a leaf. The outermost brackets need no
+    label. Words labelled ``-NONE-`` (traces) are left out.
 
     Args:
-        binarize: how a node of more than two children becomes binary: "right" is (a (b (c d))), "left" (((a b) c) d).
+        binarize: how a node with more than two children becomes binary: "right" is (a (b (c d))), "left" (((a b) c) d).
 
     Returns:
-        Leaves and tree; or EMPTY if there are no leaves, as in ``(())``, or UNUSABLE if it is not exactly one tree.
+        Leaves and tree; or EMPTY if there are no leaves, as in ``(())``; or UNUSABLE if the text is not exactly one
+        tree.
     """
     if text.strip() == _SKIPPED:
         return NoParse.EMPTY
@@ -235,12 +236,12 @@ def read_penn(text: str, binarize: Binarize = "right") -> Parse | NoParse:
 
 
 def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Put trees in Penn brackets that go over several lines together.
+    """Join the lines of trees in Penn brackets that span several lines.
 
-    A tree ends with the line on which its brackets close, and at the latest before an empty line.
+    A tree ends with the line on which its last bracket closes, or before an empty line.
 
     Yields:
-        The number of the first line, from 1, and the text.
+        The number of a tree's first line, from 1, and its text.
     """
     held: list[str] = []
     first = depth = 0
@@ -261,7 +262,7 @@ def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 class _EnjuHandlers:
-    """What expat calls for the elements of an Enju sentence."""
+    """The expat handlers for the elements of an Enju sentence."""
 
     def __init__(self, builder: _Builder) -> None:
         self._builder = builder
@@ -281,7 +282,7 @@ class _EnjuHandlers:
         self._open.append(name)
 
     def text(self, text: str) -> None:
-        # Text that is not in a tok is punctuation that Enju left out.
+        # Text outside tok elements is punctuation that Enju leaves out of the tree.
         if self._open[-1] == "tok":
             self._text.append(text)
 
@@ -301,16 +302,16 @@ def read_enju(text: str, binarize: Binarize = "right") -> Parse | NoParse:
     The leaves are the texts of the ``tok`` elements, entities decoded. Text outside them is left out.
 
     Args:
-        binarize: as in `read_penn`; what Enju writes is binary.
+        binarize: as in `read_penn`; Enju's own trees are binary.
 
     Returns:
-        Leaves and tree; or EMPTY if there are no leaves, STATUS if the parser says anything but success, UNUSABLE if it
-        is not one well-formed tree of ``cons`` and ``tok`` elements.
+        Leaves and tree; or EMPTY if there are no leaves; or STATUS if ``parse_status`` is not success; or UNUSABLE if
+        the text is not one well-formed tree of ``cons`` and ``tok`` elements.
     """
     if not text or text.isspace():
         return NoParse.EMPTY
-    # Enju writes no <!DOCTYPE>, comment or CDATA; without the first, no entity can be defined, and so none explode or
-    # name a file. Refused here and not in a handler, after whose exception expat would read on.
+    # Enju writes no <!DOCTYPE>, comment or CDATA. Refusing <!DOCTYPE> prevents entity definitions, which could expand
+    # without limit or name a file. The check is here because expat reads on after an exception in a handler.
     if "<!" in text:
         return NoParse.UNUSABLE
     builder = _Builder(binarize)
@@ -333,29 +334,30 @@ READERS: dict[str, Callable[[str, Binarize], Parse | NoParse]] = {"penn": read_p
 
 # Leaves and words
 
-# What parsers and the Moses tokenizer write, and what it stands for.
+# Escapes of parsers and of the Moses tokenizer, and the text that they stand for.
 _WRITTEN = {
     **{"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"},
     **{"``": '"', "''": '"', "“": '"', "”": '"', "`": "'", "‘": "'", "’": "'"},
     **{"\\/": "/", "\\*": "*"},
     **{"&quot;": '"', "&apos;": "'", "&#91;": "[", "&#93;": "]", "&#124;": "|", "&lt;": "<", "&gt;": ">", "&amp;": "&"},
 }
-# ASCII: without it, the long s would match as an s.
+# re.ASCII: without it, IGNORECASE would match the long s (ſ) as an s.
 _WRITTEN_ANYWHERE = re.compile("|".join(map(re.escape, _WRITTEN)), re.IGNORECASE | re.ASCII)
 
 
 def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: bool = False) -> int | None:
-    """Find the first position at which ``leaves`` are not the first of ``words``, or at which a word is left out.
+    """Find the first position at which ``leaves`` and ``words`` differ.
 
-    Only punctuation may be left out: words without a letter or digit, after the last leaf. Equal are, as words and in
-    words: the Penn Treebank's -LRB-, -RRB-, -LSB-, ..., \\/, \\* and what they stand for; Moses' &apos;, &#91;, ... and
-    what they stand for; all double quotes, two single ones included; all single quotes, the backquote included.
+    The words after the last leaf may be punctuation (words without a letter or digit); any other word there is a
+    difference. These are equal, as whole words and inside words: the Penn Treebank's escapes -LRB-, -RRB-, -LSB-, ...,
+    \\/, \\* and their characters; Moses' escapes &apos;, &#91;, ... and their characters; all double quotes, two single
+    quotes included; all single quotes, the backquote included.
 
     Args:
         lowercase: compare the words with lowercased leaves.
 
     Returns:
-        A position from 0, which may be the length of ``leaves`` or ``words`` or beyond; None if there is no difference.
+        A position from 0, which may be at or after the end of ``leaves`` or ``words``; None if there is no difference.
     """
     for position, (leaf, word) in enumerate(zip(leaves, words)):
         leaf = leaf.lower() if lowercase else leaf
@@ -376,5 +378,5 @@ def _plain(word: str) -> str:
 
 
 def shown(word: str) -> str:
-    """A word as it is to be shown in a message, in quotation marks and cut to 60 characters."""
+    """A word for a message: in quotation marks and cut to 60 characters."""
     return repr(word if len(word) <= 60 else word[:57] + "...")

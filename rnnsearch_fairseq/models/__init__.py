@@ -1,1 +1,4 @@
-"""fairseq models: a configuration dataclass, the wiring of modules/, and the named architectures."""
+"""The fairseq models ``rnnsearch`` and ``tree2seq``: configuration dataclasses, wrappers of modules/, architectures.
+
+May import errors, modules, files and data.
+"""

@@ -1,4 +1,4 @@
-"""What the models of both papers share of fairseq's interface."""
+"""The parts of fairseq's model interface that the models of both papers share."""
 
 import argparse
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from rnnsearch_fairseq.errors import InputError
 if TYPE_CHECKING:
     from rnnsearch_fairseq.inference.hub import TranslationHub
 
-MAX_POSITIONS = 100_000  # recurrent networks have no table of positions: any length fits
+MAX_POSITIONS = 100_000  # fairseq wants a limit; recurrent networks have none
 
 
 def fill_in(cfg: Any, options: type[FairseqDataclass]) -> DictConfig:
-    """The ``options`` of ``cfg`` (from the command line, Hydra or a checkpoint), with defaults where it has none.
+    """The ``options`` of ``cfg`` (from the command line, Hydra or a checkpoint), with defaults for missing ones.
 
     Raises:
-        InputError: if a value is of another type, or no choice.
+        InputError: if a value has the wrong type or is not one of the choices.
     """
     names = {option.name for option in fields(options)}
     values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
@@ -40,9 +40,10 @@ def fill_in(cfg: Any, options: type[FairseqDataclass]) -> DictConfig:
 
 
 def check_sizes(cfg: DictConfig, *names: str) -> None:
-    """
+    """Check that the options ``names`` are at least 1.
+
     Raises:
-        InputError: if one of these options is below 1.
+        InputError: if one of them is not.
     """
     for name in names:
         if cfg[name] < 1:
@@ -55,7 +56,7 @@ def register_architectures(
     """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``.
 
     Args:
-        then: what else is to be done with a command line that names one of them.
+        then: called with the parsed command line after an architecture's settings are applied to it.
     """
     for name, settings in architectures.items():
 
@@ -70,7 +71,7 @@ def register_architectures(
 
 
 class FromPretrained:
-    """A model's ``from_pretrained``, which gives a :class:`~rnnsearch_fairseq.inference.hub.TranslationHub`."""
+    """A model with ``from_pretrained``, which returns a :class:`~rnnsearch_fairseq.inference.hub.TranslationHub`."""
 
     @classmethod
     def from_pretrained(
@@ -80,18 +81,18 @@ class FromPretrained:
         data_name_or_path: str | Path | None = None,
         **options: Any,
     ) -> "TranslationHub":
-        """Load trained models from a local folder; see :func:`rnnsearch_fairseq.inference.hub.load` for all of it.
+        """Load trained models from a local folder; see :func:`rnnsearch_fairseq.inference.hub.load`.
 
         Args:
             model_name_or_path: folder of the checkpoint.
-            checkpoint_file: default: the best one there.
+            checkpoint_file: name of the checkpoint; default: the best one in the folder.
             data_name_or_path: folder of the dictionaries; default: found near the checkpoint.
-            options: of the languages, of text and of translation.
+            options: options for languages, text processing and translation.
 
         Raises:
-            InputError: a file is missing or damaged, or an option is unknown.
+            InputError: if a file is missing or damaged, or an option is unknown.
         """
-        # Not at the top: the package must not import the modules that are commands, such as score.
+        # Imported at the call: importing a model must not import the commands of the inference room.
         from rnnsearch_fairseq.inference.hub import load
 
         if data_name_or_path is not None:
@@ -100,11 +101,13 @@ class FromPretrained:
 
 
 class BatchFirstEncoder(FairseqEncoder):
-    """An encoder whose output is lists of tensors ``(batch, ...)``."""
+    """An encoder whose output is a dictionary of lists of tensors ``(batch, ...)``."""
 
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
-        return {name: [tensor.index_select(0, new_order) for tensor in kept] for name, kept in encoder_out.items()}
+        return {
+            name: [tensor.index_select(0, new_order) for tensor in tensors] for name, tensors in encoder_out.items()
+        }
 
     def max_positions(self) -> int:
         """The longest source that the encoder takes, in words."""
@@ -112,15 +115,15 @@ class BatchFirstEncoder(FairseqEncoder):
 
 
 class BatchFirstDecoder(FairseqIncrementalDecoder):
-    """A decoder that keeps tensors ``(batch, ...)``, or None, under the name "search" during search."""
+    """A decoder whose incremental state in a search is tensors ``(batch, ...)``, or None, under the name "search"."""
 
     to_vocabulary: nn.Linear
 
     def output_layer(self) -> list[Tensor]:
         """The weight ``(K_y, l)`` and bias ``(K_y,)`` of ``to_vocabulary``, for criterions that score features.
 
-        Trap: with --find-unused-parameters, torch's DistributedDataParallel takes a parameter for unused that no output
-        of the model depends on, and ends the training when the criterion uses it. Cure: the model gives out views.
+        They are views, because DistributedDataParallel with --find-unused-parameters must find them among the model's
+        outputs. Otherwise it takes the parameters for unused and raises an error when the criterion uses them.
         """
         layer = self.to_vocabulary
         return [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]
@@ -128,7 +131,7 @@ class BatchFirstDecoder(FairseqIncrementalDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
     ) -> None:
-        """Follow the beams: row ``new_order[k]`` becomes row k; fairseq reorders ``encoder_out`` itself."""
+        """Reorder the incremental state: row ``new_order[k]`` becomes row k. fairseq reorders ``encoder_out``."""
         saved = self.get_incremental_state(incremental_state, "search")
         if saved:
             reordered = {
@@ -139,10 +142,10 @@ class BatchFirstDecoder(FairseqIncrementalDecoder):
     def get_normalized_probs_scriptable(
         self, net_output: tuple[Tensor, Any], log_probs: bool, sample: dict[str, Any] | None = None
     ) -> Tensor:
-        """Probabilities of the next words, or their logarithms, as in fairseq, but of float64 scores in float64.
+        """The probabilities of the next words, or their logarithms, as in fairseq, but in float64 for float64 scores.
 
         Args:
-            net_output: scores ``(batch, tgt_len, K_y)``, and what else the model gave.
+            net_output: scores ``(batch, tgt_len, K_y)``, and the model's other outputs.
         """
         scores = net_output[0]
         softmax = torch.log_softmax if log_probs else torch.softmax

@@ -44,26 +44,26 @@ class RNNsearchConfig(FairseqDataclass):
     context: ChoiceEnum(["attention", "last"]) = field(  # type: ignore[valid-type]
         default="attention",
         metadata={
-            "help": "c_i: 'attention' searches the annotations of a bidirectional encoder (RNNsearch); "
-            "'last' fixes it to the last state of a forward encoder (RNNencdec)"
+            "help": "the context c_i: 'attention' weights the annotations of a bidirectional encoder (RNNsearch); "
+            "'last' is always the last state of a forward encoder (RNNencdec)"
         },
     )
     readout_state: ChoiceEnum(["previous", "current"]) = field(  # type: ignore[valid-type]
         default="previous",
-        metadata={"help": "decoder state that the readout sees: 'previous' s_{i-1} (A.2.2), 'current' s_i (Eq. 4)"},
+        metadata={"help": "decoder state that the readout takes: 'previous' s_{i-1} (A.2.2) or 'current' s_i (Eq. 4)"},
     )
     update_word: ChoiceEnum(["previous", "current"]) = field(  # type: ignore[valid-type]
         default="previous",
         metadata={
             "help": "word that the update to s_i consumes: 'previous' y_{i-1} (Appendix A), or 'current' y_i, which "
-            "s_{i-1} has predicted (the original code; no word stands before the first)"
+            "s_{i-1} predicts (the original code; the first readout sees no previous word)"
         },
     )
     output_rank: int = field(
         default=0,
         metadata={
-            "help": "width of a linear layer between maxout and vocabulary, so that W_o is a product of two matrices "
-            "(the original code: 620); 0 for none (Appendix A)"
+            "help": "width of a linear layer between maxout and vocabulary, which makes W_o a product of two matrices "
+            "(the original code: 620); 0 for no such layer (Appendix A)"
         },
     )
     dropout: float = field(default=0.0, metadata={"help": "dropout on the source and target embeddings"})
@@ -71,8 +71,8 @@ class RNNsearchConfig(FairseqDataclass):
     scan: ChoiceEnum(["fused", "reference"]) = field(  # type: ignore[valid-type]
         default="fused",
         metadata={
-            "help": "loops over time: 'fused' has hand-written gradients, 'reference' is as the paper writes them; "
-            "they give the same, to rounding"
+            "help": "implementation of the loops over time: 'fused' has hand-written gradients and is faster, "
+            "'reference' follows the paper's equations; the results are equal up to rounding"
         },
     )
 
@@ -98,8 +98,8 @@ def complete(cfg: Any) -> DictConfig:
         raise InputError(f"--output-rank is {merged.output_rank}, but it must be a size, or 0 for no such layer")
     if merged.update_word == "current" and merged.readout_state == "current":
         raise InputError(
-            "--update-word current and --readout-state current exclude each other: s_i would have consumed the word "
-            "y_i that it predicts; leave one of them at 'previous'"
+            "--update-word current and --readout-state current exclude each other: s_i would already have consumed the "
+            "word y_i that it predicts; leave one of them at 'previous'"
         )
     for name in ("dropout", "readout_dropout"):
         if not 0 <= merged[name] < 1:
@@ -109,7 +109,7 @@ def complete(cfg: Any) -> DictConfig:
 
 @register_model("rnnsearch", dataclass=RNNsearchConfig)
 class RNNsearchModel(FromPretrained, FairseqEncoderDecoderModel):
-    """The model of Section 3: an encoder that annotates the source, and a decoder that searches through it."""
+    """The model of Section 3: an encoder that annotates the source, and a decoder that attends to the annotations."""
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "RNNsearchModel":
@@ -132,20 +132,20 @@ class RNNsearchModel(FromPretrained, FairseqEncoderDecoderModel):
         model_cfg: DictConfig | None = None,
         args: argparse.Namespace | None = None,
     ) -> Any:
-        """As in fairseq, but parameters that do not fit are explained.
+        """As in fairseq, but with a clear error for parameters that do not fit.
 
         Raises:
-            InputError: if the checkpoint is of another model, of other sizes or goes with other dictionaries.
+            InputError: if the checkpoint has another architecture, other sizes or other dictionaries.
         """
         if strict:
             explain_misfit(state_dict, self.state_dict())
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """As in fairseq, but refuse to print alignments that the model does not have.
+        """As in fairseq, but refuse options that need alignments for a model without them.
 
         Raises:
-            InputError: if alignments are needed of a model with ``--context last``.
+            InputError: if such an option is given for a model with ``--context last``.
         """
         generation = getattr(cfg, "generation", None)
         for option in ("print_alignment", "replace_unk"):
@@ -158,10 +158,10 @@ class RNNsearchModel(FromPretrained, FairseqEncoderDecoderModel):
 
 
 def explain_misfit(loaded: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    """Compare parameter names and shapes.
+    """Compare the parameter names and shapes of a checkpoint with the model's.
 
     Raises:
-        InputError: one sentence that says what does not fit, and the likely cure.
+        InputError: if they differ; it says what does not fit, and the likely cure.
     """
     for side in ("encoder.annotator", "decoder.translator"):
         table = f"{side}.embedding.table.weight"
@@ -186,7 +186,7 @@ def explain_misfit(loaded: dict[str, Tensor], expected: dict[str, Tensor]) -> No
 
 
 class RNNsearchEncoder(BatchFirstEncoder):
-    """fairseq's view of :class:`~rnnsearch_fairseq.modules.Encoder`."""
+    """:class:`~rnnsearch_fairseq.modules.Encoder` behind fairseq's encoder interface."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
@@ -211,10 +211,10 @@ class RNNsearchEncoder(BatchFirstEncoder):
         return {"annotations": [annotations], "summary": [summary], "padding_mask": [padding_mask]}
 
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
-        """Take the rows ``new_order`` ``(rows,)``, in that order.
+        """Take the rows ``new_order`` ``(new_rows,)``, in that order.
 
-        While every sentence has as many rows as the others, side by side, its tensors are there once and not for each
-        row; ``rows`` has the sentence of each. Otherwise there are copies.
+        As long as all sentences have the same number of adjacent rows, the tensors hold each sentence once instead of
+        once per row, and ``rows`` holds the sentence of each row. Otherwise sentences are copied for their rows.
         """
         tensors = {name: tensor for name, (tensor,) in encoder_out.items() if name != "rows"}
         own = torch.arange(len(tensors["summary"]), device=new_order.device)
@@ -232,7 +232,7 @@ class RNNsearchEncoder(BatchFirstEncoder):
 
 
 class RNNsearchDecoder(BatchFirstDecoder):
-    """fairseq's view of :class:`~rnnsearch_fairseq.modules.Decoder`."""
+    """:class:`~rnnsearch_fairseq.modules.Decoder` behind fairseq's decoder interface."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, annotation_size: int) -> None:
         super().__init__(dictionary)
@@ -266,9 +266,9 @@ class RNNsearchDecoder(BatchFirstDecoder):
         """Score every next word.
 
         Args:
-            prev_output_tokens: y_{i-1}, ``(batch, tgt_len)``, beginning with end-of-sentence for y_0. In search
-                (``incremental_state`` given) only the last of them is read.
-            features_only: give what :attr:`to_vocabulary` makes the scores of.
+            prev_output_tokens: y_{i-1}, ``(batch, tgt_len)``, beginning with end-of-sentence as y_0. In a search
+                (``incremental_state`` given) only the last column is read.
+            features_only: return the input of :attr:`to_vocabulary` instead of the scores.
 
         Returns:
             Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; ``attn``:
@@ -297,9 +297,9 @@ class RNNsearchDecoder(BatchFirstDecoder):
         return self.to_vocabulary(output.features), extra
 
     def prepare_search(self, encoder_out: dict[str, list[Tensor]]) -> tuple[SearchStep, Memory, Tensor]:
-        """A step of the search, what it sees of the source, and s_0 ``(batch, n)``.
+        """The search step, the encoded source in the form that it needs, and s_0 ``(batch, n)``.
 
-        The step is made once and kept while the model is not trained, loaded or moved.
+        The step is cached until the model is trained, loaded or moved.
         """
         (annotations,), (summary,), (padding_mask,) = (
             encoder_out[name] for name in ("annotations", "summary", "padding_mask")
@@ -310,7 +310,7 @@ class RNNsearchDecoder(BatchFirstDecoder):
         return self.search_step, self.search_step.prepare_memory(memory), self.translator.initial_state(summary)
 
     def train(self, mode: bool = True) -> "RNNsearchDecoder":
-        """As of every module; what search keeps of the parameters is dropped, as when they are loaded or moved."""
+        """As in PyTorch; training drops the cached search step, a copy of the parameters."""
         if mode:
             self.search_step = None
         return super().train(mode)
@@ -330,9 +330,9 @@ class RNNsearchDecoder(BatchFirstDecoder):
 
 
 def choose_training(args: argparse.Namespace) -> None:
-    """Train as the paper does where the command line names no ``--optimizer``, which fairseq would refuse.
+    """Choose the paper's training settings if the command line has no ``--optimizer``, which fairseq would refuse.
 
-    What stands at fairseq's default is taken for not given; other options stay as they are. What was chosen is logged.
+    An option with fairseq's default value counts as not given; all others keep their values. The choice is logged.
     """
     if getattr(args, "optimizer", "") is not None:
         return

@@ -36,12 +36,14 @@ class Tree2SeqConfig(FairseqDataclass):
     constituents: ChoiceEnum(["phrases", "words", "phrases-only"]) = field(  # type: ignore[valid-type]
         default="phrases",
         metadata={
-            "help": "what encodes the source: 'phrases' an LSTM over the words and a Tree-LSTM over their phrases "
-            "(tree-to-sequence), 'words' the LSTM alone (the sequential baseline, ANMT), 'phrases-only' the Tree-LSTM "
-            "over word embeddings (the ablation of Table 5; --embedding-size must be --hidden-size)"
+            "help": "the encoder: 'phrases' is an LSTM over the words and a Tree-LSTM over their phrases "
+            "(tree-to-sequence), 'words' is the LSTM alone (the sequential baseline, ANMT), 'phrases-only' is the "
+            "Tree-LSTM over word embeddings (the ablation of Table 5; --embedding-size must equal --hidden-size)"
         },
     )
-    reverse_source: bool = field(default=False, metadata={"help": "read the source backwards ('words' only)"})
+    reverse_source: bool = field(
+        default=False, metadata={"help": "read the source from the last word to the first (--constituents words only)"}
+    )
 
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -68,7 +70,7 @@ def complete(cfg: Any) -> DictConfig:
             f"--hidden-size {merged.hidden_size} must be equal"
         )
     if merged.reverse_source and merged.constituents != "words":
-        raise InputError("--reverse-source is for --constituents words: a tree's words stand in their order")
+        raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")
     return merged
 
 
@@ -97,7 +99,7 @@ class Tree2SeqModel(FromPretrained, FairseqEncoderDecoderModel):
 
 
 class Tree2SeqEncoder(BatchFirstEncoder):
-    """fairseq's view of :class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder`."""
+    """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` behind fairseq's encoder interface."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
@@ -118,12 +120,11 @@ class Tree2SeqEncoder(BatchFirstEncoder):
         """Encode ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
         Args:
-            trees: the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`, as fairseq moves them to a
-                device.
+            trees: the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest` as a plain tuple.
 
         Returns:
             The fields of :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`, batch first, and ``src_len``
-            ``(batch,)``: how many of the states' columns are words.
+            ``(batch,)``: the number of columns of the states that are words.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         if self.reverse_source:
@@ -132,7 +133,7 @@ class Tree2SeqEncoder(BatchFirstEncoder):
         columns = padding_mask.new_full((len(src_tokens),), src_tokens.size(1), dtype=torch.long)
         states = source.states
         if self.reverse_source:
-            # Attention is reported on the words where they stand.
+            # Attention weights are reported in the original word order.
             states = reverse_words(states, padding_mask)
         encoded = {"states": [states], "padding_mask": [source.padding_mask], "end": list(source.end)}
         return {**encoded, "root": list(source.root or ()), "src_len": [columns]}
@@ -149,7 +150,7 @@ def reverse_words(words: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 class Tree2SeqDecoder(BatchFirstDecoder):
-    """fairseq's view of :class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder`."""
+    """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` behind fairseq's decoder interface."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
@@ -168,14 +169,14 @@ class Tree2SeqDecoder(BatchFirstDecoder):
         """Score every next word.
 
         Args:
-            prev_output_tokens: y_{j-1}, ``(batch, tgt_len)``; what stands before the first word is not read. In search
-                (``incremental_state`` given) only the last of them is.
-            features_only: give s~_j instead of scores.
+            prev_output_tokens: y_{j-1}, ``(batch, tgt_len)``; the first column is ignored. In a search
+                (``incremental_state`` given) only the last column is read.
+            features_only: return s~_j instead of scores.
 
         Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or s~_j ``(batch, tgt_len, d)``; ``attn``, the
-            alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, the alpha of words and phrases; and with
-            s~_j, :meth:`output_layer`.
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or s~_j ``(batch, tgt_len, d)``; and a dictionary:
+            ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, the alpha of words and
+            phrases; and with ``features_only``, :meth:`output_layer`.
         """
         source = Constituents(
             encoder_out["states"][0],

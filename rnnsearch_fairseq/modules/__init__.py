@@ -1,4 +1,7 @@
-"""The mathematics of the papers in pure PyTorch: nothing in this folder imports fairseq."""
+"""The networks and costs of both papers in plain PyTorch.
+
+Imports nothing of fairseq and no other room of this package; the faster versions in ``fused/`` are not imported here.
+"""
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory
 from rnnsearch_fairseq.modules.decoder import Decoder, DecoderOutput

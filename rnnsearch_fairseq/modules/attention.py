@@ -1,4 +1,4 @@
-"""What the decoder sees of the source at each step: the alignment model (Eq. 5 and 6), or RNNencdec's fixed vector."""
+"""The decoder's context vector c_i: from the alignment model (Eq. 5 and 6), or RNNencdec's fixed vector."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 
 class Memory(NamedTuple):
-    """The encoded source of a batch, as a decoder's source of context reads it; computed once a sentence.
+    """The encoded source of a batch, from which the context vectors are computed.
 
     ``annotations`` are the h_j, ``(batch, src_len, 2n)``, or for RNNencdec the one vector →h_Tx, ``(batch, n)``.
-    ``keys`` are the U_a h_j, ``(batch, src_len, n')``; absent in RNNencdec.
-    ``padding_mask`` is ``(batch, src_len)``, true at padding; None where no sentence is padded.
+    ``keys`` are the U_a h_j, ``(batch, src_len, n')``; None for RNNencdec.
+    ``padding_mask`` is ``(batch, src_len)``, true at padding; None if no sentence is padded.
 
-    In a search, a sentence's hypotheses share its memory: where the states are ``(batch · beam, n)``, those of a
-    sentence stand together.
+    In a search, all hypotheses of a sentence share one row of the memory. Their states ``(batch · beam, n)`` are
+    grouped by sentence.
     """
 
     annotations: Tensor
@@ -39,7 +39,7 @@ class AlignmentModel(nn.Module):
         self.energy = nn.Linear(alignment_size, 1, bias=False)
 
     def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None, keys: Tensor | None = None) -> Memory:
-        """The memory of annotations ``(batch, src_len, 2n)``; ``keys`` are their U_a h_j, where computed before."""
+        """The memory of annotations ``(batch, src_len, 2n)``; ``keys`` are the U_a h_j if already computed."""
         return Memory(annotations, self.from_annotation(annotations) if keys is None else keys, padding_mask)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -47,29 +47,29 @@ class AlignmentModel(nn.Module):
         return self.attend(self.from_state(state), memory)
 
     def attend(self, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """As :meth:`forward`, for W_a s_{i-1} ``(rows, n')``."""
+        """The same as :meth:`forward`, from the queries W_a s_{i-1} ``(rows, n')``."""
         queries = queries.unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
         energies = self.energy(torch.tanh(queries.unsqueeze(2) + memory.keys.unsqueeze(1))).squeeze(-1)
         if memory.padding_mask is not None:
             energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))
-        # In half precision a softmax over a long sentence loses its small weights: float32 at least.
+        # At least float32: in half precision a softmax over a long sentence loses its small weights.
         weights = torch.softmax(energies, dim=-1, dtype=torch.promote_types(energies.dtype, torch.float32))
         context = torch.bmm(weights.to(memory.annotations.dtype), memory.annotations)
         return context.flatten(0, 1), weights.flatten(0, 1)
 
 
 class FixedContext(nn.Module):
-    """RNNencdec's context: "if we fix c_i to →h_Tx", the decoder becomes that of the RNN Encoder-Decoder (A.2.2)."""
+    """RNNencdec's context, →h_Tx at every step ("if we fix c_i to →h_Tx", A.2.2)."""
 
     def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None, keys: None = None) -> Memory:
-        """Keep →h_Tx, the last of ``(batch, src_len, n)``: a forward state is carried over padding on the right."""
+        """The memory of →h_Tx: the last of ``(batch, src_len, n)``, since padding on the right copies the state."""
         return Memory(annotations[:, -1], None, None)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, None]:
-        """c_i ``(rows, n)``, the same at every step, and no alignment."""
+        """c_i ``(rows, n)``, equal at every step, and None for the alignment."""
         return repeat_rows(memory.annotations, len(state)), None
 
 
 def repeat_rows(tensor: Tensor, rows: int) -> Tensor:
-    """``(batch, ...)`` as ``(rows, ...)``, the same for all hypotheses of a sentence."""
+    """Repeat each sentence of ``(batch, ...)`` for its hypotheses: ``(rows, ...)``, grouped by sentence."""
     return tensor if len(tensor) == rows else tensor.repeat_interleave(rows // len(tensor), dim=0)

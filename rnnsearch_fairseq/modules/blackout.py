@@ -1,4 +1,4 @@
-"""BlackOut (Ji et al., 2016), as Eriguchi, Hashimoto and Tsuruoka (2016), Section 3.4, train with it."""
+"""BlackOut (Ji et al., 2016), the training cost of Eriguchi, Hashimoto and Tsuruoka (2016), Section 3.4."""
 
 from typing import Any, NamedTuple
 
@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# All words' scores by one matrix product cost, per candidate, as much as scores one by one where there are about eight
-# words to a candidate (measured on one core with AVX-512: d = 256, K = 500 and 2000, forward and backward).
+# Ratio of the vocabulary to the candidates above which scoring the candidates one by one is cheaper than scoring the
+# whole vocabulary by a matrix product (measured on one core with AVX-512: d = 256, K = 500 and 2000, both passes).
 WORDS_PER_CANDIDATE = 8
-CHUNK_NUMBERS = 2_000_000  # scores of all words that are held at a time: 8 MB in float32
+CHUNK_NUMBERS = 2_000_000  # scores of the whole vocabulary in memory at a time: 8 MB in float32
 SUM = 0  # torch's number for embedding_bag's mode="sum"
 
 
@@ -17,8 +17,8 @@ class AliasTable(NamedTuple):
     """A distribution over n words as n cells of equal probability, each shared by at most two words (Walker, 1977).
 
     Attributes:
-        limits: ``(n,)``, float64: of cell i, which is [i, i + 1), word i has what lies below ``limits[i]``.
-        aliases: ``(n,)``: the word that has the rest of the cell.
+        limits: ``(n,)``, float64. Cell i is the interval [i, i + 1); word i owns the part below ``limits[i]``.
+        aliases: ``(n,)``: the word that owns the rest of cell i.
     """
 
     limits: Tensor
@@ -26,42 +26,43 @@ class AliasTable(NamedTuple):
 
 
 def alias_table(proposal: Tensor) -> AliasTable:
-    """The table of ``proposal``: ``(n,)``, float64, not negative, summing up to one.
+    """The table of the distribution ``proposal``: ``(n,)``, float64, no negative numbers, sum one.
 
-    Words with less than a cell's probability are taken in order, and what their cells lack is filled by those with
-    more, also in order; one that is used up in the midst of a cell has its own cell filled by the next. Both orders
-    are cumulative sums, so that no loop is needed (the sweep of Hübschle-Schneider and Sanders, 2019).
+    A light word has less than the probability of one cell, a heavy word at least as much. Heavy words, in order, fill
+    up the cells of the light words, also in order. When a heavy word runs out, the next heavy word fills up the rest
+    of its cell. Cumulative sums over both orders replace the loop (the sweep of Hübschle-Schneider and Sanders, 2019).
     """
     numbers = torch.arange(len(proposal), device=proposal.device)
     shares = proposal * len(proposal)
     light, heavy = numbers[shares < 1], numbers[shares >= 1]
-    kept, aliases = shares.clamp(max=1), numbers.clone()
+    own_shares, aliases = shares.clamp(max=1), numbers.clone()
     if len(light) and len(heavy):
         lacking, spare = (1 - shares[light]).cumsum(dim=0), (shares[heavy] - 1).cumsum(dim=0)
         lacking_before = torch.cat([lacking.new_zeros(1), lacking[:-1]])
-        # Rounding may leave the last light word without a giver, or the last heavy ones with something to spare.
+        # Rounding may leave the last light cell unfilled, or the last heavy words with probability to spare.
         aliases[light] = heavy[torch.searchsorted(spare, lacking_before).clamp(max=len(heavy) - 1)]
-        using_up = torch.searchsorted(lacking, spare[:-1], right=True).clamp(max=len(light) - 1)
-        kept[heavy[:-1]] = 1 - (lacking[using_up] - spare[:-1])
+        last_filled = torch.searchsorted(lacking, spare[:-1], right=True).clamp(max=len(light) - 1)
+        own_shares[heavy[:-1]] = 1 - (lacking[last_filled] - spare[:-1])
         aliases[heavy[:-1]] = heavy[1:]
-    return AliasTable(numbers + kept, aliases)
+    return AliasTable(numbers + own_shares, aliases)
 
 
 def draw_negatives(
     targets: Tensor, count: int, proposal: AliasTable, generator: torch.Generator | None = None
 ) -> Tensor:
-    """``count`` negatives for each of ``targets`` ``(words,)``, with replacement, none the target: ``(words, count)``.
+    """Draw ``count`` negatives for each target, with replacement and never the target itself: ``(words, count)``.
 
     Args:
+        targets: ``(words,)``.
         proposal: the distribution Q, with at least two possible words.
-        generator: of the random numbers, on the device of ``targets``; default: torch's own.
+        generator: random number generator on the device of ``targets``; default: torch's own.
     """
     drawn = _draw(len(targets) * count, proposal, generator)
     hits = drawn.view(-1, count).eq(targets.unsqueeze(1)).flatten().nonzero().squeeze(1)
     while len(hits):
-        again = _draw(len(hits), proposal, generator)
-        drawn[hits] = again
-        hits = hits[again == targets[hits // count]]
+        redrawn = _draw(len(hits), proposal, generator)
+        drawn[hits] = redrawn
+        hits = hits[redrawn == targets[hits // count]]
     return drawn.view(-1, count)
 
 
@@ -75,14 +76,14 @@ def _draw(count: int, proposal: AliasTable, generator: torch.Generator | None) -
 def blackout_loss(
     features: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
 ) -> Tensor:
-    """The cost of each word's negatives, summed over the words; a scalar. With z = W_s s~ + b_s, and w = 1 / Q::
+    """The BlackOut cost, summed over the words: a scalar. With z = W_s s~ + b_s and w = 1 / Q::
 
         p~_i = w_i exp(z_i) / sum over the target and its negatives of w_j exp(z_j)
         cost = -log p~_target - sum over the negatives of log(1 - p~_i)
 
-    A negative that was drawn twice counts twice. On the CPU, if the vocabulary is large beside K, only the scores of
-    the target and of the negatives are computed; otherwise all are, some words' at a time, and the others left out.
-    Half precision is computed, and the cost given, in float32.
+    A negative that was drawn twice counts twice. On a CPU, and with a vocabulary much larger than K, only the scores of
+    the target and the negatives are computed. Otherwise the whole vocabulary is scored, in chunks of words. Inputs in
+    half precision are converted to float32, which is then the precision of the cost.
 
     Args:
         features: s~, ``(words, d)``.
@@ -93,8 +94,8 @@ def blackout_loss(
     """
     dtype = torch.promote_types(features.dtype, torch.float32)
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
-    few = features.device.type == "cpu" and len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
-    products = (_SampledProducts if few else _DenseProducts).apply(features.to(dtype), weight.to(dtype), candidates)
+    sampled = features.device.type == "cpu" and len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
+    products = (_SampledProducts if sampled else _DenseProducts).apply(features.to(dtype), weight.to(dtype), candidates)
     offset = (bias - log_proposal).to(dtype)
     return _Cost.apply(products + offset.index_select(0, candidates.flatten()).view_as(candidates))
 
@@ -102,9 +103,10 @@ def blackout_loss(
 def shared_blackout_loss(
     features: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
 ) -> Tensor:
-    """As :func:`blackout_loss`, with one set of negatives ``(K,)`` for all words: not the paper's, but one product.
+    """The same as :func:`blackout_loss`, but all words share one set of negatives ``(K,)``.
 
-    Where a negative is a word's target, that word goes without it.
+    The paper draws negatives for each word; shared negatives need one matrix product only. A negative that is a word's
+    target does not count for that word.
     """
     dtype = torch.promote_types(features.dtype, torch.float32)
     features, offset = features.to(dtype), (bias - log_proposal).to(dtype)
@@ -115,12 +117,12 @@ def shared_blackout_loss(
 
 
 class _Cost(torch.autograd.Function):
-    """Of scores log w + z, the target's first, ``(words, 1 + K)``: the cost, and by them its gradient.
+    """The cost of the scores log w + z ``(words, 1 + K)``, target first, and its gradient.
 
-    With r_i = p_i / (1 - p_i), and S the sum of all r, the gradient is p_i (1 - S) + r_i of a negative, and
-    p_i (1 - S) - 1 of the target. The likeliest negative may be so likely that 1 - p_i rounds to zero: there 1 - p_i is
-    taken as the sum of the others' p. Of r_i, which then is huge, only p_j r_i is needed (of the others, at most one),
-    and of its own gradient p_i + r_i - p_i r_i = 2 p_i.
+    With r_i = p_i / (1 - p_i) and S = sum of the negatives' r, the gradient is p_i (1 - S) + r_i for a negative and
+    p_i (1 - S) - 1 for the target. For the likeliest negative, 1 - p_i may round to zero. It is therefore computed as
+    the sum of the other p. Its r_i may be huge and is left out of S. The other gradients need it only in the product
+    p_j r_i, which is at most one; in its own gradient it leaves p_i + r_i - p_i r_i = 2 p_i.
     """
 
     @staticmethod
@@ -129,13 +131,13 @@ class _Cost(torch.autograd.Function):
         top, place = log_probs[:, 1:].max(dim=1, keepdim=True)
         log_others = torch.log1p(-log_probs[:, 1:].exp())
         log_others.scatter_(1, place, log_probs.scatter(1, place + 1, -torch.inf).logsumexp(dim=1, keepdim=True))
-        pull = (log_probs + (top - log_others.gather(1, place))).exp_()  # p_j r of the likeliest
+        top_products = (log_probs + (top - log_others.gather(1, place))).exp_()  # p_j r_i, i the likeliest negative
         ratios = (log_probs[:, 1:] - log_others).exp_().scatter_(1, place, 0.0)
-        left = 1 - ratios.sum(dim=1, keepdim=True)
-        gradient = log_probs.exp().mul_(left).sub_(pull)
+        factor = 1 - ratios.sum(dim=1, keepdim=True)  # 1 - S without the likeliest negative
+        gradient = log_probs.exp().mul_(factor).sub_(top_products)
         gradient[:, 0] -= 1
         gradient[:, 1:] += ratios
-        gradient.scatter_(1, place + 1, top.exp() * (1 + left))
+        gradient.scatter_(1, place + 1, top.exp() * (1 + factor))
         ctx.save_for_backward(gradient)
         return -log_probs[:, 0].sum() - log_others.sum()
 
@@ -147,21 +149,21 @@ class _Cost(torch.autograd.Function):
 
 
 class _SampledProducts(torch.autograd.Function):
-    """Of each word's features and its candidates' weights, ``(words, 1 + K)``, each product by itself.
+    """The products of each word's features with its candidates' weights, ``(words, 1 + K)``, one by one.
 
-    Random reads of memory are what it costs: it goes through the pairs by candidate wherever it can, for a batch's
-    features fit in the cache of a core and the weights do not.
+    Random memory access dominates the time. The pairs are therefore sorted by candidate where possible: the features
+    of a batch fit in a core's cache, the weights do not.
     """
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
-        numbers = candidates.flatten().int()  # half the bytes: twice as fast to sort
+        numbers = candidates.flatten().int()  # half the bytes sort twice as fast
         ordered, order = numbers.sort(stable=True)
         words = order.div(candidates.size(1), rounding_mode="floor").int()
         begins = F.pad(torch.bincount(numbers, minlength=len(weight)).cumsum(dim=0, dtype=torch.int32), (1, 0))
         ctx.save_for_backward(features, weight, numbers, order, words, begins)
-        # A product is also the gradient by a feature's weight in a weighted sum; torch has it only as this operator,
-        # which the backward pass of embedding_bag calls.
+        # The gradient of a weighted sum with respect to its weights consists of these products. torch offers it only
+        # as this operator, which the backward pass of embedding_bag calls.
         by_number = torch.ops.aten._embedding_bag_per_sample_weights_backward(
             weight, features, words, begins[:-1], ordered, SUM
         )
@@ -170,7 +172,7 @@ class _SampledProducts(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        # Detached, the tables need no gradient, and embedding_bag keeps nothing for one.
+        # embedding_bag saves nothing for a backward pass if its tables are detached.
         features, weight, numbers, order, words, begins = (tensor.detach() for tensor in ctx.saved_tensors)
         grad_features = F.embedding_bag(numbers.view(grad.shape), weight, mode="sum", per_sample_weights=grad)
         by_number = grad.flatten().index_select(0, order)
@@ -181,7 +183,7 @@ class _SampledProducts(torch.autograd.Function):
 
 
 class _DenseProducts(torch.autograd.Function):
-    """The same by matrix products with all weights, :data:`CHUNK_NUMBERS` scores at a time."""
+    """The same products, taken from matrix products with all weights, :data:`CHUNK_NUMBERS` scores at a time."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:

@@ -13,11 +13,11 @@ from rnnsearch_fairseq.modules.readout import DeepOutput
 
 
 class DecoderOutput(NamedTuple):
-    """What the decoder gives for a batch.
+    """The decoder's output for a batch.
 
-    ``features`` are what ``readout.to_vocabulary`` makes W_o t_i of, ``(batch, tgt_len, l)``; ``weights`` the alpha_ij,
-    ``(batch, tgt_len, src_len)``, None without an alignment model. To go on from there: ``state`` ``(batch, n)`` and,
-    in the original code's order only, ``context`` ``(batch, 2n)``.
+    ``features`` ``(batch, tgt_len, l)`` are the input of ``readout.to_vocabulary``; ``weights`` are the alpha_ij
+    ``(batch, tgt_len, src_len)``, None without an alignment model. ``state`` ``(batch, n)`` and, in the original code's
+    order only, ``context`` ``(batch, 2n)`` are the arguments of the next call.
     """
 
     features: Tensor
@@ -27,9 +27,10 @@ class DecoderOutput(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One target position: what the readout sees, ``read_state`` ``(batch, n)`` and ``context`` c_i ``(batch, 2n)``.
+    """The result of one target position.
 
-    ``state`` ``(batch, n)`` passes on to the next position; ``weights`` are alpha_i ``(batch, src_len)``, or None.
+    The readout takes ``read_state`` ``(batch, n)`` and ``context`` c_i ``(batch, 2n)``. The next position takes
+    ``state`` ``(batch, n)``. ``weights`` are alpha_i ``(batch, src_len)``, or None.
     """
 
     read_state: Tensor
@@ -39,10 +40,11 @@ class Step(NamedTuple):
 
 
 class States(NamedTuple):
-    """What the readout needs of all positions: ``read`` ``(tgt_len, batch, n)``, s_{i-1} or s_i, and the c_i.
+    """The results of all target positions.
 
-    ``contexts`` are ``(tgt_len, batch, 2n)``; ``weights`` the alpha_ij, ``(tgt_len, batch, src_len)``, None without an
-    alignment model; ``last`` is the state after the last position, ``(batch, n)``.
+    The readout takes ``read`` ``(tgt_len, batch, n)``, which is s_{i-1} or s_i, and ``contexts`` c_i
+    ``(tgt_len, batch, 2n)``. ``weights`` are the alpha_ij ``(tgt_len, batch, src_len)``, None without an alignment
+    model; ``last`` is the state after the last position, ``(batch, n)``.
     """
 
     read: Tensor
@@ -64,12 +66,12 @@ class Decoder(nn.Module):
         p(y_i) = g(y_{i-1}, s_{i-1}, c_i)                    no y_0: the first readout sees no word
         s_i = f(s_{i-1}, y_i, c_i)
 
-    where the state that is aligned and read has already consumed the word before.
+    where s_{i-1} has already consumed y_{i-1} when it is aligned and read out.
 
     Args:
         alignment_size: n', or 0 for RNNencdec, whose context is fixed to →h_Tx.
         reads_current_state: the readout sees s_i (Eq. 4) instead of s_{i-1} (A.2.2). Not in the original code's order,
-            where s_i knows y_i.
+            where s_i has already consumed y_i.
         output_rank: width of the layer that factorises W_o; 0 for none.
 
     :class:`~rnnsearch_fairseq.modules.fused.rnn.FusedDecoder` computes the same, faster.
@@ -125,7 +127,8 @@ class Decoder(nn.Module):
             context: c_{i-1}, ``(batch, 2n)``; None at the first position. Only the original code's order reads it.
         """
         if self.updates_with_current_word:
-            # The update that ended position i-1 in the original code begins position i here: its word is known now.
+            # The original code updates the state at the end of position i - 1, when it knows y_{i-1}. Here the update
+            # comes at the beginning of position i.
             if context is not None:
                 state = self.unit(projected + self.unit.from_context(context), state)
             context, alpha = self.attention(state, memory)
@@ -135,13 +138,12 @@ class Decoder(nn.Module):
         return Step(updated if self.reads_current_state else state, updated, context, alpha)
 
     def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
-        """All positions in turn, with the words before them given.
+        """All positions in turn, with the previous words given.
 
         Args:
             embedded: E y_{i-1} for i = 1 ... T_y, or for one i, ``(tgt_len, batch, m)``.
             state: the state before the first of these positions, ``(batch, n)``.
-            context: the context before that position, ``(batch, 2n)``; None at the beginning.
-            memory: the encoded source.
+            context: the context of the position before, ``(batch, 2n)``; None at the beginning of the sentence.
         """
         steps = []
         for projected in self.unit.project_input(embedded):
@@ -155,20 +157,20 @@ class Decoder(nn.Module):
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
     ) -> DecoderOutput:
-        """What every next word is scored by, given the words before it.
+        """The features of every next word, given the previous words.
 
-        One call with all of y_0 ... y_{T-1} (training), and T calls with one word each that pass ``state`` and
-        ``context`` on (search), give the same.
+        One call with all of y_0 ... y_{T-1} (training) gives the same as T calls with one word each (search), each of
+        which takes the ``state`` and ``context`` of the call before.
 
         Args:
-            previous_words: y_{i-1}, ``(batch, tgt_len)``: from y_0 on, or one word more than the last call read.
-            state: :meth:`initial_state`, or where the last call ended, ``(batch, n)``.
-            context: where the last call ended, ``(batch, 2n)``; None at the beginning.
+            previous_words: y_{i-1}, ``(batch, tgt_len)``: all from y_0 on, or the one word after the previous call's.
+            state: :meth:`initial_state`, or the ``state`` of the previous call, ``(batch, n)``.
+            context: the ``context`` of the previous call, ``(batch, 2n)``; None at the beginning of the sentence.
         """
-        # In here time comes first, so that what belongs to one position stands together.
+        # Time is the first dimension from here on, so that each position is contiguous in memory.
         embedded = self.dropout(self.embedding(previous_words.T))
         if self.updates_with_current_word and context is None:
-            embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # in place of y_0, zeros
+            embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # zeros replace E y_0
         states = self.scan(embedded, state, context, memory)
         features = self.readout(states.read, embedded, states.contexts).transpose(0, 1)
         weights = None if states.weights is None else states.weights.transpose(0, 1)

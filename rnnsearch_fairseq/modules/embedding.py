@@ -1,4 +1,4 @@
-"""Word embeddings with the original's bias."""
+"""Word embeddings with a bias, as in the original code."""
 
 import torch
 from torch import Tensor, nn

@@ -10,7 +10,7 @@ from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 
 
 class EncoderOutput(NamedTuple):
-    """``annotations`` h_j ``(batch, src_len, 2n)``, with n forward only; ``summary`` ``(batch, n)``."""
+    """``annotations`` h_j ``(batch, src_len, 2n)`` (RNNencdec: n instead of 2n); ``summary`` ``(batch, n)``."""
 
     annotations: Tensor
     summary: Tensor
@@ -42,7 +42,7 @@ class Encoder(nn.Module):
         self.backward_unit = GatedHiddenUnit(embedding_size, hidden_size) if bidirectional else None
 
     def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
-        """Annotate ``words`` ``(batch, src_len)``; padding, left or right, changes nothing."""
+        """Annotate ``words`` ``(batch, src_len)``; padding, left or right, does not change the words' annotations."""
         embedded = self.dropout(self.embedding(words))
         forward_states = self.read(self.forward_unit, embedded, padding_mask)
         if self.backward_unit is None:
@@ -52,12 +52,12 @@ class Encoder(nn.Module):
 
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
-        """The states of one direction, starting from zero, in the order of the words: ``(batch, src_len, n)``.
+        """The states of one direction, starting from zero, in word order: ``(batch, src_len, n)``.
 
         Args:
             inputs: embedded words, ``(batch, src_len, m)``.
-            padding_mask: ``(batch, src_len)``, true at padding, where the state is carried unchanged: so →h at the
-                last position is →h_Tx, and ←h at the first is ←h_1, on whichever side the padding lies.
+            padding_mask: ``(batch, src_len)``, true at padding, where the state is copied unchanged. With padding on
+                either side, →h at the last position is therefore →h_Tx, and ←h at the first position is ←h_1.
             backward: read from the last word to the first.
         """
         projected = unit.project_input(inputs).unbind(dim=1)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class GatedHiddenUnit(nn.Module):
-    """One step of the recurrent network f of Appendix A.1.1, of the encoder (A.2.1) and the decoder (A.2.2)::
+    """One step of the recurrent network f of Appendix A.1.1, used in the encoder (A.2.1) and the decoder (A.2.2)::
 
         s_i  = (1 - z_i) ∘ s_{i-1} + z_i ∘ s~_i
         s~_i = tanh(W x_i + U [r_i ∘ s_{i-1}] + C c_i + b)
@@ -14,9 +14,9 @@ class GatedHiddenUnit(nn.Module):
         r_i  = σ(W_r x_i + U_r s_{i-1} + C_r c_i)        reset gate
 
     The reset gate is applied *before* the recurrent matrix U, so this is not ``torch.nn.GRU``. Only the candidate
-    s~_i has a bias, as in the original code. The encoder has no context: ``context_size`` is 0 and the C's are absent.
+    s~_i has a bias, as in the original code. The encoder has no context: ``context_size`` is 0, and there are no C's.
 
-    Matrices that multiply the same vector are kept as one, so that each is one product:
+    Matrices that multiply the same vector are stored as one parameter, so that they take one product:
 
     ==========================  =====================  ==================
     parameter                   rows                   shape
@@ -39,7 +39,7 @@ class GatedHiddenUnit(nn.Module):
         self.bias = nn.Parameter(torch.zeros(hidden_size))
 
     def project_input(self, inputs: Tensor) -> Tensor:
-        """[W x + b; W_z x; W_r x] of inputs ``(..., m)``, as ``(..., 3n)``: it does not wait for the recurrence."""
+        """[W x + b; W_z x; W_r x] ``(..., 3n)`` of inputs ``(..., m)``; independent of the state."""
         return F.linear(inputs, self.from_input.weight, F.pad(self.bias, (0, 2 * self.hidden_size)))
 
     def forward(self, projected: Tensor, state: Tensor) -> Tensor:

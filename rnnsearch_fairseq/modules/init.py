@@ -39,8 +39,9 @@ def initialize(model: nn.Module) -> None:
 def initialize_uniform(model: nn.Module) -> None:
     """Give every parameter of a tree-to-sequence model its initial value (Eriguchi et al., Section 4.2), in place.
 
-    Weights, embeddings included: uniform in [-0.1, 0.1]; biases zero, but those of forget gates one; what is before the
-    softmax, zero. Rows of padding are zero.
+    - weights, embeddings included: uniform in [-0.1, 0.1]; rows of padding zero;
+    - biases: one for forget gates, else zero;
+    - the softmax layer: zero.
     """
     for name, parameter in model.named_parameters():
         if name.endswith("bias") or "to_vocabulary" in name:

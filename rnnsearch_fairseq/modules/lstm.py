@@ -5,15 +5,15 @@ from torch import Tensor, nn
 
 
 class LSTM(nn.Module):
-    """One step, and a whole sentence, of::
+    """The LSTM without peepholes, one step at a time or over a whole sentence::
 
         i, f, o = σ(W x + U h + b)                  each with its own W, U and b
         u       = tanh(W x + U h + b)
         c' = i ∘ u + f ∘ c
         h' = o ∘ tanh(c')
 
-    Parameters: ``from_input`` ``(4d, m)`` with the bias, and ``from_state`` ``(4d, d)``, have the rows i, f, o, u.
-    ``torch.nn.LSTM`` does not give the c of every word, which the leaves of a tree need.
+    Parameters: ``from_input`` ``(4d, m)``, with the bias, and ``from_state`` ``(4d, d)`` have the rows i, f, o, u.
+    ``torch.nn.LSTM`` does not return the c of every word, which the leaves of a tree need.
     :class:`~rnnsearch_fairseq.modules.fused.tree.FusedLSTM` computes the same, faster.
     """
 
@@ -25,13 +25,13 @@ class LSTM(nn.Module):
 
     def forward(self, projected: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         """(h', c'), ``(batch, d)`` each, from ``from_input`` of x ``(batch, 4d)`` and (h, c)."""
-        opened, candidate = (projected + self.from_state(hidden)).split([3 * self.size, self.size], dim=-1)
-        in_gate, forget_gate, out_gate = torch.sigmoid(opened).chunk(3, dim=-1)
+        gates, candidate = (projected + self.from_state(hidden)).split([3 * self.size, self.size], dim=-1)
+        in_gate, forget_gate, out_gate = torch.sigmoid(gates).chunk(3, dim=-1)
         cell = in_gate * torch.tanh(candidate) + forget_gate * cell
         return out_gate * torch.tanh(cell), cell
 
     def scan(self, inputs: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """h and c of every word, ``(batch, src_len, d)`` each, from zero states; zero at padding, on either side.
+        """h and c of every word, ``(batch, src_len, d)`` each, starting from zero; zero at padding, left or right.
 
         Args:
             inputs: embedded words, ``(batch, src_len, m)``.

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 class Maxout(nn.Module):
     """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}}: the maximum of each group of k adjacent units; the paper has k = 2.
 
-    It holds no parameters: put it behind any layer whose width is a multiple of ``pool_size``.
+    It has no parameters. The layer before it must have a width that is a multiple of ``pool_size``.
 
     Raises:
-        ValueError: if ``pool_size`` is below 1 or, when called, if the width is no multiple of it.
+        ValueError: if ``pool_size`` is below 1 or, when called, if the width is not a multiple of it.
     """
 
     def __init__(self, pool_size: int = 2) -> None:
@@ -19,7 +19,7 @@ class Maxout(nn.Module):
         self.pool_size = pool_size
 
     def forward(self, units: Tensor) -> Tensor:
-        """``(..., k·l)`` to ``(..., l)``."""
+        """The maxima ``(..., l)`` of units ``(..., k·l)``."""
         if units.size(-1) % self.pool_size:
             raise ValueError(f"{units.size(-1)} units cannot be split into pools of {self.pool_size}")
         return units.unflatten(-1, (-1, self.pool_size)).amax(dim=-1)

@@ -11,14 +11,14 @@ class DeepOutput(nn.Module):
         t~_i = U_o s + V_o E y_{i-1} + C_o c_i + b_o
         t_i  = [max{t~_{i,2j-1}, t~_{i,2j}}] for j = 1 ... l
 
-    where s is s_{i-1} (A.2.2) or s_i (Eq. 4): the decoder chooses.
+    where the decoder passes s_{i-1} (A.2.2) or s_i (Eq. 4) as s.
 
     Parameters: ``from_state`` is U_o ``(k·l, n)`` with its bias b_o, ``from_word`` V_o ``(k·l, m)``, ``from_context``
     C_o ``(k·l, 2n)``, ``to_vocabulary`` W_o ``(K_y, l)`` with the softmax's bias; k is the maxout pool size.
 
     Args:
-        rank: 0 for one matrix W_o (A.2.2). Otherwise, as in the original code, W_o is the product of two, with nothing
-            in between: ``factor`` ``(rank, l)``, then ``to_vocabulary`` ``(K_y, rank)``.
+        rank: 0 for one matrix W_o (A.2.2). Otherwise, as in the original code, W_o is the product of two matrices:
+            ``factor`` ``(rank, l)``, then ``to_vocabulary`` ``(K_y, rank)``, without a nonlinearity between them.
     """
 
     def __init__(
@@ -42,9 +42,14 @@ class DeepOutput(nn.Module):
         self.to_vocabulary = nn.Linear(rank or maxout_size, vocabulary_size)
 
     def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
-        """t_i ``(..., l)`` of ``(..., n)``, ``(..., m)`` and ``(..., 2n)``; with a factor, that of t_i ``(..., rank)``.
+        """t_i ``(..., l)``, or its product with ``factor`` ``(..., rank)``: the input of ``to_vocabulary``.
 
-        ``to_vocabulary`` makes W_o t_i of it, unnormalised log-probabilities ``(..., K_y)``.
+        ``to_vocabulary`` gives W_o t_i plus its bias, the unnormalised log-probabilities ``(..., K_y)``.
+
+        Args:
+            state: s, ``(..., n)``.
+            embedded: E y_{i-1}, ``(..., m)``.
+            context: c_i, ``(..., 2n)``.
         """
         units = self.from_state(state) + self.from_word(embedded) + self.from_context(context)
         hidden = self.dropout(self.maxout(units))

@@ -11,10 +11,10 @@ from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
 
 
 class DecoderState(NamedTuple):
-    """What passes from one target position to the next, ``(batch, d)`` each.
+    """The decoder's recurrent state after target position j, ``(batch, d)`` each.
 
-    ``hidden`` and ``cell`` are (s_j, c_j); ``fed`` is s~_j, None before the first position, where (s_1, c_1) stand
-    and no word has been read.
+    ``hidden`` and ``cell`` are (s_j, c_j); ``fed`` is s~_j. Before the first position, ``hidden`` and ``cell`` are
+    already (s_1, c_1), and ``fed`` is None.
     """
 
     hidden: Tensor
@@ -57,7 +57,7 @@ class TreeDecoder(nn.Module):
     def attend(self, hidden: Tensor, states: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         """s~_j ``(batch, d)`` and alpha_j ``(batch, src_len + most_phrases)`` for s_j ``(batch, d)``."""
         scores = score_states(hidden, states).masked_fill(padding_mask, float("-inf"))
-        # In half precision a softmax over many constituents loses its small weights: float32 at least.
+        # At least float32: in half precision a softmax over many constituents loses its small weights.
         weights = torch.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         context = mix_states(weights, states)
         return torch.tanh(self.from_state(hidden) + self.from_context(context)), weights
@@ -65,13 +65,15 @@ class TreeDecoder(nn.Module):
     def step(
         self, previous_words: Tensor, state: DecoderState, source: Constituents
     ) -> tuple[Tensor, Tensor, DecoderState]:
-        """s~_j, whose ``to_vocabulary`` scores the next word; alpha_j; and the state to go on from.
+        """One target position j.
 
         Args:
-            previous_words: y_{j-1}, ``(batch,)``; what stands before the first word is not read.
+            previous_words: y_{j-1}, ``(batch,)``; ignored at the first position.
+            state: the state after position j - 1, or :meth:`initial_state`.
 
         Returns:
-            ``(batch, d)``, ``(batch, src_len + most_phrases)`` and the state.
+            s~_j ``(batch, d)``, the input of ``to_vocabulary``; alpha_j ``(batch, src_len + most_phrases)``; and the
+            state after position j.
         """
         hidden, cell, fed = state
         if fed is not None:
@@ -81,10 +83,10 @@ class TreeDecoder(nn.Module):
         return fed, alpha, DecoderState(hidden, cell, fed)
 
     def scan(self, previous_words: Tensor, source: Constituents) -> tuple[Tensor, Tensor]:
-        """s~ and alpha of every position, as :meth:`step` gives them one by one.
+        """s~ and alpha of all positions, by one :meth:`step` after the other.
 
         Args:
-            previous_words: y_{j-1}, ``(batch, tgt_len)``, as there.
+            previous_words: y_{j-1}, ``(batch, tgt_len)``; the first column is ignored.
 
         Returns:
             ``(batch, tgt_len, d)`` and ``(batch, tgt_len, src_len + most_phrases)``.
@@ -100,10 +102,10 @@ class TreeDecoder(nn.Module):
 
 def score_states(queries: Tensor, states: Tensor) -> Tensor:
     """The product of each query ``(batch, d)`` with each state ``(batch, n, d)``: ``(batch, n)``."""
-    # In this order the product takes half the time of the states times a column.
+    # A row times the transposed states takes half the time of the states times a column.
     return torch.bmm(queries.unsqueeze(1), states.transpose(1, 2)).squeeze(1)
 
 
 def mix_states(weights: Tensor, states: Tensor) -> Tensor:
-    """The sum of the states ``(batch, n, d)`` by their weights ``(batch, n)``: ``(batch, d)``."""
+    """The weighted sum of the states ``(batch, n, d)`` with ``weights`` ``(batch, n)``: ``(batch, d)``."""
     return torch.bmm(weights.to(states.dtype).unsqueeze(1), states).squeeze(1)

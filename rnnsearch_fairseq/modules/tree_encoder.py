@@ -10,11 +10,12 @@ from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 
 
 class Constituents(NamedTuple):
-    """The encoded source, as the decoder starts from it and attends to it.
+    """The encoded source of a batch.
 
-    ``states`` ``(batch, src_len + most_phrases, d)`` are h of the words, end-of-sentence included, then of the phrases
-    in pre-order; ``padding_mask`` is true where a sentence has neither. ``end`` is (h, c) at end-of-sentence, ``root``
-    that of the root, ``(batch, d)`` each; the root's is zero without a parse, and None in a model without trees.
+    The decoder attends to ``states`` ``(batch, src_len + most_phrases, d)``: h of the words, end-of-sentence included,
+    then h of the phrases in pre-order. ``padding_mask`` is true where a sentence has no word and no phrase. The decoder
+    starts from ``end``, (h, c) at end-of-sentence, and ``root``, (h, c) of the root, ``(batch, d)`` each. ``root`` is
+    zero for a sentence without a parse, and None in a model without trees.
     """
 
     states: Tensor
@@ -27,11 +28,11 @@ class TreeEncoder(nn.Module):
     """An LSTM over the words, whose states are the leaves of a Tree-LSTM over the phrases.
 
     Args:
-        parses: false for the sequential baseline (ANMT), which encodes words alone.
+        parses: false for the sequential baseline (ANMT), which encodes words only.
         sequential: false for the ablation of Section 5.2 (Table 5), where leaves are word embeddings: h = x, c = 0.
     """
 
-    LSTM, TreeLSTM = LSTM, TreeLSTM  # what a faster encoder replaces
+    LSTM, TreeLSTM = LSTM, TreeLSTM  # FusedTreeEncoder replaces them
 
     def __init__(
         self,

@@ -7,16 +7,17 @@ from torch import Tensor, nn
 
 
 class Forest(NamedTuple):
-    """The trees of a batch, as rows of one table of states: first all words, padding included, then all phrases.
+    """The trees of a batch as indices into one table of states.
 
-    Word j of sentence b is row ``b · src_len + j``. Phrases follow in the order of their heights, so that the children
-    of a phrase stand in rows before those of all phrases of its height.
+    The rows of the table are first all words, padding included, then all phrases. Word j of sentence b is row
+    ``b · src_len + j``. Phrases are sorted by height, so that the children of a phrase come before all phrases of its
+    height.
 
-    ``left`` and ``right`` are the rows of each phrase's children, ``(phrases,)``; ``height_sizes`` says how many
-    phrases there are of each height, from 1 up. ``phrases`` ``(batch, most_phrases)`` are the rows of each sentence's
-    phrases in pre-order: the root first, then its left subtree, then its right; row 0 where a sentence has fewer, and
-    ``phrase_padding`` is true there. ``roots`` ``(batch,)`` are the rows of the roots (that of a word, if a tree is one
-    leaf); ``unparsed`` ``(batch,)`` is true where there is no tree, and the root means nothing.
+    ``left`` and ``right`` ``(phrases,)`` are the rows of each phrase's children; ``height_sizes`` are the numbers of
+    phrases of each height, from height 1 up. ``phrases`` ``(batch, most_phrases)`` are the rows of each sentence's
+    phrases in pre-order (root, left subtree, right subtree). Sentences with fewer phrases are padded with row 0, and
+    ``phrase_padding`` is true there. ``roots`` ``(batch,)`` are the rows of the roots; the root of a one-leaf tree is
+    its word. ``unparsed`` ``(batch,)`` is true for sentences without a tree, whose entry in ``roots`` has no meaning.
     """
 
     left: Tensor
@@ -48,9 +49,9 @@ class TreeLSTM(nn.Module):
 
     def forward(self, left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """(h, c) of phrases, ``(..., d)`` each, from (h, c) of their left and right children."""
-        gates = self.from_children(torch.cat([left[0], right[0]], dim=-1))
-        opened, candidate = gates.split([4 * self.size, self.size], dim=-1)
-        in_gate, left_gate, right_gate, out_gate = torch.sigmoid(opened).chunk(4, dim=-1)
+        sums = self.from_children(torch.cat([left[0], right[0]], dim=-1))
+        gates, candidate = sums.split([4 * self.size, self.size], dim=-1)
+        in_gate, left_gate, right_gate, out_gate = torch.sigmoid(gates).chunk(4, dim=-1)
         cell = in_gate * torch.tanh(candidate) + left_gate * left[1] + right_gate * right[1]
         return out_gate * torch.tanh(cell), cell
 

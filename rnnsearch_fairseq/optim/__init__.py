@@ -1,1 +1,4 @@
-"""fairseq optimizers."""
+"""The fairseq optimizer ``adadelta``.
+
+May import errors, modules, files and data.
+"""

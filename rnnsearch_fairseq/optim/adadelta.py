@@ -20,7 +20,7 @@ LEARNING_RATE = 1.0
 
 @dataclass
 class AdadeltaConfig(FairseqDataclass):
-    """Adadelta has no learning rate of its own: 1 is the algorithm as published."""
+    """The published algorithm has no learning rate, which corresponds to ``lr`` = 1."""
 
     adadelta_rho: float = field(default=0.95, metadata={"help": "decay rate of the running averages"})
     adadelta_eps: float = field(default=1e-6, metadata={"help": "added inside both square roots"})
@@ -28,19 +28,20 @@ class AdadeltaConfig(FairseqDataclass):
     lr: Any = II("optimization.lr")
 
 
-# fairseq's own adadelta is configured by argparse, so Hydra cannot use it; a name is registered once only.
+# fairseq's own adadelta is configured by argparse, which Hydra cannot use. A name can be registered only once.
 OPTIMIZER_REGISTRY.pop("adadelta", None)
 
 
 @register_optimizer("adadelta", dataclass=AdadeltaConfig)
 class Adadelta(FairseqOptimizer):
-    """``torch.optim.Adadelta`` behind a dataclass, in place of fairseq's ``adadelta``, whose rho is 0.9.
+    """``torch.optim.Adadelta`` with a dataclass configuration; replaces fairseq's ``adadelta``, whose rho is 0.9.
 
-    It takes parameters in half precision (``--memory-efficient-bf16``), and computes their updates in float32.
+    It accepts parameters in half precision (``--memory-efficient-bf16``), and computes their updates in float32.
     """
 
     def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
-        """
+        """Make the optimizer for ``params``.
+
         Raises:
             InputError: if a setting is outside its range.
         """
@@ -52,13 +53,13 @@ class Adadelta(FairseqOptimizer):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the options, and let ``--lr`` be 1 where it is not given (fairseq's default is 0.25)."""
+        """Add the options, and change the default of ``--lr`` from fairseq's 0.25 to 1."""
         gen_parser_from_dataclass(parser, AdadeltaConfig())
         parser.set_defaults(lr=str(LEARNING_RATE))
 
     @property
     def optimizer_config(self) -> dict[str, float]:
-        """What overrides the settings kept in a checkpoint, so that a resumed run follows its command line."""
+        """The settings that override a checkpoint's, so that a resumed run follows its command line."""
         lr = self.cfg.lr
         return {
             "lr": float(lr if isinstance(lr, (int, float)) else lr[0]),
@@ -69,16 +70,16 @@ class Adadelta(FairseqOptimizer):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Adadelta works element by element."""
+        """True: Adadelta is an elementwise algorithm."""
         return True
 
 
 class _Adadelta(torch.optim.Adadelta):
-    """As torch's, but what belongs to parameters in half precision is computed and kept in float32.
+    """torch's Adadelta, with updates and state in float32 for parameters in half precision.
 
-    In float16 the squares of most gradients are zero, and so are small gradients once the loss scale is taken off them.
-    fairseq looks for two attributes: one says that the parameters may be in half precision, and the other, where they
-    are, that ``step`` takes the scale off.
+    In float16 the squares of most gradients underflow to zero, and so do small gradients divided by the loss scale.
+    fairseq reads two attributes: ``supports_memory_efficient_fp16`` says that parameters may be in half precision, and
+    ``supports_step_with_scale`` says that ``step`` divides the gradients by the loss scale.
     """
 
     supports_memory_efficient_fp16 = True
@@ -90,7 +91,7 @@ class _Adadelta(torch.optim.Adadelta):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, scale: Tensor | float = 1.0) -> Any:
-        """Make one update by the gradients, divided by ``scale``: torch's own if no parameter is in half precision."""
+        """Make one update with the gradients divided by ``scale``; torch's own if no parameter is in half precision."""
         if not self.supports_step_with_scale:
             return super().step(closure)
         with torch.enable_grad():
@@ -106,8 +107,8 @@ class _Adadelta(torch.optim.Adadelta):
         if not state:
             state.update(step=torch.zeros(()), square_avg=torch.zeros_like(value), acc_delta=torch.zeros_like(value))
         for name in ("square_avg", "acc_delta"):
-            state[name] = state[name].to(value)  # from a checkpoint, fairseq leaves it on the CPU
-        kept = ([state[name]] for name in ("square_avg", "acc_delta", "step"))
+            state[name] = state[name].to(value)  # fairseq loads a checkpoint's state on the CPU
+        lists = ([state[name]] for name in ("square_avg", "acc_delta", "step"))
         settings = {name: group[name] for name in ("lr", "rho", "eps", "weight_decay", "maximize")}
-        adadelta([value], [gradient], *kept, **settings)
+        adadelta([value], [gradient], *lists, **settings)
         parameter.copy_(value)

@@ -1,1 +1,4 @@
-"""Search beside fairseq's own: options of generation that work wherever fairseq builds a generator."""
+"""Beam searches of this package, wrappers around fairseq's, and the generation options that choose them.
+
+May import errors, modules, files, data, models, tasks, criterions, optim and config.
+"""

@@ -1,4 +1,4 @@
-"""fairseq's beam search for RNNsearch and RNNencdec: the same hypotheses, with less work a step."""
+"""A faster beam search for RNNsearch and RNNencdec that finds the same hypotheses as fairseq's."""
 
 import math
 from typing import Any, NamedTuple
@@ -15,10 +15,10 @@ from rnnsearch_fairseq.search.rows import Hypothesis, RowSearch
 
 
 class Extension(NamedTuple):
-    """One step of the search: the rows that it read, and those that went on.
+    """One step of the search from ``rows_before`` hypotheses to ``rows_after`` unfinished ones.
 
-    ``attention`` is ``(rows before, src_len)`` or None; of each row that went on, ``parents`` is the one that it
-    continues, ``words`` its new word and ``totals`` its log-probability, ``(rows after,)``.
+    ``attention`` is ``(rows_before, src_len)`` or None. ``parents``, ``words`` and ``totals`` ``(rows_after,)`` are the
+    row that each new hypothesis continues, its new word and its log-probability.
     """
 
     attention: Tensor | None
@@ -28,7 +28,7 @@ class Extension(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """Hypotheses that a step finished, ``(ended,)`` each: the step, the sentence, the row and the log-probability."""
+    """Finished hypotheses, ``(ended,)`` each: last step, sentence, row before end-of-sentence, and log-probability."""
 
     steps: Tensor
     sentences: Tensor
@@ -39,10 +39,9 @@ class Ending(NamedTuple):
 class FastBeamSearch(RowSearch):
     """The beam search of fairseq's ``SequenceGenerator`` with its default strategy, for one model of this package.
 
-    Where fairseq goes through all scores of a step about ten times, this does three times: for the product that makes
-    them, for their sum, and for the greatest of each group of words, among which the best are then looked for. What
-    leads back from a finished hypothesis is traced once a batch. What this does not do is left to fairseq: prefixes,
-    constraints and other strategies.
+    fairseq passes over all scores of a step about ten times. This search needs three passes: the product that computes
+    the scores, their sum, and the maximum of each group of words, which limits the search for the best words to a few
+    groups. Hypotheses are traced back once a batch. Prefixes, constraints and other strategies are left to fairseq.
     """
 
     def _generate(
@@ -60,10 +59,10 @@ class FastBeamSearch(RowSearch):
         return found
 
     def search_batch(self, sample: dict[str, Any], start: int) -> list[list[Hypothesis]]:
-        """The ``beam_size`` hypotheses that end first of each sentence, best first.
+        """The first ``beam_size`` hypotheses of each sentence that end, best first.
 
         Raises:
-            InputError: if the least length is above the greatest, or the model's scores are not numbers.
+            InputError: if the minimum length exceeds the maximum, or the model's scores are not numbers.
         """
         source = sample["net_input"]["src_tokens"]
         limit = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
@@ -74,20 +73,21 @@ class FastBeamSearch(RowSearch):
         self.step, memory, state = decoder.prepare_search(encoded)
         carried, words = Carried(state), torch.full_like(source[:, 0], start)
         totals = state.new_zeros(len(source), dtype=torch.promote_types(state.dtype, torch.float32))
-        live, room = torch.arange(len(source), device=source.device), torch.full_like(source[:, 0], self.beam_size)
+        live = torch.arange(len(source), device=source.device)
+        free_places = torch.full_like(source[:, 0], self.beam_size)
         history: list[Extension] = []
         endings: list[Ending] = []
         for number in range(limit + 1):
             scores, attention, carried = self.step(words, carried, memory)
             best, parents, words = self.continuations(scores.to(totals.dtype), totals, len(live), number, limit)
             ended = words.eq(self.eos) & best.gt(-math.inf)
-            # As in fairseq: only among the first of twice as many candidates does a hypothesis end.
+            # As in fairseq, there are 2 beam_size candidates, and only the first beam_size of them may end.
             taken = ended & (torch.arange(words.size(1), device=words.device) < self.beam_size)
-            taken &= taken.cumsum(dim=1) <= room[live].unsqueeze(1)
-            room[live] -= taken.sum(dim=1)
+            taken &= taken.cumsum(dim=1) <= free_places[live].unsqueeze(1)
+            free_places[live] -= taken.sum(dim=1)
             owners = live.unsqueeze(1).expand_as(taken)[taken]
             endings.append(Ending(torch.full_like(owners, number), owners, parents[taken], best[taken]))
-            stays = room[live] > 0
+            stays = free_places[live] > 0
             if number == limit or not stays.any():
                 history.append(Extension(attention, owners[:0], owners[:0], best[taken][:0]))
                 break
@@ -104,12 +104,13 @@ class FastBeamSearch(RowSearch):
     def continuations(
         self, scores: Tensor, totals: Tensor, sentences: int, number: int, limit: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The likeliest continuations of each sentence, twice as many as the beam has places, best first.
+        """The 2 · ``beam_size`` likeliest continuations of each sentence, best first.
 
         Args:
-            scores: unnormalised log-probabilities of the next words, ``(rows, whole groups of words)``; changed.
+            scores: unnormalised log-probabilities of the next words, ``(rows, groups · GROUP)``; overwritten.
             totals: log-probabilities of the hypotheses, ``(rows,)``.
-            number: of the step, from 0; ``limit``: of the last, in which every hypothesis ends.
+            number: the step, counted from 0.
+            limit: the last step, in which every hypothesis ends.
 
         Returns:
             Log-probabilities, rows and words, ``(sentences, candidates)``.
@@ -127,14 +128,14 @@ class FastBeamSearch(RowSearch):
         scores[:, self.unk] -= self.unk_penalty
         if number < self.min_len:
             scores[:, self.eos] = -math.inf
-        greatest[:, 0] = groups[:, 0].amax(dim=1)  # fairseq's symbols stand in the first
+        greatest[:, 0] = groups[:, 0].amax(dim=1)  # the special symbols, whose scores have changed, are in group 0
         return best_in_groups(groups, greatest + before.unsqueeze(1), before, sentences, 2 * self.beam_size)
 
     def finished(self, history: list[Extension], endings: Ending, sentences: int) -> list[list[Hypothesis]]:
-        """Finished hypotheses of each sentence, as fairseq has them, best first."""
+        """The finished hypotheses of each sentence in fairseq's form, best first."""
         totals = endings.totals
         ranked_by = totals / (endings.steps + 1) ** self.len_penalty if self.normalize_scores else totals
-        # The longest first: those that a step belongs to are then the first ones.
+        # Longest first, so that the hypotheses that take part in a step are the first ones.
         order = torch.argsort(endings.steps, descending=True, stable=True)
         tokens, scores, attention = trace_back(history, Ending(*(part[order] for part in endings)), self.eos)
         found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
@@ -142,23 +143,23 @@ class FastBeamSearch(RowSearch):
         aligned = [None] * len(lengths) if attention is None else attention.mT.unbind()
         owners = endings.sentences[order].tolist()
         for owner, length, *parts in zip(owners, lengths, ranked_by[order].unbind(), tokens, scores, aligned):
-            score, words, of_words, weights = parts
+            score, words, word_scores, weights = parts
             found[owner].append(
                 {
                     "tokens": words[:length],
                     "score": score,
                     "attention": totals.new_empty(0) if weights is None else weights[:, :length],
                     "alignment": torch.empty(0),
-                    "positional_scores": of_words[:length],
+                    "positional_scores": word_scores[:length],
                 }
             )
         return [sorted(hypotheses, key=lambda h: -h["score"].item()) for hypotheses in found]
 
 
 def log_sum_exp(scores: Tensor, greatest: Tensor) -> Tensor:
-    """Of each row, ``(rows,)``, given its greatest, ``(rows, 1)``.
+    """log sum exp of each row, ``(rows,)``, given the maximum of each row ``(rows, 1)``.
 
-    Some rows at a time, so that what lies between stays in a processor's cache.
+    Computed for :data:`ROWS` rows at a time, so that the temporary tensors stay in the CPU's cache.
     """
     parts = zip(scores.split(ROWS), greatest.split(ROWS))
     return torch.cat([(part - most).exp_().sum(dim=1) for part, most in parts]).log_().add_(greatest.squeeze(1))
@@ -169,29 +170,38 @@ def best_in_groups(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The best ``count`` of ``before + scores`` of each sentence; see `FastBeamSearch.continuations`.
 
-    They are in the ``count`` groups whose greatest are the best: no more than these are searched.
+    They are all in the ``count`` groups with the largest maxima, so that only these groups are searched.
 
     Args:
         groups: the scores, ``(rows, groups, GROUP)``.
-        greatest: of each group, with ``before``, ``(rows, groups)``.
+        greatest: the maximum of ``before + scores`` in each group, ``(rows, groups)``.
+        before: the term to add to the scores of each row, ``(rows,)``.
 
     Raises:
         InputError: if the best are not numbers.
     """
     greatest = greatest.view(sentences, -1)
     chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False).indices
-    of_sentence = torch.arange(0, len(groups), len(groups) // sentences, device=groups.device).unsqueeze(1)
-    rows, group = of_sentence + chosen // groups.size(1), chosen % groups.size(1)
+    first_rows = torch.arange(0, len(groups), len(groups) // sentences, device=groups.device).unsqueeze(1)
+    rows, group = first_rows + chosen // groups.size(1), chosen % groups.size(1)
     candidates = groups[rows, group] + before[rows].unsqueeze(2)  # (sentences, count, GROUP)
     best, places = candidates.flatten(1).topk(count, dim=1)
     if best.isnan().any():
-        raise InputError("the model's scores are not numbers: it has been trained to nothing; give another checkpoint")
+        raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
     which = places // GROUP
     return best, rows.gather(1, which), group.gather(1, which) * GROUP + places % GROUP
 
 
 def unfinished(ended: Tensor, stays: Tensor, beam: int, *candidates: Tensor) -> list[Tensor]:
-    """Of each sentence that stays, the first ``beam`` candidates that have not ended: of each tensor, ``(rows,)``."""
+    """The first ``beam`` candidates that have not ended of each sentence that stays.
+
+    Args:
+        ended: ``(sentences, candidates)``, like each tensor of ``candidates``.
+        stays: the mask of the sentences that are searched further, ``(sentences,)``.
+
+    Returns:
+        Each tensor's values, ``(rows,)``.
+    """
     places = torch.arange(ended.size(1), device=ended.device) + ended * ended.size(1)
     first = places.topk(beam, dim=1, largest=False).indices
     chosen = [tensor.gather(1, first) for tensor in candidates]
@@ -199,7 +209,7 @@ def unfinished(ended: Tensor, stays: Tensor, beam: int, *candidates: Tensor) -> 
 
 
 def select_sentences(memory: Memory, stays: Tensor) -> Memory:
-    """``stays`` ``(sentences,)`` is a mask."""
+    """The memory of the sentences in the mask ``stays`` ``(sentences,)``."""
     return Memory(*(None if tensor is None else tensor[stays] for tensor in memory))
 
 
@@ -214,14 +224,14 @@ def best_so_far(history: list[Extension], sentences: int) -> Tensor:
 
 
 def trace_back(history: list[Extension], endings: Ending, eos: int) -> tuple[Tensor, Tensor, Tensor | None]:
-    """From each ending to the first word.
+    """Trace each finished hypothesis back to its first word.
 
     Args:
-        endings: in falling order of their steps.
+        endings: sorted by falling step.
 
     Returns:
-        Words ``(ended, steps)``, log-probability of each, and attention ``(ended, steps, src_len)`` or None; what lies
-        behind an ending has no meaning.
+        Words ``(ended, steps)``, the log-probability of each word, and attention ``(ended, steps, src_len)`` or None.
+        Entries after the end of a hypothesis have no meaning.
     """
     shape = (len(endings.steps), len(history))
     tokens, totals = endings.steps.new_empty(shape), endings.totals.new_zeros(shape[0], shape[1] + 1)
@@ -229,17 +239,17 @@ def trace_back(history: list[Extension], endings: Ending, eos: int) -> tuple[Ten
     if history[0].attention is not None:
         attention = history[0].attention.new_empty(*shape, history[0].attention.size(1))
     rows, steps = endings.parents.clone(), endings.steps.tolist()
-    going_on = there = 0
+    later = active = 0  # hypotheses that end after this step; hypotheses that end in it or later
     for number in reversed(range(len(history))):
         step = history[number]
-        while there < len(steps) and steps[there] == number:
-            there += 1
-        before = rows[:going_on]
-        tokens[:going_on, number], tokens[going_on:there, number] = step.words[before], eos
-        totals[:going_on, number + 1] = step.totals[before]
-        totals[going_on:there, number + 1] = endings.totals[going_on:there]
-        rows[:going_on] = step.parents[before]
+        while active < len(steps) and steps[active] == number:
+            active += 1
+        before = rows[:later]
+        tokens[:later, number], tokens[later:active, number] = step.words[before], eos
+        totals[:later, number + 1] = step.totals[before]
+        totals[later:active, number + 1] = endings.totals[later:active]
+        rows[:later] = step.parents[before]
         if attention is not None:
-            attention[:there, number] = step.attention[rows[:there]]
-        going_on = there
+            attention[:active, number] = step.attention[rows[:active]]
+        later = active
     return tokens, totals.diff(dim=1), attention

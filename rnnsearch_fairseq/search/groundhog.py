@@ -21,15 +21,16 @@ class GroundhogSearch(RowSearch):
 
     - end-of-sentence has probability zero in the first floor(len / 2) steps, and there are at most 3 len steps;
     - each finished hypothesis shrinks the beam by one, and the search ends when the beam is empty. Hypotheses that are
-      unfinished then are dropped;
-    - nothing finished: if unknown words were banned (an ``unk_penalty`` of infinity, which renormalises nothing), they
-      are allowed; then the beam is doubled, again and again while it is below 500. If even that finishes nothing, the
-      translation is empty, with the score minus infinity, and a warning names the sentence.
+      still unfinished are dropped;
+    - a sentence without a finished hypothesis is searched again. If unknown words were banned (an ``unk_penalty`` of
+      infinity, which does not renormalise the probabilities), they are allowed first. Then the beam is doubled
+      repeatedly while it is below 500. If nothing helps, the translation is empty, with the score minus infinity, and a
+      warning names the sentence.
 
     Hypotheses are ranked by their total log-probability or, with ``normalize_scores``, by the mean over their words.
 
     Args:
-        min_len_a: the share of the source's length for which end-of-sentence is forbidden.
+        min_len_a: end-of-sentence is forbidden for this share of the source's length.
         args, kwargs: as in `RowSearch`; fairseq's ``min_len``, ``max_len_a`` and ``max_len_b`` have no effect.
     """
 
@@ -46,7 +47,7 @@ class GroundhogSearch(RowSearch):
         beam, unk_penalty = self.beam_size, self.unk_penalty
         while True:
             pending = [sentence for sentence, hypotheses in enumerate(found) if not hypotheses]
-            # A doubled beam must not need more memory than the batch was given for.
+            # With a doubled beam, fewer sentences at once keep the memory use of the batch.
             at_once = max(1, len(found) * self.beam_size // beam)
             for chosen in torch.tensor(pending, device=src_tokens.device).split(at_once):
                 encoder_outs = self.model.reorder_encoder_out(encoded, chosen)
@@ -58,33 +59,33 @@ class GroundhogSearch(RowSearch):
             if not unfinished:
                 break
             if unk_penalty == math.inf:
-                logger.warning("nothing finished without unknown words, now allowed: sentences %s", unfinished)
+                logger.warning("no finished hypothesis, unknown words are now allowed: sentences %s", unfinished)
                 unk_penalty = 0.0
             elif beam < WIDEST_BEAM_TO_DOUBLE:
                 beam *= 2
-                logger.warning("nothing finished: the beam is doubled to %d: sentences %s", beam, unfinished)
+                logger.warning("no finished hypothesis, the beam is doubled to %d: sentences %s", beam, unfinished)
             else:
-                logger.warning("nothing finished, the translation is empty: sentences %s", unfinished)
+                logger.warning("no finished hypothesis, the translation is empty: sentences %s", unfinished)
                 break
         return [sorted(hypotheses, key=lambda h: -h["score"].item()) for hypotheses in found]
 
     def _search(
         self, encoder_outs: list[Any], lengths: Tensor, beam: int, unk_penalty: float, start: int, names: Tensor
     ) -> list[list[Hypothesis]]:
-        """One search of all sentences: finished hypotheses of each, in the order in which they ended.
+        """Search all sentences once: the finished hypotheses of each, in the order in which they ended.
 
-        The live hypotheses of all sentences are the rows of one batch, those of a sentence together. Hypotheses end and
-        the beam shrinks, so rows disappear; nothing is computed for an empty place in a beam.
+        The live hypotheses of all sentences are the rows of one batch, grouped by sentence. Rows disappear when
+        hypotheses end and beams shrink, so that nothing is computed for an empty place in a beam.
         """
         minimum, limit = (lengths * self.min_len_a).floor(), lengths * MAX_LENGTH_RATIO
-        room = torch.full_like(lengths, beam)  # the beam of each sentence
+        widths = torch.full_like(lengths, beam)  # the width of each sentence's beam
         rows = Rows.begin(self.model, encoder_outs, lengths, start)
         found: list[list[Hypothesis]] = [[] for _ in lengths]
         while len(rows.tokens) > 0:
             step = rows.tokens.size(1) - 1
             log_probs = self.restrict(rows.predict(self.temperature), unk_penalty)
             log_probs[step < minimum[rows.sentence], self.eos] = -math.inf
-            parent, words = best_continuations(rows.scores.sum(dim=1), log_probs, rows.sentence, room)
+            parent, words = best_continuations(rows.scores.sum(dim=1), log_probs, rows.sentence, widths)
             rows.extend(parent, words, log_probs)
 
             ended = words.eq(self.eos)
@@ -92,30 +93,30 @@ class GroundhogSearch(RowSearch):
                 owners = rows.sentence[ended]
                 for owner, hypothesis in zip(owners.tolist(), self._finish(rows, ended)):
                     found[owner].append(hypothesis)
-                room.index_add_(0, owners, torch.full_like(owners, -1))
+                widths.index_add_(0, owners, torch.full_like(owners, -1))
             rows.keep(~ended & (step + 1 < limit[rows.sentence]))
             self.report(rows, names)
         return found
 
     def _finish(self, rows: Rows, ended: Tensor) -> list[Hypothesis]:
-        """Finished hypotheses, as in `RowSearch.hypotheses`, with the score by which they are ranked."""
+        """The hypotheses of the mask ``ended``, as in `RowSearch.hypotheses`, with the score that ranks them."""
         scores = rows.scores[ended]
         total = scores.sum(dim=1)
         ranked_by = total / scores.size(1) ** self.len_penalty if self.normalize_scores else total
         return self.hypotheses(rows, ended, ranked_by)
 
 
-def best_continuations(totals: Tensor, log_probs: Tensor, sentence: Tensor, room: Tensor) -> tuple[Tensor, Tensor]:
-    """The ``room[s]`` likeliest of all continuations of each sentence s, those of a sentence together.
+def best_continuations(totals: Tensor, log_probs: Tensor, sentence: Tensor, widths: Tensor) -> tuple[Tensor, Tensor]:
+    """The ``widths[s]`` likeliest continuations of each sentence s, without impossible ones, grouped by sentence.
 
     Args:
         totals, log_probs, sentence: see `Continuations.of`.
-        room: how many each sentence may have, ``(sentences,)``.
+        widths: the beam width of each sentence, ``(sentences,)``.
 
     Returns:
-        The row that each continues, and its next word, ``(chosen,)``. What is impossible is not chosen.
+        The row that each continues, and its next word, ``(chosen,)``.
     """
-    width = int(room.max())
-    best, parents, words = Continuations.of(totals, log_probs, sentence, len(room), width).best(width)
-    chosen = (torch.arange(width, device=room.device) < room.unsqueeze(1)) & best.gt(-math.inf)
+    width = int(widths.max())
+    best, parents, words = Continuations.of(totals, log_probs, sentence, len(widths), width).best(width)
+    chosen = (torch.arange(width, device=widths.device) < widths.unsqueeze(1)) & best.gt(-math.inf)
     return parents[chosen], words[chosen]

@@ -17,7 +17,7 @@ COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --leng
 
 ``rnnsearch lengths SOURCE TARGET --output FILE``
 
-SOURCE and TARGET are text as the training data was: tokenised, one sentence a line.
+SOURCE and TARGET are the training text: tokenised, one sentence a line.
 """
 MOST_PAIRS = 1_000_000
 HEADER = "# source words, target words, pairs; without end-of-sentence"
@@ -25,11 +25,11 @@ HEADER = "# source words, target words, pairs; without end-of-sentence"
 
 @dataclass(frozen=True)
 class LengthStatistics:
-    """How many pairs there are of each source and target length, end-of-sentence not counted.
+    """The number of pairs of each source and target length, end-of-sentence not counted.
 
-    As in the original code, a source length that was never seen says nothing, log p = 0, and a target length that was
-    never seen with a source length is impossible. With ``smoothing`` k, every target length up to the longest seen, and
-    any longer one, counts k pairs more for every source length.
+    As in the original code, log p is 0 for a source length that was never seen, and minus infinity for a target length
+    that was never seen with the source length. With ``smoothing`` k, each target length counts k more pairs for every
+    source length, whose total grows by k · (longest target length + 1).
     """
 
     counts: dict[int, Counter[int]]
@@ -73,7 +73,7 @@ class LengthStatistics:
         """The statistics in a file.
 
         Raises:
-            InputError: if it is missing or is no such file, or if smoothing is negative.
+            InputError: if the file is missing or has another format, or if smoothing is negative.
         """
         cure = "write it by rnnsearch lengths"
         if not 0 <= smoothing < math.inf:
@@ -91,7 +91,9 @@ class LengthStatistics:
                 raise InputError(f"{path}, line {number}: not two lengths and a number of pairs; {cure}")
             source, target, pairs = map(int, fields)
             if pairs == 0 or target in counts.setdefault(source, Counter()):
-                raise InputError(f"{path}, line {number}: lengths without pairs, or that were there before; {cure}")
+                raise InputError(
+                    f"{path}, line {number}: lengths without pairs, or lengths that an earlier line has; {cure}"
+                )
             counts[source][target] = pairs
         if not counts:
             raise InputError(f"{path}: it holds no lengths; {cure}")
@@ -99,7 +101,7 @@ class LengthStatistics:
 
 
 def main() -> None:
-    """The command line of this module."""
+    """Run ``rnnsearch lengths``."""
     parser = argparse.ArgumentParser(
         description=COMMAND,
         formatter_class=argparse.RawDescriptionHelpFormatter,

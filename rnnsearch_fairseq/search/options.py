@@ -1,4 +1,4 @@
-"""The options of generation that this package adds, and the generators that they choose."""
+"""The generation options that this package adds to fairseq, and the generators that they choose."""
 
 import functools
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from fairseq.tasks import FairseqTask
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.search.beam import FastBeamSearch
+from rnnsearch_fairseq.search.delegating import MinimumLength
 from rnnsearch_fairseq.search.groundhog import HALF_THE_SOURCE, GroundhogSearch
-from rnnsearch_fairseq.search.minimum_length import MinimumLength
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch
 
 SEARCHES = ["fairseq", "groundhog", "tree2seq"]
@@ -29,9 +29,10 @@ class SearchOptions(FairseqDataclass):
     search: ChoiceEnum(SEARCHES) = field(  # type: ignore[valid-type]
         default="fairseq",
         metadata={
-            "help": "'groundhog': the first paper's beam search, whose beam shrinks by one with each finished "
-            "hypothesis (as in its Table 1 with --unnormalized; the No-UNK column with --unkpen inf, too); 'tree2seq': "
-            "the second paper's, where finished hypotheses keep their places and compete, without normalisation"
+            "help": "'fairseq': fairseq's own; 'groundhog': the first paper's beam search, in which each finished "
+            "hypothesis shrinks the beam by one (Table 1: add --unnormalized; its No-UNK column: also --unkpen inf); "
+            "'tree2seq': the second paper's, in which finished hypotheses keep their places in the beam and scores "
+            "are not normalised"
         },
     )
     min_len_a: Optional[float] = field(  # noqa: UP045 (fairseq reads the type's name)
@@ -44,17 +45,17 @@ class SearchOptions(FairseqDataclass):
     length_statistics: Optional[str] = field(  # noqa: UP045
         default=None,
         metadata={
-            "help": "file of rnnsearch lengths: adds log p(target length | source length) "
-            "to the score (--search tree2seq)"
+            "help": "file written by rnnsearch lengths; adds log p(target length | source length) to the score "
+            "(--search tree2seq only)"
         },
     )
     length_smoothing: float = field(
         default=0.0,
-        metadata={"help": "pairs that --length-statistics counts more of every length (the paper: 0)"},
+        metadata={"help": "pairs to add to every count of --length-statistics (the paper: 0)"},
     )
 
 
-# What our searches cannot do: the option, its value when it is not given.
+# Options that our searches do not support, with the value that means "not given".
 EXCLUDED = {
     "sampling": False,
     "diverse_beam_groups": -1,
@@ -72,7 +73,7 @@ EXCLUDED_BY = {
     "fairseq": {"length_statistics": None},
 }
 REASONS = {
-    "min_len": "its least length, if it has one, is a share of the source's, --min-len-a",
+    "min_len": "it has no minimum length, or one that is a share of the source's length, --min-len-a",
     "max_len_a": "its limit is three words a source word",
     "max_len_b": "its limit is three words a source word",
     "length_statistics": "they belong to --search tree2seq",
@@ -80,7 +81,7 @@ REASONS = {
 
 
 def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
-    """`FairseqTask.build_generator` that follows :class:`SearchOptions`."""
+    """Wrap `FairseqTask.build_generator` so that it follows :class:`SearchOptions`."""
 
     def build(
         self: Any,
@@ -109,7 +110,7 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
             extra["length_smoothing"] = getattr(args, "length_smoothing", 0.0)
             return build_generator(self, models, args, Tree2SeqSearch, extra, **kwargs)
         generator = build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
-        if seq_gen_cls is None and not share and does_the_same(generator):
+        if seq_gen_cls is None and not share and fast_search_applies(generator):
             generator = build_generator(self, models, args, FastBeamSearch, extra, **kwargs)
         if share:
             generator.search = MinimumLength(
@@ -121,8 +122,8 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
-def does_the_same(generator: Any) -> bool:
-    """Whether :class:`FastBeamSearch` gives what fairseq's ``generator`` gives."""
+def fast_search_applies(generator: Any) -> bool:
+    """Whether :class:`FastBeamSearch` finds the same hypotheses as fairseq's ``generator``."""
     return (
         type(generator) in (SequenceGenerator, SequenceGeneratorWithAlignment)
         and type(generator.search) is BeamSearch
@@ -137,9 +138,10 @@ def does_the_same(generator: Any) -> bool:
 
 
 def refuse_excluded(args: Any, search: str) -> None:
-    """
+    """Refuse options that ``search`` would ignore.
+
     Raises:
-        InputError: if ``args`` has an option that ``search`` would ignore.
+        InputError: if ``args`` has such an option.
     """
     for name, not_given in EXCLUDED_BY[search].items():
         if getattr(args, name, not_given) != not_given:
@@ -150,11 +152,11 @@ def refuse_excluded(args: Any, search: str) -> None:
 
 
 def register() -> None:
-    """Add :class:`SearchOptions` to those of generation, and let every task follow them; only the first call does.
+    """Add :class:`SearchOptions` to fairseq's generation options for every task; a second call changes nothing.
 
-    fairseq lets a plugin add options to models, tasks, criterions and optimizers, but not to generation: its dataclass
-    (dataclass/configs.py:834) is closed, so the fields are added in place and stored anew for Hydra. A task builds the
-    generator, and is another class under every --task, so the method is replaced in their base class.
+    fairseq has no hook for generation options (it has one for models, tasks, criterions and optimizers), so the fields
+    are added to its dataclass (dataclass/configs.py:834), which is then stored again for Hydra. Tasks build the
+    generators, so ``build_generator`` is replaced in their common base class.
     """
     if "search" in GenerationConfig.__dataclass_fields__:
         return

@@ -1,4 +1,4 @@
-"""Translations while they are being found: the best unfinished hypothesis of each sentence after each step."""
+"""Reports of a running search: the best unfinished hypothesis of each sentence after each step."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,27 +7,27 @@ from fairseq.search import Search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from rnnsearch_fairseq.search.delegating import AroundSearch
+from rnnsearch_fairseq.search.delegating import DelegatingSearch
 
-# Is given the target words so far, (words,), by the sentence's "id" in the sample. What it raises ends the search.
+# Receives the target words so far, (words,), keyed by the sentence's "id" in the sample. An exception ends the search.
 OnStep = Callable[[dict[int, Tensor]], None]
 
 
 def watch(generator: SequenceGenerator, on_step: OnStep | None) -> None:
-    """Let ``generator`` report to ``on_step``, or to nobody any more; what it finds stays the same.
+    """Let ``generator`` report to ``on_step``, or stop its reports with None. The search itself does not change.
 
     Args:
-        generator: any of fairseq's beam searches and samplers, or one of this package.
+        generator: any of fairseq's beam searches and samplers, or a search of this package.
     """
     if hasattr(generator, "on_step"):
         generator.on_step = on_step
         return
-    inner = generator.search.inner if isinstance(generator.search, Watched) else generator.search
-    generator.search = inner if on_step is None else Watched(generator.tgt_dict, inner, on_step)
+    inner = generator.search.inner if isinstance(generator.search, ReportingSearch) else generator.search
+    generator.search = inner if on_step is None else ReportingSearch(generator.tgt_dict, inner, on_step)
 
 
-class Watched(AroundSearch):
-    """Any of fairseq's searches, each step of which is reported before it is taken."""
+class ReportingSearch(DelegatingSearch):
+    """Reports the hypotheses before each step of the wrapped search."""
 
     def __init__(self, tgt_dict: Any, search: Search, on_step: OnStep) -> None:
         super().__init__(tgt_dict, search)
@@ -46,9 +46,11 @@ class Watched(AroundSearch):
         """As in fairseq; ``scores`` is ``(batch, beam, step)``, and ``original_batch_idxs`` ``(batch,)`` the ids."""
         if step > 0:
             tokens = prev_output_tokens.view(*scores.shape[:2], -1)
-            # Places of a beam that are finished hypotheses', if there are not enough others, are not to be shown.
+            # Without enough unfinished hypotheses, a beam also contains finished ones, which are not reported.
             ended = tokens[:, :, -1].eq(self.eos)
             best = scores[:, :, -1].masked_fill(ended, -float("inf")).argmax(dim=1).tolist()
-            shown = zip(original_batch_idxs.tolist(), (sentence[place, 1:] for sentence, place in zip(tokens, best)))
-            self.on_step(dict(shown))
+            best_words = zip(
+                original_batch_idxs.tolist(), (sentence[place, 1:] for sentence, place in zip(tokens, best))
+            )
+            self.on_step(dict(best_words))
         return self.inner.step(step, lprobs, scores, prev_output_tokens, original_batch_idxs, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""What the original programs' searches share: the live hypotheses of all sentences as the rows of one batch."""
+"""The base of this package's searches: the live hypotheses of all sentences are the rows of one batch."""
 
 import math
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ Hypothesis = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """One step of the live hypotheses, for tracing a finished one back.
+    """One step of the live hypotheses, from which finished ones are traced back.
 
-    ``attention`` is ``(live, src_len)`` or None; ``parent`` ``(live,)`` is the row of each one step earlier.
+    ``attention`` is ``(live, src_len)`` or None; ``parent`` ``(live,)`` is each hypothesis' row in the step before.
     """
 
     attention: Tensor | None
@@ -28,8 +28,8 @@ class Step(NamedTuple):
 class Continuations(NamedTuple):
     """The likeliest continuations of the live hypotheses, by sentence.
 
-    ``totals`` ``(sentences, places)`` are their log-probabilities, minus infinity where there is none; ``parents`` and
-    ``words``, of the same shape, the row that each continues and its next word.
+    ``totals`` ``(sentences, places)`` are their log-probabilities, minus infinity in empty places; ``parents`` and
+    ``words``, of the same shape, are the row that each continues and its next word.
     """
 
     totals: Tensor
@@ -38,15 +38,16 @@ class Continuations(NamedTuple):
 
     @classmethod
     def of(cls, totals: Tensor, log_probs: Tensor, sentence: Tensor, sentences: int, width: int) -> "Continuations":
-        """At least the best ``width`` of each sentence.
+        """Candidates that include the best ``width`` continuations of each sentence.
 
         Args:
             totals: log-probability of each live hypothesis, ``(live,)``.
-            log_probs: of its next word, ``(live, K_y)``.
-            sentence: that it translates, ``(live,)``, in rising order.
+            log_probs: log-probabilities of its next word, ``(live, K_y)``.
+            sentence: the sentence that it translates, ``(live,)``, in rising order.
+            sentences: the number of sentences.
             width: at least the number of live hypotheses of any sentence.
         """
-        # The best of a sentence are among the best of each of its hypotheses.
+        # The best continuations of a sentence are among the best ones of each of its hypotheses.
         values, words = log_probs.topk(min(width, log_probs.size(1)), dim=1)
         rows = torch.arange(len(sentence), device=sentence.device)
         place = (sentence, rows - torch.searchsorted(sentence, sentence))
@@ -65,11 +66,11 @@ class Continuations(NamedTuple):
 
 @dataclass
 class Rows:
-    """The live hypotheses of all sentences, those of a sentence together, as the rows of one batch.
+    """The live hypotheses of all sentences as the rows of one batch, grouped by sentence.
 
-    ``sentence`` ``(live,)`` is that which each translates, in rising order; ``tokens`` ``(live, 1 + tgt_len)`` has the
-    start symbol, ``scores`` ``(live, tgt_len)`` the log-probability of each word; ``parent`` ``(live,)`` is the row of
-    each one step earlier, and ``history`` has what traces it back further.
+    ``sentence`` ``(live,)`` is the sentence that each translates, in rising order. ``tokens`` ``(live, 1 + tgt_len)``
+    begin with the start symbol; ``scores`` ``(live, tgt_len)`` are the log-probabilities of the words. ``parent``
+    ``(live,)`` is each hypothesis' row in the step before, and ``history`` are the earlier steps.
     """
 
     model: EnsembleModel
@@ -83,7 +84,7 @@ class Rows:
 
     @classmethod
     def begin(cls, model: EnsembleModel, encoder_outs: list[Any], lengths: Tensor, start: int) -> "Rows":
-        """An empty hypothesis of each sentence; ``lengths`` ``(sentences,)`` are those of the sources."""
+        """One empty hypothesis for each sentence; ``lengths`` ``(sentences,)`` are the source lengths."""
         sentence = torch.arange(len(lengths), device=lengths.device)
         tokens = torch.full((len(lengths), 1), start, device=lengths.device)
         scores = torch.zeros(len(lengths), 0, device=lengths.device)
@@ -91,7 +92,7 @@ class Rows:
         return cls(model, encoder_outs, sentence, tokens, scores, sentence, [], states)
 
     def predict(self, temperature: float) -> Tensor:
-        """Log-probabilities of each next word, ``(live, K_y)``."""
+        """The log-probabilities of each next word, ``(live, K_y)``."""
         log_probs, attention = self.model.forward_decoder(
             self.tokens, self.encoder_outs, self.incremental_states, temperature
         )
@@ -99,13 +100,13 @@ class Rows:
         return log_probs
 
     def extend(self, parent: Tensor, words: Tensor, log_probs: Tensor) -> None:
-        """Go on with rows ``parent`` and next words, ``(chosen,)`` each, of what :meth:`predict` gave."""
+        """Continue the rows ``parent`` by ``words``, ``(chosen,)`` each; ``log_probs`` are from :meth:`predict`."""
         self.sentence, self.parent = self.sentence[parent], parent
         self.tokens = torch.cat([self.tokens[parent], words.unsqueeze(1)], dim=1)
         self.scores = torch.cat([self.scores[parent], log_probs[parent, words].unsqueeze(1)], dim=1)
 
     def keep(self, live: Tensor) -> None:
-        """Leave the other rows out; ``live`` ``(chosen,)`` is a mask. After each :meth:`extend`."""
+        """Keep the rows of the mask ``live`` ``(chosen,)``. Must follow each :meth:`extend`."""
         self.sentence, self.parent = self.sentence[live], self.parent[live]
         self.tokens, self.scores = self.tokens[live], self.scores[live]
         self.model.reorder_incremental_state(self.incremental_states, self.parent)
@@ -113,10 +114,10 @@ class Rows:
 
 
 class RowSearch(SequenceGenerator):
-    """A search that keeps a row for each live hypothesis and for nothing else.
+    """A search with one row for each live hypothesis, and no row for empty places in a beam.
 
     Args:
-        print_alignment: "hard" or "soft" to leave what fairseq prints in ``alignment``.
+        print_alignment: "hard" or "soft" to set each hypothesis' ``alignment``, which fairseq prints.
         args, kwargs: as in fairseq's generator.
     """
 
@@ -140,7 +141,7 @@ class RowSearch(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence, best first; at least one a sentence, aligned.
+        """The hypotheses of each sentence, best first, with alignments; an empty one if the search fails.
 
         Raises:
             InputError: if a prefix or constraints are given.
@@ -154,14 +155,17 @@ class RowSearch(SequenceGenerator):
         return found
 
     def report(self, rows: Rows, names: Tensor) -> None:
-        """Show ``on_step`` the best unfinished hypotheses; ``names`` ``(sentences,)`` are those of the sample."""
+        """Report the best unfinished hypotheses to ``on_step``; ``names`` ``(sentences,)`` are the sample's ids."""
         if self.on_step is not None:
             likeliest_last = rows.scores.sum(dim=1).argsort()
             named = names[rows.sentence[likeliest_last]].tolist()
             self.on_step(dict(zip(named, rows.tokens[likeliest_last, 1:])))
 
     def restrict(self, log_probs: Tensor, unk_penalty: float) -> Tensor:
-        """Log-probabilities ``(live, K_y)``, in float32 at least, without what may never be chosen."""
+        """``log_probs`` ``(live, K_y)`` in float32 at least, with the penalty for unknown words.
+
+        Padding, and words whose score is not a number, get minus infinity.
+        """
         log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
         log_probs = torch.where(log_probs.isnan(), -math.inf, log_probs)
         log_probs[:, self.pad] = -math.inf
@@ -169,11 +173,11 @@ class RowSearch(SequenceGenerator):
         return log_probs
 
     def hypotheses(self, rows: Rows, ended: Tensor, ranked_by: Tensor) -> list[Hypothesis]:
-        """Finished hypotheses as fairseq has them.
+        """Finished hypotheses in fairseq's form.
 
         Args:
-            ended: which of the rows, a mask ``(live,)``.
-            ranked_by: score of each of these, ``(ended,)``.
+            ended: the mask of the rows that are finished, ``(live,)``.
+            ranked_by: the score of each of these, ``(ended,)``.
         """
         tokens, scores, row = rows.tokens[ended], rows.scores[ended], rows.parent[ended]
         weights = []
@@ -194,7 +198,7 @@ class RowSearch(SequenceGenerator):
         ]
 
     def failure(self, source: Tensor) -> Hypothesis:
-        """An empty translation, of score minus infinity."""
+        """An empty translation with the score minus infinity."""
         return {
             "tokens": torch.tensor([self.eos]),
             "score": torch.tensor(-math.inf),
@@ -204,7 +208,7 @@ class RowSearch(SequenceGenerator):
         }
 
     def align(self, hypotheses: list[Hypothesis], source: Tensor) -> None:
-        """Set what ``--print-alignment`` prints of the hypotheses of ``source`` ``(src_len,)``."""
+        """Set the ``alignment`` of the hypotheses of ``source`` ``(src_len,)`` for ``--print-alignment``."""
         if self.print_alignment is None:
             return
         extract = getattr(utils, f"extract_{self.print_alignment}_alignment")

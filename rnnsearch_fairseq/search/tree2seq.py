@@ -16,13 +16,13 @@ from rnnsearch_fairseq.search.rows import Continuations, Hypothesis, Rows, RowSe
 class Tree2SeqSearch(RowSearch):
     """Beam search in which finished hypotheses keep their places and compete, until the best is finished.
 
-    The score of a translation y of x is log p(len(y) | len(x)) + sum_j log p(y_j | ...), end-of-sentence's
-    log-probability included, lengths without it, and no normalisation. The first term is there with
-    ``length_statistics`` only, and is added when end-of-sentence is chosen. Of each sentence the last beam is given:
-    what is not first in it may be unfinished, and so may all be after ``max_len_a · len + max_len_b`` steps.
+    The score of a translation y of x is log p(len(y) | len(x)) + sum_j log p(y_j | ...), without normalisation. The sum
+    includes end-of-sentence, the lengths do not. The first term exists only with ``length_statistics``, and is added
+    when end-of-sentence is chosen. The result is the last beam of each sentence. Only its first hypothesis is certainly
+    finished, and even that one may not be if the search stopped after ``max_len_a · len + max_len_b`` steps.
 
     Args:
-        length_statistics: a file of them; None for the plain search.
+        length_statistics: a file written by ``rnnsearch lengths``; None for the plain search.
         length_smoothing: see `LengthStatistics`.
         args, kwargs: as in `RowSearch`; fairseq's ``min_len`` and ``len_penalty`` have no effect.
     """
@@ -61,11 +61,11 @@ class Tree2SeqSearch(RowSearch):
             rows.extend(parent, words, log_probs)
             totals = torch.tensor([total for *_, total in chosen], dtype=log_probs.dtype, device=lengths.device)
             stops = [beam.best_is_finished(self.eos) or step + 1 >= limit[n] for n, beam in enumerate(beams)]
-            shown = words.eq(self.eos) | torch.tensor(stops, device=lengths.device)[rows.sentence]
-            made = iter(self.hypotheses(rows, shown, totals[shown]))
+            ended = words.eq(self.eos) | torch.tensor(stops, device=lengths.device)[rows.sentence]
+            new = iter(self.hypotheses(rows, ended, totals[ended]))
             for number, beam in enumerate(beams):
-                finished[number] = beam.finished(self.eos, stops[number], made)
-            rows.keep(~shown)
+                finished[number] = beam.finished(self.eos, stops[number], new)
+            rows.keep(~ended)
             self.report(rows, names)
         return finished
 
@@ -78,7 +78,7 @@ class Tree2SeqSearch(RowSearch):
 
 @dataclass
 class _Beam:
-    """The best of one sentence after a step, best first: finished hypotheses, and continuations (row, word, total)."""
+    """The beam of one sentence after a step, best first: finished hypotheses and continuations (row, word, total)."""
 
     places: list[Hypothesis | tuple[int, int, float]]
 
@@ -86,7 +86,7 @@ class _Beam:
     def choose(
         cls, totals: list[float], parents: list[int], words: list[int], finished: list[Hypothesis], size: int
     ) -> "_Beam":
-        """The best ``size`` of continuations and of finished hypotheses; of equal ones, the continuations first."""
+        """The best ``size`` of all continuations and finished hypotheses; continuations win ties."""
         continuations = [(total, place) for total, *place in zip(totals, parents, words) if total > -math.inf]
         candidates = [(total, (*place, total)) for total, place in continuations]
         candidates += [(hypothesis["score"].item(), hypothesis) for hypothesis in finished]
@@ -99,14 +99,14 @@ class _Beam:
         return [place for place in self.places if isinstance(place, tuple)]
 
     def best_is_finished(self, eos: int) -> bool:
-        """Whether the search is over; also if there is nothing left."""
+        """Whether the search is over: the best place is finished, or the beam is empty."""
         return not self.places or not isinstance(self.places[0], tuple) or self.places[0][1] == eos
 
-    def finished(self, eos: int, stops: bool, made: Iterator[Hypothesis]) -> list[Hypothesis]:
-        """The finished hypotheses in their order, all of the beam if the search of this sentence ``stops``.
+    def finished(self, eos: int, stops: bool, new: Iterator[Hypothesis]) -> list[Hypothesis]:
+        """The finished hypotheses, best first; the whole beam if the search of this sentence ``stops``.
 
         Args:
-            made: the hypotheses of the continuations that are to be shown, of one sentence after the other.
+            new: the hypotheses of all continuations that end in this step, sentence by sentence.
         """
-        shown = [place for place in self.places if stops or not isinstance(place, tuple) or place[1] == eos]
-        return [next(made) if isinstance(place, tuple) else place for place in shown]
+        ended = [place for place in self.places if stops or not isinstance(place, tuple) or place[1] == eos]
+        return [next(new) if isinstance(place, tuple) else place for place in ended]

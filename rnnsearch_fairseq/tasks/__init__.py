@@ -1,1 +1,4 @@
-"""fairseq tasks."""
+"""The fairseq tasks ``pooled_translation`` and ``tree_translation``.
+
+May import errors, modules, files and data.
+"""

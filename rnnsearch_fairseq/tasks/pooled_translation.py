@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class PooledTranslationConfig(TranslationConfig):
-    """The options of ``translation``, and the two of the paper's data preparation."""
+    """The options of ``translation``, and two for the paper's order of the training pairs."""
 
     max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
         default=None,
@@ -28,7 +28,7 @@ class PooledTranslationConfig(TranslationConfig):
     )
     pool_batches: int = field(
         default=20,
-        metadata={"help": "updates, of all processes, whose sentences are sorted by length together (the paper: 20)"},
+        metadata={"help": "updates (of all processes) whose sentences are sorted by length together (the paper: 20)"},
     )
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
@@ -36,12 +36,12 @@ class PooledTranslationConfig(TranslationConfig):
 
 @register_task("pooled_translation", dataclass=PooledTranslationConfig)
 class PooledTranslationTask(TranslationTask):
-    """``translation`` with :class:`~rnnsearch_fairseq.data.pooled.PooledPairs` for training; all else is unchanged."""
+    """``translation`` with :class:`~rnnsearch_fairseq.data.pooled.PooledPairs` for training."""
 
     cfg: PooledTranslationConfig
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load ``split``; of the training pairs, keep those within the length limit and say how many were dropped."""
+        """Load ``split``; keep only the training pairs within the length limit, and log how many were dropped."""
         super().load_dataset(split, epoch, combine, **kwargs)
         if split != self.cfg.train_subset:
             return
@@ -53,14 +53,14 @@ class PooledTranslationTask(TranslationTask):
         logger.info(f"{split}: {limit}: kept {kept:,} of {len(pairs):,} pairs, dropped {len(pairs) - kept:,}")
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
-        """Not for pooled pairs if ``--update-freq``, and so the size of a pool, depends on the epoch."""
+        """As in fairseq, but false for pooled pairs if ``--update-freq``, and so the pool size, varies by epoch."""
         depends = isinstance(dataset, PooledPairs) and len(set(self.cfg.update_freq)) > 1
         return not depends and super().can_reuse_epoch_itr(dataset)
 
     def get_batch_iterator(
         self, dataset: FairseqDataset, *args: Any, num_shards: int = 1, epoch: int = 1, **kwargs: Any
     ) -> EpochBatchIterator:
-        """As in fairseq, but pooled batches keep their order: fairseq would shuffle them anew in every epoch."""
+        """As in fairseq, but without its shuffling in every epoch, so that pooled batches keep their order."""
         kwargs.update(num_shards=num_shards, epoch=epoch)
         if not isinstance(dataset, PooledPairs):
             return super().get_batch_iterator(dataset, *args, **kwargs)

@@ -21,11 +21,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TreeTranslationConfig(TranslationConfig):
-    """The options of ``translation``, and those of the trees."""
+    """The options of ``translation``, and three for trees and the choice of training pairs."""
 
     tree_lang: str = field(
         default="tree",
-        metadata={"help": "suffix of the transitions, binarized by fairseq-preprocess --only-source -s SUFFIX"},
+        metadata={"help": "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX)"},
     )
     max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
         default=None,
@@ -41,7 +41,8 @@ class TreeTranslationConfig(TranslationConfig):
 class TreeTranslationTask(TranslationTask):
     """``translation`` with the transitions of ``rnnsearch trees`` as a third language.
 
-    ``fairseq-interactive`` takes a line of source, a tab, and its transitions; without them, the sentence has no parse.
+    A line typed into ``fairseq-interactive`` is a source sentence, a tab and its transitions. Without transitions, the
+    sentence has no parse.
     """
 
     cfg: TreeTranslationConfig
@@ -59,7 +60,7 @@ class TreeTranslationTask(TranslationTask):
         """Load the dictionaries.
 
         Raises:
-            InputError: if that of the trees is missing.
+            InputError: if the dictionary of the trees is missing.
         """
         if cfg.source_lang is None or cfg.target_lang is None:
             cfg.source_lang, cfg.target_lang = infer_languages(utils.split_paths(cfg.data)[0], cfg.tree_lang)
@@ -73,10 +74,10 @@ class TreeTranslationTask(TranslationTask):
         return cls(cfg, plain.source_dictionary, plain.target_dictionary, cls.load_dictionary(str(path)))
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load ``split`` and its trees; of the training pairs, say how many were dropped.
+        """Load ``split`` and its trees; log how many training pairs were dropped.
 
         Raises:
-            InputError: if the trees are missing or not those of the source.
+            InputError: if the trees are missing or do not belong to the source.
         """
         super().load_dataset(split, epoch, combine, **kwargs)
         pairs = self.datasets[split]
@@ -101,14 +102,14 @@ class TreeTranslationTask(TranslationTask):
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[tuple[Tensor, Tensor]], list[int]]:
-        """Split what was typed into sentences and trees."""
+        """Split typed lines into sentences and trees."""
         split = [line.partition("\t") for line in lines]
         tokens, lengths = super().get_interactive_tokens_and_lengths([source for source, _, _ in split], encode_fn)
         trees = [encode_transitions(tree or "-", self.tree_dict) for _, _, tree in split]
         return list(zip(tokens, trees)), lengths
 
     def check_typed(self, line: str, words: int) -> str | None:
-        """Why a typed line, whose sentence has so many words, cannot be translated; None if it can."""
+        """The reason why a typed line, whose sentence has ``words`` words, cannot be translated; None if it can."""
         try:
             tree = parse_transitions(line.partition("\t")[2] or "-", "the tree")
         except InputError as error:
@@ -120,7 +121,11 @@ class TreeTranslationTask(TranslationTask):
     def build_dataset_for_inference(
         self, src_tokens: list[Any], src_lengths: list[int], constraints: Tensor | None = None
     ) -> "TypedTrees":
-        """Sentences as :meth:`get_interactive_tokens_and_lengths` gives them; bare ones have no parse."""
+        """The data set of sentences to translate; those without a tree have no parse.
+
+        Args:
+            src_tokens: pairs from :meth:`get_interactive_tokens_and_lengths`, or token tensors.
+        """
         unparsed = encode_transitions("-", self.tree_dict)
         typed = [line if isinstance(line, tuple) else (line, unparsed) for line in src_tokens]
         sources = [source for source, _ in typed]
@@ -130,7 +135,7 @@ class TreeTranslationTask(TranslationTask):
     def inference_step(
         self, generator: Any, models: Any, sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Tensor]]]:
-        """As in fairseq. ``fairseq-interactive`` keeps a batch's words alone, so its trees wait here in order."""
+        """As in fairseq. ``fairseq-interactive`` drops a batch's trees, which are therefore queued in ``typed``."""
         typed = self.typed.popleft() if self.typed else None
         if "trees" not in sample["net_input"]:
             device = sample["net_input"]["src_tokens"].device
@@ -140,7 +145,7 @@ class TreeTranslationTask(TranslationTask):
 
 
 def infer_languages(folder: str, tree_lang: str) -> tuple[str | None, str | None]:
-    """The languages of the binarized data; fairseq, which takes the first file that it finds, might take the trees."""
+    """The languages of the binarized data. fairseq takes the first file that it finds, which may be the trees."""
     for path in sorted(Path(folder).glob("*.*-*.*.idx")):
         source, _, target = path.name.split(".")[1].partition("-")
         if source != tree_lang:
@@ -149,7 +154,7 @@ def infer_languages(folder: str, tree_lang: str) -> tuple[str | None, str | None
 
 
 class TypedTrees(TreePairs):
-    """Sentences to translate now; the trees of each batch are left with the task, too."""
+    """Typed sentences with trees; the trees of each batch are also queued in the task's ``typed``."""
 
     def __init__(self, pairs: LanguagePairDataset, transitions: list[Tensor], task: TreeTranslationTask) -> None:
         super().__init__(pairs, _Lines(transitions), task.tree_dict)

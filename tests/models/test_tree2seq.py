@@ -186,7 +186,7 @@ def test_architectures(arch: str, expected: tuple[int, int, str]) -> None:
         ({"hidden_size": 0}, "--hidden-size is 0"),
         ({"constituents": "letters"}, "--constituents cannot be 'letters'"),
         ({"constituents": "phrases-only", "embedding_size": 3, "hidden_size": 4}, "must be equal"),
-        ({"reverse_source": True}, "--reverse-source is for --constituents words"),
+        ({"reverse_source": True}, "--reverse-source needs --constituents words"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""BlackOut against its formula, finite differences, and what is to be drawn."""
+"""BlackOut's cost against its formula, its gradient against finite differences, and its draws against Q."""
 
 import json
 import math
@@ -51,7 +51,7 @@ def by_hand(features: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
     return total
 
 
-# Words per candidate from which on products are sampled, and scores in a chunk where they are not.
+# WORDS_PER_CANDIDATE (0: sampled products; 99: dense ones) and CHUNK_NUMBERS.
 PATHS = pytest.mark.parametrize(("ratio", "numbers"), [(0, 0), (99, 1), (99, 40), (99, 2_000_000)])
 
 
@@ -139,7 +139,7 @@ def test_a_certain_negative_has_a_finite_cost_and_gradient() -> None:
 
 
 def exact_cost(scores: Tensor) -> Tensor:
-    """The cost with log(1 - p_i) as the logarithm of the others' sum, which loses no digits wherever p_i is."""
+    """The cost with log(1 - p_i) as the logarithm of the sum of the other p, which is exact for every p_i."""
     total, cost = scores.logsumexp(dim=1), scores.new_zeros(len(scores))
     for i in range(1, scores.size(1)):
         others = torch.cat([scores[:, :i], scores[:, i + 1 :]], dim=1)
@@ -157,7 +157,7 @@ def test_a_negative_however_likely_has_an_exact_and_finite_gradient(
     scores[1, [2, 4]] += gap  # two that are equally likely
     scores[2, 0] += gap  # the target itself
     scores[3, 1], scores[3, 2] = gap, gap / 2
-    scores[4, 1], scores[4, 2:] = gap, -math.inf  # as shared negatives that are the target are left out
+    scores[4, 1], scores[4, 2:] = gap, -math.inf  # as shared_blackout_loss masks negatives that are the target
     scores[5] -= gap
     given = scores.to(dtype).requires_grad_()
     exactly = given.detach().double().requires_grad_()
@@ -168,9 +168,9 @@ def test_a_negative_however_likely_has_an_exact_and_finite_gradient(
 
 
 def given_by(table: AliasTable) -> Tensor:
-    """What each word is drawn with: its part of its own cell, and the rest of those that it is the alias of."""
-    kept = (table.limits - torch.arange(len(table.limits))).clamp(0, 1)
-    return kept.index_add(0, table.aliases, 1 - kept) / len(kept)
+    """The probability of each word: its part of its own cell, and the rest of each cell whose alias it is."""
+    own_shares = (table.limits - torch.arange(len(table.limits))).clamp(0, 1)
+    return own_shares.index_add(0, table.aliases, 1 - own_shares) / len(own_shares)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.4, 3.0])
@@ -190,7 +190,7 @@ def test_the_alias_table_is_the_proposal(words: int, power: float) -> None:
 
 
 @pytest.mark.parametrize("eighths", [[4, 0, 0, 4], [1, 1, 1, 1, 1, 1, 1, 1], [0, 0, 8, 0], [3, 2, 2, 1], [0, 3, 0, 5]])
-def test_the_alias_table_where_cells_are_filled_to_the_brim(eighths: list[int]) -> None:
+def test_the_alias_table_with_completely_filled_cells(eighths: list[int]) -> None:
     proposal = torch.tensor(eighths, dtype=torch.float64) / 8
     assert torch.equal(given_by(alias_table(proposal)), proposal)
 

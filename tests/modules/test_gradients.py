@@ -1,4 +1,4 @@
-"""Gradients in float64 against finite differences, through every module and both scans, padding included."""
+"""Gradients in float64 against finite differences, for every module and both scans, with padding."""
 
 from typing import Any
 
@@ -122,7 +122,7 @@ def test_whole_model(alignment_size: int, order: dict[str, Any], fused: bool) ->
 
     whole = Whole()
     source, target = pad([[2, 3, 4], [5, 2]]), pad([[2, 5], [3, 4]])
-    # The embedding's row of padding has no gradient, by design; finite differences would find one.
+    # The embedding gives its row of padding no gradient on purpose; finite differences would find one.
     frozen = {
         name: torch.zeros(6, 2, dtype=torch.float64)
         for name, _ in whole.named_parameters()

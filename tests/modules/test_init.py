@@ -1,4 +1,4 @@
-"""Initial values, each as Appendix B.1 says, and the sizes of Appendix A.2.3."""
+"""The initial values of Appendix B.1 and the sizes of Appendix A.2.3."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def model() -> nn.ModuleDict:
     model = nn.ModuleDict({"encoder": encoder, "decoder": decoder})
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.fill_(7.0)  # nothing of torch's own initial values may survive
+            parameter.fill_(7.0)  # shows that initialize sets every value
     initialize(model)
     return model
 
@@ -29,7 +29,7 @@ def test_nine_recurrent_matrices_are_orthogonal(model: nn.ModuleDict) -> None:
     assert len(matrices) == 9
     for matrix in matrices:
         torch.testing.assert_close(matrix @ matrix.T, torch.eye(90), rtol=0, atol=1e-5)
-    assert len({round(float(matrix[0, 0]), 8) for matrix in matrices}) == 9, "each is drawn by itself"
+    assert len({round(float(matrix[0, 0]), 8) for matrix in matrices}) == 9, "each is drawn independently"
 
 
 def test_alignment_model(model: nn.ModuleDict) -> None:

@@ -1,4 +1,4 @@
-"""The batched Tree-LSTM against one tree and one node at a time, in float64."""
+"""The batched Tree-LSTM against the recursive equations, one tree and one node at a time, in float64."""
 
 import random
 
@@ -28,14 +28,14 @@ def transitions_of(tree: Tree) -> str:
     return "S" if isinstance(tree, int) else f"{transitions_of(tree[0])} {transitions_of(tree[1])} R"
 
 
-def plant(lines: list[str], first_columns: list[int], src_len: int) -> Forest:
+def build(lines: list[str], first_columns: list[int], src_len: int) -> Forest:
     return forest.build_forest([parse_transitions(line) for line in lines], first_columns, src_len)
 
 
 def recursive(
     cell: TreeLSTM, tree: Tree, words: list[tuple[Tensor, Tensor]]
 ) -> tuple[tuple[Tensor, Tensor], list[tuple[Tensor, Tensor]]]:
-    """(h, c) of the root, written out from Section 3.1, and of all phrases in pre-order."""
+    """(h, c) of the root by the equations of Section 3.1, and of all phrases in pre-order."""
     if isinstance(tree, int):
         return words[tree], []
     ((h_l, c_l), below_left), ((h_r, c_r), below_right) = (recursive(cell, child, words) for child in tree)
@@ -60,7 +60,10 @@ def cell(request: pytest.FixtureRequest) -> TreeLSTM:
 
 
 def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], list[int], int]:
-    """Trees of 1 to 9 leaves, one sentence without a tree, words behind some trees; on either side padding."""
+    """Trees of 1 to 9 leaves, one sentence without a tree, words after the last leaf, padding left or right.
+
+    Returns trees, sentence lengths, first columns and ``src_len``.
+    """
     generator = random.Random(seed)
     leaves = [generator.randint(1, 9) for _ in range(6)]
     trees: list[Tree | None] = [draw_tree(generator, 0, number) for number in leaves]
@@ -74,43 +77,42 @@ def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], lis
 @pytest.mark.parametrize("seed", range(8))
 def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool) -> None:
     trees, _, first, src_len = draw_batch(seed, left)
-    planted = plant(["-" if tree is None else transitions_of(tree) for tree in trees], first, src_len)
-    hidden, memory = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    states = cell.encode(hidden, memory, planted)
-    assert [len(state) for state in states] == [6 * src_len + len(planted.left)] * 2
+    batch = build(["-" if tree is None else transitions_of(tree) for tree in trees], first, src_len)
+    hidden, cells = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    states = cell.encode(hidden, cells, batch)
+    assert [len(state) for state in states] == [6 * src_len + len(batch.left)] * 2
 
     cost, expected_cost = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     mixing = torch.randn(2, SIZE, dtype=torch.float64)  # so that no part of the gradient is symmetrical
     for sentence, tree in enumerate(trees):
-        assert planted.unparsed[sentence].item() == (tree is None)
-        kept = ~planted.phrase_padding[sentence]
-        rows = planted.phrases[sentence][kept]
+        assert batch.unparsed[sentence].item() == (tree is None)
+        rows = batch.phrases[sentence][~batch.phrase_padding[sentence]]
         if tree is None:
             assert len(rows) == 0
             continue
         begin = sentence * src_len + first[sentence]
-        words = [(hidden[begin + j], memory[begin + j]) for j in range(src_len - first[sentence])]
+        words = [(hidden[begin + j], cells[begin + j]) for j in range(src_len - first[sentence])]
         root, phrases = recursive(cell, tree, words)
         assert len(rows) == len(phrases)
         for which in (0, 1):
-            torch.testing.assert_close(states[which][planted.roots[sentence]], root[which], **EXACT)
+            torch.testing.assert_close(states[which][batch.roots[sentence]], root[which], **EXACT)
             for row, phrase in zip(rows, phrases):
                 torch.testing.assert_close(states[which][row], phrase[which], **EXACT)
                 cost = cost + (mixing[which] * states[which][row] ** 2).sum()
                 expected_cost = expected_cost + (mixing[which] * phrase[which] ** 2).sum()
-    inputs = [*cell.parameters(), hidden, memory]
+    inputs = [*cell.parameters(), hidden, cells]
     for found, expected in zip(torch.autograd.grad(cost, inputs), torch.autograd.grad(expected_cost, inputs)):
         torch.testing.assert_close(found, expected, **EXACT)
 
 
 def test_gradient_by_finite_differences(cell: TreeLSTM) -> None:
-    planted = plant(["S S R S R", "S", "-", "S S R"], [0, 1, 0, 2], 4)
+    batch = build(["S S R S R", "S", "-", "S S R"], [0, 1, 0, 2], 4)
     inputs = [torch.randn(16, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2)]
 
-    def run(weight: Tensor, bias: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def run(weight: Tensor, bias: Tensor, hidden: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
         parameters = {"from_children.weight": weight, "from_children.bias": bias}
         return torch.func.functional_call(
-            Encoding(cell), {f"cell.{k}": v for k, v in parameters.items()}, (hidden, memory, planted)
+            Encoding(cell), {f"cell.{k}": v for k, v in parameters.items()}, (hidden, cells, batch)
         )
 
     assert torch.autograd.gradcheck(run, [*cell.parameters(), *inputs])
@@ -126,25 +128,25 @@ class Encoding(torch.nn.Module):
 
 
 def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: TreeLSTM) -> None:
-    hidden, memory = torch.randn(2, 6, SIZE, dtype=torch.float64)
-    planted = plant(["-", "S"], [0, 0], 3)
-    assert planted.phrases.shape == (2, 0)
-    assert planted.roots[1] == 3
-    states = cell.encode(hidden, memory, planted)
-    assert torch.equal(states[0], hidden) and torch.equal(states[1], memory)
+    hidden, cells = torch.randn(2, 6, SIZE, dtype=torch.float64)
+    batch = build(["-", "S"], [0, 0], 3)
+    assert batch.phrases.shape == (2, 0)
+    assert batch.roots[1] == 3
+    states = cell.encode(hidden, cells, batch)
+    assert torch.equal(states[0], hidden) and torch.equal(states[1], cells)
 
 
 def test_one_phrase_alone_is_that_of_the_batch(cell: TreeLSTM) -> None:
-    hidden, memory = torch.randn(2, 2, SIZE, dtype=torch.float64)
-    planted = plant(["S S R"], [0], 2)
-    states = cell.encode(hidden, memory, planted)
-    alone = cell((hidden[0], memory[0]), (hidden[1], memory[1]))
+    hidden, cells = torch.randn(2, 2, SIZE, dtype=torch.float64)
+    batch = build(["S S R"], [0], 2)
+    states = cell.encode(hidden, cells, batch)
+    alone = cell((hidden[0], cells[0]), (hidden[1], cells[1]))
     for state, expected in zip(states, alone):
         torch.testing.assert_close(state[2], expected, **EXACT)
 
 
-def test_a_chain_of_many_leaves_is_planted_without_recursion() -> None:
+def test_a_chain_of_many_leaves_is_built_without_recursion() -> None:
     leaves = 20_000
-    planted = plant(["S" + " S R" * (leaves - 1)], [0], leaves)
-    assert planted.height_sizes == (1,) * (leaves - 1)
-    assert planted.phrases[0, 0] == planted.roots[0] == 2 * leaves - 2
+    batch = build(["S" + " S R" * (leaves - 1)], [0], leaves)
+    assert batch.height_sizes == (1,) * (leaves - 1)
+    assert batch.phrases[0, 0] == batch.roots[0] == 2 * leaves - 2

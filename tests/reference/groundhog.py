@@ -1,18 +1,18 @@
 """The original GroundHog code's RNNsearch and RNNencdec, transcribed in plain float64 NumPy.
 
-The source is ``shared/reference/groundhog.md`` ("groundhog.md" below): what the code behind the paper's Table 1 does,
-where it differs from D. Bahdanau, K. Cho, Y. Bengio, "Neural Machine Translation by Jointly Learning to Align and
+The source is ``shared/reference/groundhog.md`` ("groundhog.md" below), which says how the code behind the paper's
+Table 1 differs from D. Bahdanau, K. Cho, Y. Bengio, "Neural Machine Translation by Jointly Learning to Align and
 Translate", ICLR 2015. Equation and section numbers are the paper's. Scoring goes one sentence and one position at a
-time: no batch, no padding, no mask, no dropout. This file is the yardstick for the fast implementation and shares no
-code with it; nor with ``rnnsearch.py``, the transcription of the paper itself.
+time: no batch, no padding, no mask, no dropout. The package is tested against this file, which shares no code with it,
+nor with ``rnnsearch.py``, the transcription of the paper itself.
 
 Conventions
 -----------
-Names and orientation of the parameters are those of the original's npz files. Matrices are (inputs, outputs), the
-transpose of the paper's: ``x @ W``. Because of that, every function below that takes a vector, such as s_{i-1} (n,),
-also takes one vector a row, (rows, n), and then gives one result a row; only ``beam_search`` makes use of it, a row
-being a hypothesis. Sentences are lists of the original's own word ids and end with the end-of-sentence symbol. The
-paper counts positions from 1; in the arrays, x_1 and h_1 are at index 0.
+Parameters have the names and the orientation of the original's npz files. Matrices are (inputs, outputs), the transpose
+of the paper's: ``x @ W``. Therefore every function below that takes a vector, such as s_{i-1} (n,), also takes a matrix
+of one vector per row, (rows, n), and then returns one result per row. Only ``beam_search`` uses this, with one row per
+hypothesis. Sentences are lists of the original's own word ids and end with the end-of-sentence symbol. The paper counts
+positions from 1; in the arrays, x_1 and h_1 are at index 0.
 
 Sizes: n = hidden units (of each direction of the encoder, of the decoder, of the alignment model, and before maxout),
 m = word embedding, l = n / 2 maxout units, rank = the width between the two output factors. In the original m and rank
@@ -67,7 +67,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Parameters: TypeAlias = Mapping[str, Array]
-Words: TypeAlias = int | Sequence[int]  # one word, or one a row
+Words: TypeAlias = int | Sequence[int]  # one word, or one word per row
 Layer: TypeAlias = Literal["enc", "back_enc", "dec"]
 Hypothesis: TypeAlias = tuple[list[int], float]  # the words, end-of-sentence included, and the cost -log p(y | x)
 
@@ -151,7 +151,7 @@ def random_parameters(
 
 
 def constant_model(probabilities: Sequence[float]) -> dict[str, Array]:
-    """A model that gives the words these probabilities whatever it has read: all parameters zero, but the last bias."""
+    """A model whose word probabilities are always the same: all parameters are zero but the last bias."""
     shapes = parameter_shapes(n=6, m=4, n_source=7, n_target=len(probabilities), rank=3, encdec=False)
     params = {name: np.zeros(shape) for name, shape in shapes.items()}
     with np.errstate(divide="ignore"):
@@ -242,7 +242,7 @@ def is_encdec(params: Parameters) -> bool:
 
 
 def in_float64(params: Mapping[str, NDArray]) -> dict[str, Array]:
-    """The same parameters in float64: the npz files hold float32, in which nothing here is to be computed."""
+    """The same parameters in float64, in which everything here is computed; the npz files hold float32."""
     return {name: np.asarray(params[name], dtype=np.float64) for name in params}
 
 
@@ -318,7 +318,7 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
         <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
         h_j = [->h_j ; <-h_j]                                          (forward half first)
 
-    RNNencdec has the forward states alone. Under the table: "End-of-sentence is appended to both sides and is
+    RNNencdec has forward states only. Under the table: "End-of-sentence is appended to both sides and is
     attended", so x_{T_x} is the end-of-sentence symbol.
     """
     if len(x_ids) == 0:
@@ -369,7 +369,7 @@ def initial_state(params: Parameters, annotations: Array) -> Array:
 
 
 def alignment_keys(params: Parameters, annotations: Array) -> Array:
-    """U_a h_j for j = 1 .. T_x, as rows (T_x, n): the part of e_ij that is the same at every step i. RNNsearch only."""
+    """U_a h_j for j = 1 .. T_x, as rows (T_x, n): the term of e_ij that is equal at every step i. RNNsearch only."""
     return annotations @ params["A_dec_transition_0"]
 
 
@@ -381,8 +381,8 @@ def align(params: Parameters, s_prev: Array, keys: Array) -> Array:
         e_ij     = v_a^T tanh(W_a s_{i-1} + U_a h_j)
         alpha_ij = exp(e_ij) / sum_k exp(e_ik)
 
-    Table, "biases": "None: [...] the alignment model". The greatest e_ij is taken off all of them before exp, which
-    changes no alpha_ij and cannot overflow.
+    Table, "biases": "None: [...] the alignment model". The largest e_ij is subtracted from all of them before exp,
+    which prevents overflow and changes no alpha_ij.
     """
     T_x = keys.shape[0]
     query = s_prev @ params["B_dec_transition_0"]
@@ -407,7 +407,7 @@ def embed_target(params: Parameters, words: Words) -> Array:
 
 
 def decoder_step(params: Parameters, s_prev: Array, y: Words, c: Array) -> Array:
-    """s_i = f(s_{i-1}, y_i, c_i), (n,): y_i and not, as in the paper, y_{i-1}.
+    """s_i = f(s_{i-1}, y_i, c_i), (n,), with y_i where the paper has y_{i-1}.
 
     ::
 
@@ -447,7 +447,7 @@ def readout(params: Parameters, s_prev: Array, y_prev: Words | None, c: Array) -
         p(y_i) = softmax(W2 (W1 t_i) + b)
 
     Table, "readout state": "s_{i-1}, and y_{i-1}"; "first step": "no begin-of-sentence embedding: the readout sees
-    s_0, c_1 and a zero previous-word term". That is for ``y_prev`` None, and the embedding's bias goes as well.
+    s_0, c_1 and a zero previous-word term". This is ``y_prev`` None; the term is zero with the embedding's bias.
     "output matrix": "factorised, linear in between, no bias in the middle".
     """
     t_tilde = s_prev @ params["W_0_dec_hid_readout_0"] + params["b_0_dec_hid_readout_0"]
@@ -463,7 +463,7 @@ def readout(params: Parameters, s_prev: Array, y_prev: Words | None, c: Array) -
 def decode(
     params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]
 ) -> tuple[Array, Array | None, Array]:
-    """Run the model over one sentence pair, the words of y being given.
+    """Run the model over one sentence pair, given the words of y.
 
     Table, "decoder update", step i = 1 .. T_y::
 
@@ -472,7 +472,7 @@ def decode(
         p(y_i)  = g(s_{i-1}, y_{i-1}, c_i)
         s_i     = f(s_{i-1}, y_i, c_i)
 
-    Table, "first step": "no update" comes before the first word: it is read off s_0.
+    Table, "first step": "no update" comes before the first word: the first readout takes s_0.
 
     Returns ``log_probs`` (T_y, K_y), whose row i - 1 is log p(y_i | .); ``alignments`` (T_y, T_x), row i - 1 being
     alpha_i, or None for RNNencdec; and ``states`` (T_y + 1, n), s_0 .. s_{T_y}.
@@ -524,32 +524,32 @@ def score(params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[i
 
 
 def cheapest(costs: Array, count: int) -> list[int]:
-    """The positions of the ``count`` lowest costs, lowest first; only of the finite ones, where those are fewer."""
+    """The positions of the ``count`` lowest finite costs, lowest first; fewer if there are not as many."""
     count = min(count, int(np.isfinite(costs).sum()))
     if count == 0:
         return []
-    positions = np.argpartition(costs, count - 1)[:count]  # the right ones in any order: faster than to sort all costs
+    positions = np.argpartition(costs, count - 1)[:count]  # unordered; faster than sorting all costs
     return [int(position) for position in sorted(positions, key=lambda position: (costs[position], position))]
 
 
 def search_once(
     params: Parameters, x_ids: Sequence[int], beam: int, eos: int, unk: int, ban_unknown: bool
 ) -> list[Hypothesis]:
-    """One pass of the search: the finished hypotheses, lowest cost first; perhaps none. See ``beam_search``."""
+    """One pass of the search: the finished hypotheses, lowest cost first; may be empty. See ``beam_search``."""
     encdec = is_encdec(params)
     annotations = encode(params, x_ids)
     keys = None if encdec else alignment_keys(params, annotations)
 
     finished: list[Hypothesis] = []
-    words: list[list[int]] = [[]]  # of every live hypothesis; at first there is one, of no words
+    words: list[list[int]] = [[]]  # the words of each live hypothesis; at first one hypothesis without words
     costs = np.zeros(1)  # -log p of those words
-    states = initial_state(params, annotations)[None, :]  # s_{i-1}, a row a hypothesis
+    states = initial_state(params, annotations)[None, :]  # s_{i-1}, one row per hypothesis
 
     for k in range(3 * len(x_ids)):
         if beam == 0 or len(words) == 0:
             break
 
-        # The next word's log-probabilities in every live hypothesis, (hypotheses, K_y).
+        # The log-probabilities of the next word of each live hypothesis, (hypotheses, K_y).
         if encdec:
             contexts = np.stack([annotations[-1] for _ in words])
         else:
@@ -575,7 +575,7 @@ def search_once(
                 live_costs.append(next_costs[position])
                 live_from.append(origin)
 
-        # Those that go on read the word they were given.
+        # The unfinished hypotheses read their new words.
         if len(live_words) > 0:
             new_words = [ids[-1] for ids in live_words]
             states = decoder_step(params, states[live_from], new_words, contexts[live_from])
@@ -592,19 +592,19 @@ def beam_search(
     unk: int,
     ban_unknown: bool = False,
 ) -> list[Hypothesis]:
-    """The finished translations of x as (words with end-of-sentence, cost), lowest cost first; perhaps none.
+    """The finished translations of x as (words with end-of-sentence, cost), lowest cost first; may be empty.
 
     The section "Beam search" of groundhog.md, point by point:
 
     - "End-of-sentence is forbidden for the first floor(len/2) steps (len counts end-of-sentence)."
     - "At most 3·len steps; unfinished hypotheses are dropped. Each finished hypothesis shrinks the beam by one; stop at
-      zero." The hypotheses kept at a step are as many as the beam was when the step began, the finished ones included.
+      zero." The width of a step is the beam at its beginning; hypotheses that finish in the step count.
     - "Ranking by the raw total log-probability, end-of-sentence included". The cost is its negative.
     - "The unknown-word ban sets its probability to zero, not renormalised. Nothing finished: try again with unknown
-      words allowed, else with the beam doubled." With the same beam in the first case; in the second as long as the
-      beam is below 500.
+      words allowed, else with the beam doubled." In the first case the beam is the same; the second is repeated while
+      the beam is below 500.
 
-    A continuation of probability zero is never kept, not even where there are fewer others than the beam has places.
+    A continuation of probability zero is never kept, even if the beam has empty places.
     """
     if beam < 1:
         raise ValueError(f"the beam must be at least 1, not {beam}")
@@ -619,7 +619,9 @@ def beam_search(
 
 
 def best(finished: Sequence[Hypothesis], normalize: bool) -> Hypothesis:
-    """The hypothesis of lowest cost, or of lowest cost a word, end-of-sentence being a word; the cost stays the total.
+    """The hypothesis with the lowest cost, or with the lowest cost per word, end-of-sentence included.
+
+    The returned cost is the total in either case.
 
     "Beam search": "Ranking by the raw total log-probability, end-of-sentence included; by the per-word mean with the
     normalise option."

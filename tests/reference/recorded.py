@@ -1,4 +1,4 @@
-"""Where the original programs' models and numbers are, beside the checkout: they are not ours to ship."""
+"""Paths of the original programs' models and recorded numbers, which lie beside the checkout: we may not ship them."""
 
 import json
 from pathlib import Path
@@ -18,5 +18,5 @@ needs_tree2seq = pytest.mark.skipif(
 
 
 def recorded(name: str) -> Any:
-    """What is in a JSON file of GroundHog's."""
+    """The contents of one of GroundHog's JSON files."""
     return json.loads((RECORDED / name).read_text(encoding="utf-8"))

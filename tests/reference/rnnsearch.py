@@ -2,13 +2,13 @@
 
 The paper: D. Bahdanau, K. Cho, Y. Bengio, "Neural Machine Translation by Jointly Learning to Align and Translate",
 ICLR 2015. This file follows Section 3.1 (Eq. 4-6) and Appendix A, one sentence and one position at a time: no batch,
-no padding, no mask, no dropout. It is the yardstick for the fast implementation and shares no code with it.
+no padding, no mask, no dropout. The package is tested against this file, which shares no code with it.
 
 Conventions
 -----------
 Matrices have the paper's orientation: y = W x with W of shape (outputs, inputs), so ``W @ x``. Sentences are lists of
-word ids, used exactly as given: where an end-of-sentence symbol is wanted, it is one of the ids. The paper counts
-positions from 1; in the arrays, x_1 and h_1 are at index 0. ``states`` holds s_0 at index 0, hence s_i at index i.
+word ids, used exactly as given: nothing appends an end-of-sentence symbol. The paper counts positions from 1; in the
+arrays, x_1 and h_1 are at index 0. ``states`` holds s_0 at index 0, hence s_i at index i.
 
 Sizes: m = word embedding, n = hidden units (of each direction of the encoder, and of the decoder), n' = hidden units
 of the alignment model, l = maxout units, p = units per maxout pool (2 in the paper), K_x and K_y = vocabulary sizes.
@@ -54,8 +54,8 @@ b_y                (K_y,)       the same                                        
 =================  ===========  ==============================================================  ==================
 
 (*) RNNsearch only. Appendix A.2.2: with c_i fixed to ->h_{T_x}, the model is the RNN Encoder-Decoder. Then there is no
-alignment model, and nothing is left that would read the backward states: RNNencdec has a forward encoder alone. Here
-a dictionary without ``W_a`` is an RNNencdec.
+alignment model, and nothing reads the backward states: RNNencdec has a forward encoder only. In this file, a dictionary
+of parameters without ``W_a`` is an RNNencdec.
 """
 
 from collections.abc import Mapping, Sequence
@@ -275,9 +275,9 @@ def gated_unit(
         s~_i = tanh(candidate_input + U [r_i o s_{i-1}])
         s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
 
-    The ``*_input`` vectors (n,) are all that does not depend on the state: W e(x_j) + b in the encoder,
-    W e(y_{i-1}) + b + C c_i in the decoder (b in the candidate only). Two points on which other gated units differ:
-    the reset gate acts before the recurrent matrix, U [r o s] and not r o [U s]; and z_i weighs the new value s~_i,
+    The ``*_input`` vectors (n,) are the terms that do not depend on the state: W e(x_j) + b in the encoder,
+    W e(y_{i-1}) + b + C c_i in the decoder (b in the candidate only). Other gated units differ in two points. Here the
+    reset gate acts before the recurrent matrix, U [r o s] instead of r o [U s]; and z_i weights the new value s~_i,
     1 - z_i the old one.
     """
     z = sigmoid(update_input + U_z @ s_prev)
@@ -329,7 +329,7 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
         <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
         h_j = [->h_j ; <-h_j]                                          (forward half first, Section 3.2)
 
-    RNNencdec has the forward states alone, h_j = ->h_j.
+    RNNencdec has forward states only, h_j = ->h_j.
     """
     if len(x_ids) == 0:
         raise ValueError("the source sentence is empty")
@@ -385,7 +385,7 @@ def align(params: Parameters, s_prev: Array, annotations: Array) -> Array:
         e_ij     = a(s_{i-1}, h_j) = v_a^T tanh(W_a s_{i-1} + U_a h_j)
         alpha_ij = exp(e_ij) / sum_k exp(e_ik)
 
-    The greatest e_ij is taken off all of them before exp, which changes no alpha_ij and cannot overflow.
+    The largest e_ij is subtracted from all of them before exp, which prevents overflow and changes no alpha_ij.
     """
     T_x = annotations.shape[0]
     energies = np.zeros(T_x)
@@ -470,8 +470,8 @@ def decode(
 ) -> dict[str, Array]:
     """Run the model over one sentence pair, with the previous words given (Eq. 4-6, A.2.2).
 
-    ``previous_ids`` is y_0 .. y_{T_y - 1}: the word that step i = 1 .. T_y reads is y_{i-1}. The paper leaves y_0 open
-    (fairseq feeds the end-of-sentence symbol), so the caller says which word it is. Step i::
+    ``previous_ids`` is y_0 .. y_{T_y - 1}: step i = 1 .. T_y reads the word y_{i-1}. The paper does not define y_0
+    (fairseq feeds the end-of-sentence symbol), so the caller chooses it. Step i::
 
         alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                        Eq. 6, A.1.2
         c_i     = sum_j alpha_ij h_j             [RNNencdec: ->h_{T_x}]  Eq. 5

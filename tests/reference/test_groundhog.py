@@ -1,4 +1,4 @@
-"""The transcription of the original code's model against the original's own numbers.
+"""The transcription of the original code's model against numbers recorded from the original.
 
 They are in ``shared/reference/groundhog-model``: two models trained by the original program, and what it says of them
 (float32).

@@ -1,4 +1,4 @@
-"""The transcription of the tree-to-sequence model against the original's own numbers.
+"""The transcription of the tree-to-sequence model against numbers recorded from the original.
 
 They are in ``shared/reference/tree2seq-model``: two models trained by the original C++ program, and what it says of
 them (float64).
@@ -30,18 +30,18 @@ SECTIONS = ("dev", "train40", "dev_failed_parse")
 
 
 def recorded(name: str) -> Any:
-    """What is in a JSON file of theirs."""
+    """The contents of a recorded JSON file."""
     return json.loads((TREE2SEQ / name).read_text(encoding="utf-8"))
 
 
 def recorded_arrays(name: str) -> dict[str, Array]:
-    """What is in an npz file of theirs, without the matrices that the C++ "allocates and dumps but never uses here"."""
+    """The arrays of a recorded npz file, without those that the C++ "allocates and dumps but never uses here"."""
     with np.load(TREE2SEQ / name) as arrays:
         return tree2seq.in_float64({name: arrays[name] for name in arrays.files if not name.startswith("unused.")})
 
 
 def recorded_blackout() -> tuple[dict[str, Array], Array]:
-    """The parameters of the BlackOut model, and w = 1/Q, a constant that is beside them in the file."""
+    """The parameters of the BlackOut model, and the constant w = 1/Q from the same file."""
     params = recorded_arrays("blackout.npz")
     weights = params.pop("blackOut.distWeight")
     return params, weights
@@ -111,7 +111,7 @@ def test_attention_and_states_are_the_recorded_ones(section: str, count: int) ->
 @needs_tree2seq
 @pytest.mark.parametrize("blackout", [False, True])
 def test_development_loss_is_that_of_the_last_epoch(blackout: bool) -> None:
-    """For BlackOut as well: "Development perplexity and decoding use the full softmax over the same weights."."""
+    """Also for BlackOut: "Development perplexity and decoding use the full softmax over the same weights."."""
     params = recorded_blackout()[0] if blackout else recorded_arrays("softmax.npz")
     epoch = recorded("blackout_gradcheck.json" if blackout else "softmax.json")["epochs"][-1]
     loss, words = 0.0, 0
@@ -139,7 +139,7 @@ def test_greedy_translations_are_the_recorded_ones(section: str) -> None:
 @needs_tree2seq
 @pytest.mark.parametrize("section", ["dev", "dev_failed_parse"])
 def test_beam_translations_are_the_recorded_ones(section: str) -> None:
-    """All five hypotheses, unfinished ones too, with their scores and in their order."""
+    """All five hypotheses, also unfinished ones, with their scores and in their order."""
     params = recorded_arrays("softmax.npz")
     data = recorded("softmax.json")
     eos = data["tgt_eos"]
@@ -180,8 +180,8 @@ def test_recorded_samples_are_such_as_the_table_gives() -> None:
             duplicates += len(set(drawn)) < len(drawn)
     assert duplicates > 0
 
-    # The mean of log Q over the negatives, against its expectation under Q (which the gold word's absence and the
-    # table's rounding hardly change) and four standard deviations of it. Under count^0.3 or ^0.5 it is 11 of them away.
+    # The mean of log Q over the negatives is within four standard deviations of its expectation under Q, which the
+    # absence of the gold word and the table's rounding hardly change. With count^0.3 or ^0.5 it would be 11 away.
     logs = np.log(q)
     mean = (q * logs).sum()
     deviation = math.sqrt((q * (logs - mean) ** 2).sum() / len(negatives))
@@ -220,7 +220,7 @@ def derivative(f: Callable[[float], float]) -> float:
 @needs_tree2seq
 @pytest.mark.parametrize("blackout", [False, True])
 def test_gradients_are_the_recorded_ones(blackout: bool) -> None:
-    """One entry of every parameter, of those whose gradient is not zero, drawn at random."""
+    """One random entry with a nonzero gradient of every parameter."""
     check = recorded("blackout_gradcheck.json" if blackout else "softmax.json")["grad_check"]
     sentences = training_sentences(check["sentences"])
     gradients = recorded_arrays("blackout_grad.npz" if blackout else "softmax_grad.npz")

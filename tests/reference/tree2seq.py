@@ -1,26 +1,26 @@
 """The tree-to-sequence model of Eriguchi, Hashimoto and Tsuruoka (ACL 2016), transcribed in plain float64 NumPy.
 
-The source is ``shared/reference/tree2seq.md`` ("tree2seq.md" below): the paper's formulas and the details that its
-authors' code settles; and, for the orientation of the arrays and the sampling table, the README of
+The source is ``shared/reference/tree2seq.md`` ("tree2seq.md" below), which has the paper's formulas and the details of
+its authors' code. The orientation of the arrays and the sampling table are from the README of
 ``shared/reference/tree2seq-model`` ("README"). Everything goes one sentence, one node, one position, one hypothesis at
-a time: no batch, no padding, no mask. This file is the yardstick for the fast implementation and shares no code with
-it, nor with the other transcriptions here. There is no training in it: losses, but no gradients.
+a time: no batch, no padding, no mask. The package is tested against this file, which shares no code with it, nor with
+the other transcriptions here. It computes losses but no gradients.
 
 Conventions
 -----------
-Names and orientation of the parameters are those of the recorded npz files. The matrices are (outputs, inputs), used
-as ``W @ x``; embeddings and output weights are (size, vocabulary), a word being a column. Sentences are lists of word
+Parameters have the names and the orientation of the recorded npz files. The matrices are (outputs, inputs), used as
+``W @ x``; embeddings and output weights are (size, vocabulary), one column per word. Sentences are lists of word
 ids and end with the end-of-sentence symbol; "len" never counts it. Positions are counted from 0 in the arrays and in
 the trees, and from 1 in the formulas (s_1, y_1).
 
 A tree is a word position (a leaf) or a list of two trees. Sentence-final punctuation and end-of-sentence are words but
-no leaves. None is a failed parse.
+not leaves. None is a failed parse.
 
 Sizes: m = word embedding, d = every hidden state, K_x and K_y = the vocabularies ``n_source`` and ``n_target``.
 
 Four models
 -----------
-Which one a set of parameters is for shows in the names it has: ``kind``.
+The names in a set of parameters tell which model it belongs to (``kind``).
 
 - ``tree``: the paper's model.
 - ``sequential``: the baseline, "ANMT: the same without the tree; s_1 = (h_n, c_n)".
@@ -65,12 +65,12 @@ LengthStatistics: TypeAlias = Mapping[int, Mapping[int, int]]  # source length -
 
 LSTM_GATES = ("i", "f", "o", "u")
 TREE_GATES = ("i", "fl", "fr", "o", "u")
-LEAF_GATES = ("i", "o", "u")  # a leaf has no children, so it has nothing to forget
+LEAF_GATES = ("i", "o", "u")  # a leaf has no children and therefore no forget gates
 
 
 @dataclass(frozen=True)
 class State:
-    """The hidden state h and the memory cell c of one LSTM step or of one Tree-LSTM node, (d,) each."""
+    """The hidden state h and the cell state c of one LSTM step or one Tree-LSTM node, (d,) each."""
 
     h: Array
     c: Array
@@ -78,16 +78,16 @@ class State:
 
 @dataclass(frozen=True)
 class Encoding:
-    """What the encoder makes of a sentence: a state a word, a state a phrase node, and the root's."""
+    """The encoder's states of a sentence."""
 
-    words: list[State]  # of every word, the last being end-of-sentence
-    phrases: list[State]  # of every phrase node in pre-order: the root, its left subtree, its right subtree
-    spans: list[Span]  # of the same phrase nodes
-    root: State | None  # None for the sequential baseline, which has none
+    words: list[State]  # one state per word, the last for end-of-sentence
+    phrases: list[State]  # one state per phrase node, in pre-order: the root, its left subtree, its right subtree
+    spans: list[Span]  # the spans of the same phrase nodes
+    root: State | None  # None for the sequential baseline
 
     @property
     def keys(self) -> Array:
-        """What the decoder attends to, as rows (words + phrases, d). README: "words 0..n-1, EOS, then phrases"."""
+        """The states that the decoder attends to, (words + phrases, d). README: "words 0..n-1, EOS, then phrases"."""
         return np.array([state.h for state in [*self.words, *self.phrases]])
 
 
@@ -177,7 +177,7 @@ def kind(params: Parameters) -> Kind:
 
 
 def in_float64(params: Mapping[str, NDArray]) -> dict[str, Array]:
-    """The same parameters in float64, the only precision anything is computed in here."""
+    """The same parameters in float64, in which everything here is computed."""
     return {name: np.asarray(params[name], dtype=np.float64) for name in params}
 
 
@@ -226,18 +226,18 @@ def leaf_state(params: Parameters, word: int) -> State:
     """(h, c) of a word in the ablation, without the sequential LSTM.
 
     "Model", last point: "Ablation (the paper's Table 5): leaves from word embeddings, without the sequential LSTM".
-    That leaves open how an embedding of size m becomes an h of size d, and what c is. Two readings::
+    It does not say how an embedding of size m becomes an h of size d, nor what c is. Two readings::
 
         embedding_leaves:  h = e(x_j), c = 0                       needs m = d, as in the paper's small models
         unit_leaves:       i, o = sigma(W e(x_j) + b), u = tanh(W e(x_j) + b), c = i∘u, h = o∘tanh(c)
 
-    The second is the phrase nodes' own Tree-LSTM at a node with a word and no children, sharing their biases. It is
-    what the matrices ``unused.encTree.Wx{g}`` would be for that README says the C++ allocates and never uses here.
+    The second applies the phrase nodes' Tree-LSTM, with their biases, to a node with a word and no children. The
+    matrices ``unused.encTree.Wx{g}``, which the C++ allocates and never uses here (README), would serve this purpose.
 
-    Three more things are open, and assumed the same way in both: end-of-sentence, which is no leaf, gets its state like
-    a leaf, and this is the left child of the decoder's start; the decoder attends to these states of all words,
-    end-of-sentence included, beside the phrases; and a failed parse is what it is in the full model. Of the first
-    reading it follows that the left forget gate of the decoder's start has no effect.
+    Both readings share three more assumptions. End-of-sentence, which is not a leaf, gets a state like a leaf, and this
+    state is the left child of the decoder's start. The decoder attends to these states of all words, end-of-sentence
+    included, and to the phrases. A failed parse is treated as in the full model. In the first reading, the left forget
+    gate of the decoder's start therefore has no effect.
     """
     x = params["sourceEmbed"][:, word]
     if kind(params) == "embedding_leaves":
@@ -277,10 +277,10 @@ def encode_words(params: Parameters, src: Sequence[int]) -> list[State]:
 
 
 def encode_tree(params: Parameters, tree: Tree, words: Sequence[State]) -> tuple[State, Span, list[tuple[State, Span]]]:
-    """The state and the span of a tree's top, and those of every phrase node in it, in pre-order.
+    """The state and the span of a tree's top node, and the states and spans of all its phrase nodes in pre-order.
 
-    "Model", second point: "Leaves copy (h, c) of the sequential LSTM at their word." A leaf is no phrase node, so the
-    top of a tree of one leaf is that leaf and there are no phrases. "Parses": "n leaves give n - 1 phrase nodes".
+    "Model", second point: "Leaves copy (h, c) of the sequential LSTM at their word." A leaf is not a phrase node: a
+    tree of one leaf has this leaf as its top and no phrases. "Parses": "n leaves give n - 1 phrase nodes".
     """
     if isinstance(tree, int):
         if not 0 <= tree < len(words) - 1:
@@ -308,7 +308,7 @@ def encode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None)
     words = encode_words(params, src)
     if kind(params) == "sequential":
         if tree is not None:
-            raise ValueError("the sequential model has no use for a tree")
+            raise ValueError("the sequential model takes no tree")
         return Encoding(words, [], [], None)
     if tree is None:
         d = len(params["encTree.bi"])
@@ -337,7 +337,7 @@ def attend(s: Array, keys: Array) -> tuple[Array, Array]:
     """alpha_j over the keys, (keys,), and the context d_j = sum alpha h, (d,).
 
     "Attention: dot product s_j·h, one softmax jointly over all word states (end-of-sentence included) and all phrase
-    states, the root included." The greatest product is taken off all of them before exp, which changes no alpha.
+    states, the root included." The largest product is subtracted from all of them before exp, which changes no alpha.
     """
     products = np.zeros(len(keys))
     for k in range(len(keys)):
@@ -357,7 +357,7 @@ def attentional_state(params: Parameters, s: Array, context: Array) -> Array:
 
 
 def output_scores(params: Parameters, s_tilde: Array) -> Array:
-    """z = W_s s~_j + b_s, (K_y,); of BlackOut's weights where the model was trained with it."""
+    """z = W_s s~_j + b_s, (K_y,), with BlackOut's weights if the model was trained with it."""
     output = "blackOut" if "blackOut.weight" in params else "softmax"
     return params[f"{output}.weight"].T @ s_tilde + params[f"{output}.bias"]
 
@@ -371,8 +371,8 @@ def log_softmax(z: Array) -> Array:
 def decoder_step(params: Parameters, previous: State, y: int, s_tilde: Array) -> State:
     """(s_j, c_j) from (s_{j-1}, c_{j-1}), the word y_{j-1} and s~_{j-1}.
 
-    "Input feeding: the decoder LSTM reads [s_{j-1}; s~_{j-1}]", beside the embedding of y_{j-1}. The LSTM is the
-    encoder's otherwise.
+    "Input feeding: the decoder LSTM reads [s_{j-1}; s~_{j-1}]", and the embedding of y_{j-1}. Otherwise the equations
+    are those of the encoder's LSTM.
     """
     e = params["targetEmbed"][:, y]
     a = {}
@@ -386,10 +386,10 @@ def decoder_step(params: Parameters, previous: State, y: int, s_tilde: Array) ->
 
 @dataclass(frozen=True)
 class Decoding:
-    """What the decoder does on the way to y_1 .. y_n, the words being given."""
+    """The decoder's results for the given words y_1 .. y_n."""
 
     log_probs: Array  # (n, K_y): log p(y_j | .) of every word
-    scores: Array  # (n, K_y): z_j, of which that is the log-softmax
+    scores: Array  # (n, K_y): z_j, whose log-softmax is log_probs
     attention: Array  # (n, keys): alpha_j
     contexts: Array  # (n, d): d_j
     states: list[State]  # (s_j, c_j)
@@ -397,7 +397,7 @@ class Decoding:
 
 
 def decode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None, tgt: Sequence[int]) -> Decoding:
-    """Run the model over one sentence pair, the words of the target being given.
+    """Run the model over one sentence pair, given the words of the target.
 
     Step j = 1 .. n::
 
@@ -462,7 +462,7 @@ def sampling_distribution(counts: Sequence[int], beta: float = 0.4) -> Array:
 def sampling_weights(counts: Sequence[int], beta: float = 0.4) -> Array:
     """The constant "weights w = 1/Q", (K_y,).
 
-    README: "the weights use the exact Q", which knows of no table and excludes no gold word.
+    README: "the weights use the exact Q": neither the table's rounding nor the exclusion of the gold word changes them.
     """
     return 1.0 / sampling_distribution(counts, beta)
 
@@ -481,8 +481,8 @@ def blackout_token_loss(z: Array, samples: Sequence[int], weights: Array) -> flo
     """The loss of one target word from its scores z (K_y,); ``samples`` begins with the gold word.
 
     "p~_i = w_i e^{z_i} / sum over gold and samples of w_j e^{z_j}; loss = -log p~_gold - sum over samples of
-    log(1 - p~_i)". A word drawn twice is in both sums twice. The greatest log(w_i e^{z_i}) is taken off all of them
-    before exp, which changes no p~_i.
+    log(1 - p~_i)". A word drawn twice is in both sums twice. The largest log(w_i e^{z_i}) is subtracted from all of
+    them before exp, which changes no p~_i.
     """
     logs = np.zeros(len(samples))
     for i, word in enumerate(samples):
@@ -524,7 +524,7 @@ def blackout_loss(
 
 @dataclass(frozen=True)
 class Partial:
-    """A hypothesis in the beam. ``state`` and ``s_tilde`` are those its last word was chosen by."""
+    """A hypothesis in the beam. Its last word was predicted from ``state`` and ``s_tilde``."""
 
     words: list[int]
     score: float
@@ -556,20 +556,21 @@ def beam_search(
     max_words: int = 50,
     statistics: LengthStatistics | None = None,
 ) -> list[Hypothesis]:
-    """The beam when the search ends, best first; the first is the translation. Others, or all, may be unfinished.
+    """The beam when the search ends, best first. The first hypothesis is the translation; any may be unfinished.
 
-    At every step the candidates are the finished hypotheses, as they are, and every one-word continuation of the
-    others; the best ``beam`` of all candidates together are the next beam. It begins with one hypothesis, of no words.
-    "Finished hypotheses keep their slot and compete; stop when the best is finished." It also ends after ``max_words``
-    steps, whatever is finished then; assumed: the one that chooses end-of-sentence counts. README: 50; with length
-    statistics, tree2seq.md has 100.
+    At every step the candidates are the finished hypotheses, unchanged, and all one-word continuations of the others.
+    The best ``beam`` candidates are the next beam. The search begins with one hypothesis without words. "Finished
+    hypotheses keep their slot and compete; stop when the best is finished." It also ends after ``max_words`` steps, in
+    which we assume that the step that chooses end-of-sentence counts. README: 50; with length statistics, tree2seq.md
+    has 100.
 
     The score is the sum of log-probabilities, "end-of-sentence's log-probability included, [...] no length
-    normalisation". With ``statistics``, "the length term is added once, when end-of-sentence is chosen": a continuation
-    by end-of-sentence competes with it, and the unfinished compete without it. A continuation of probability zero, or a
-    forbidden one, is never kept, not even where there are fewer others than the beam has places.
+    normalisation". With ``statistics``, "the length term is added once, when end-of-sentence is chosen": continuations
+    by end-of-sentence compete with the term, unfinished hypotheses without it. A continuation that is forbidden or has
+    probability zero is never kept, even if the beam has empty places.
 
-    Equal scores, which the recorded numbers have none of: the one that comes first in the beam, then the lower word id.
+    Of equal scores, the one earlier in the beam is better, then the one with the lower word id. The recorded numbers
+    have no equal scores.
     """
     if beam < 1 or max_words < 1:
         raise ValueError(f"the beam and the number of words must be at least 1, not {beam} and {max_words}")
@@ -579,7 +580,7 @@ def beam_search(
     hypotheses = [Partial([], 0.0, None, None)]
 
     for _ in range(max_words):
-        # (score, the hypothesis if it is a finished one or else the one continued, the word it is continued by)
+        # (score, the finished hypothesis or the one to continue, the next word or None if finished)
         candidates: list[tuple[float, Partial, int | None]] = []
         for hypothesis in hypotheses:
             if is_finished(hypothesis.words, eos):
@@ -622,11 +623,11 @@ def is_finished(words: Sequence[int], eos: int) -> bool:
 def greedy(
     params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None, eos: int, max_words: int = 50
 ) -> Hypothesis:
-    """The likeliest word at every step, until it is end-of-sentence, which is kept, or ``max_words`` are written."""
+    """The likeliest word at every step, up to and including end-of-sentence, but at most ``max_words`` words."""
     words: list[int] = []
     total = 0.0
     while len(words) < max_words and not is_finished(words, eos):
-        # All over again for every word: the last row of a forced decoding, whose last word has no part in it.
+        # Decode again from the start for every word. The last row does not depend on the last word, eos.
         log_probs = decode(params, src, tree, [*words, eos]).log_probs[-1]
         words.append(int(log_probs.argmax()))
         total += float(log_probs[words[-1]])

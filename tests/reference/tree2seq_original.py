@@ -1,4 +1,4 @@
-"""The models that the original tree2seq program trained, as this package's models."""
+"""Loads models that the original tree2seq program trained into this package's model."""
 
 import json
 from collections.abc import Sequence
@@ -15,34 +15,34 @@ from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 
 LSTM_GATES = ("i", "f", "o", "u")
 TREE_GATES = ("i", "fl", "fr", "o", "u")
-NEVER = -100.0  # the output of fairseq's symbols that the original lacks: e^-100 is nothing beside any word
+NEVER = -100.0  # the bias of fairseq's symbols that the original lacks; e^-100 is negligible beside any word
 
 
 def load_original(npz_path: Path, json_path: Path) -> Tree2SeqModel:
-    """The float64 model of a parameter file and of the JSON file that has its vocabularies.
+    """The float64 model of a parameter file and the JSON file with its vocabularies.
 
-    The original's arrays are (out, in), with words as columns, and a gate each; see its README.
+    The original's arrays are (out, in), one array for each gate; embeddings have words as columns. See its README.
     """
     description = json.loads(json_path.read_text(encoding="utf-8"))
     dictionaries = [original_dictionary(description, side) for side in ("src", "tgt")]
     with np.load(npz_path) as arrays:
-        given = dict(arrays)
+        parameters = dict(arrays)
     output = "blackOut" if npz_path.stem.startswith("blackout") else "softmax"
-    d, m = given["Wst"].shape[0], given["sourceEmbed"].shape[0]
+    d, m = parameters["Wst"].shape[0], parameters["sourceEmbed"].shape[0]
     task = SimpleNamespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1], has_trees=True)
     model = Tree2SeqModel.build_model(OmegaConf.create({"embedding_size": m, "hidden_size": d}), task).double()
 
     rows = [original_ids(description, side, dictionary) for side, dictionary in zip(("src", "tgt"), dictionaries)]
 
     def table(name: str, side: int, missing: float = 0.0) -> np.ndarray:
-        """Of a (dim, words) or (words,) array, the rows in fairseq's order."""
-        array = given[name].T if given[name].ndim == 2 else given[name]
-        placed = np.full((len(dictionaries[side]), *array.shape[1:]), missing)
-        placed[rows[side]] = array
-        return placed
+        """A (dim, words) or (words,) array with words as rows in fairseq's order."""
+        array = parameters[name].T if parameters[name].ndim == 2 else parameters[name]
+        reordered = np.full((len(dictionaries[side]), *array.shape[1:]), missing)
+        reordered[rows[side]] = array
+        return reordered
 
     def stack(pattern: str, gates: Sequence[str]) -> np.ndarray:
-        return np.concatenate([given[pattern.format(gate)] for gate in gates])
+        return np.concatenate([parameters[pattern.format(gate)] for gate in gates])
 
     state: dict[str, np.ndarray] = {
         "encoder.composer.embedding.weight": table("sourceEmbed", 0),
@@ -50,9 +50,9 @@ def load_original(npz_path: Path, json_path: Path) -> Tree2SeqModel:
         "decoder.translator.to_vocabulary.weight": table(f"{output}.weight", 1),
         "decoder.translator.to_vocabulary.bias": table(f"{output}.bias", 1, NEVER),
         "decoder.translator.from_fed.weight": stack("dec.Wa{}", LSTM_GATES),
-        "decoder.translator.from_state.weight": given["Wst"],
-        "decoder.translator.from_state.bias": given["bs"],
-        "decoder.translator.from_context.weight": given["Wct"],
+        "decoder.translator.from_state.weight": parameters["Wst"],
+        "decoder.translator.from_state.bias": parameters["bs"],
+        "decoder.translator.from_context.weight": parameters["Wct"],
     }
     for module, name in (("encoder.composer.lstm", "enc"), ("decoder.translator.lstm", "dec")):
         state[f"{module}.from_input.weight"] = stack(f"{name}.Wx{{}}", LSTM_GATES)
@@ -67,7 +67,7 @@ def load_original(npz_path: Path, json_path: Path) -> Tree2SeqModel:
 
 
 def original_dictionary(description: dict[str, Any], side: str) -> Dictionary:
-    """fairseq's dictionary of the original's words, all but its two symbols, with their counts."""
+    """fairseq's dictionary of the original's words with their counts, without the original's two symbols."""
     dictionary = Dictionary()
     symbols = (description[f"{side}_eos"], description[f"{side}_unk"])
     for number, word in enumerate(description[f"{side}_vocab"]):

@@ -1,4 +1,4 @@
-"""Our beam search against fairseq's own: the same hypotheses, in the same order, with the same scores."""
+"""FastBeamSearch against fairseq's search: the same hypotheses, in the same order, with the same scores."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from rnnsearch_fairseq.modules.fused.search_step import GROUP
 from rnnsearch_fairseq.search.beam import FastBeamSearch
 from tests.builders import EOS, UNK, make_dictionary, make_model, make_sample
 
-WORDS = 150  # three groups, the last of them not full
+WORDS = 150  # three groups, of which the last is not full
 SOURCES = [[5, 6, 7, 8, 9, EOS], [7, EOS], [4, 4, 10, EOS], [EOS], [9, 8, 7, 6, 5, 4, 10, 11, EOS]]
 
 
@@ -71,7 +71,7 @@ def test_options_have_fairseqs_effect(options: dict[str, Any]) -> None:
 
 
 def test_an_unknown_word_that_is_favoured_is_found_among_many_words() -> None:
-    """It raises the greatest score of the group of words that it stands in, among more groups than are searched."""
+    """Its score becomes the maximum of its group, and there are more groups than the search looks into."""
     words = 40 * GROUP
     model = make_model(target_words=words).float()
     sample = make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True)
@@ -161,7 +161,7 @@ def test_a_least_length_above_the_greatest_is_refused() -> None:
 
 
 def test_it_reports_the_best_of_each_step() -> None:
-    """What it shows last of a sentence begins a translation that it finds, where that is the likeliest throughout."""
+    """With a beam of one, each report is the beginning of the translation that is found in the end."""
     model, shown = draw_model(), []
     search = FastBeamSearch([model], make_dictionary(WORDS), beam_size=1, max_len_b=20)
     search.on_step = lambda best: shown.append({name: words.tolist() for name, words in best.items()})

@@ -1,4 +1,4 @@
-"""The original's beam search against its transcription in NumPy, and against what the original itself translated."""
+"""GroundhogSearch against a NumPy transcription of the original's search, and against recorded translations."""
 
 import itertools
 import logging
@@ -38,7 +38,7 @@ def draw_sources(seed: int) -> list[list[int]]:
 def draw_model(encdec: bool, seed: int = 1) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     params = reference.random_parameters(rng, n=6, m=5, n_source=N_SOURCE, n_target=N_TARGET, rank=5, encdec=encdec)
-    params["b_dec_deep_softmax"][-1] += 1  # or else few hypotheses end
+    params["b_dec_deep_softmax"][-1] += 1  # otherwise few hypotheses end
     return params
 
 
@@ -87,13 +87,13 @@ def test_all_hypotheses_of_a_batch(encdec: bool, left: bool, ban: bool, beam: in
         # unused, unknown, two words, end-of-sentence
         ([0, 0.21, 0.37, 0.29, 0.13], False),
         ([0, 0.21, 0.37, 0.29, 0.13], True),
-        # End-of-sentence so unlikely that it is in no narrow beam: doubled again and again.
+        # End-of-sentence is too unlikely for a narrow beam, which is doubled repeatedly.
         ([0, 0.3, 0.35, 0.34, 0.01], False),
         ([0, 0.3, 0.35, 0.34, 0.01], True),
-        # Nothing but unknown words before the end: without them nothing is left.
+        # All words before the end are unknown; without them no hypothesis is left.
         ([0, 0.9, 0, 0, 0.1], False),
         ([0, 0.9, 0, 0, 0.1], True),
-        # Without unknown words the other word is too likely to let end-of-sentence in.
+        # Without unknown words, the other word is so likely that end-of-sentence never enters the beam.
         ([0, 0.5, 0.5 - 1e-9, 0, 1e-9], True),
     ],
 )
@@ -112,7 +112,7 @@ def test_limits_and_fallbacks(probabilities: list[float], ban: bool, beam: int) 
 def assert_same_up_to_ties(
     found: Hypotheses, params: dict[str, np.ndarray], source: list[int], beam: int, ban: bool
 ) -> None:
-    """A constant model gives every order of the same words the same cost: compare costs, and that words have them."""
+    """A constant model gives all permutations of the same words the same cost: compare costs and lengths only."""
     size = len(params["b_dec_deep_softmax"])
     expected = reference.beam_search(params, source, beam, eos=size - 1, unk=1, ban_unknown=ban)
     costs = [-h["score"].item() for h in found]
@@ -120,8 +120,8 @@ def assert_same_up_to_ties(
     assert sorted(len(h["tokens"]) for h in found) == sorted(len(ids) for ids, _ in expected)
 
 
-def test_what_is_not_a_number_is_impossible() -> None:
-    """A word whose embedding is damaged: whatever follows it has no probability, and takes no place in the beam."""
+def test_words_without_a_number_are_impossible() -> None:
+    """All continuations of a word with a NaN embedding are impossible, and take no place in the beam."""
     params, sources = draw_model(encdec=False), draw_sources(2)
     whole = groundhog_model(params)
     damaged = max(range(2, N_TARGET - 1), key=lambda word: params["b_dec_deep_softmax"][word])
@@ -137,7 +137,7 @@ def test_what_is_not_a_number_is_impossible() -> None:
 
 @pytest.mark.parametrize("beam", [4, 7, 12])
 def test_words_of_equal_probability_are_all_there(beam: int) -> None:
-    """Two words that the model cannot tell apart: which of them is first is open, all else is not."""
+    """Of two words with equal parameters, either may be ranked first; everything else is determined."""
     params, sources = draw_model(encdec=False), draw_sources(2)
     one, other = 4, 5
     params["W_0_dec_approx_embdr"][other] = params["W_0_dec_approx_embdr"][one]
@@ -166,7 +166,7 @@ def test_the_beam_is_filled_where_continuations_are_equal_or_impossible() -> Non
     assert found[3] == (2, 2), "of the second sentence, only what is possible"
 
 
-def test_fallbacks_are_taken_by_the_sentences_that_need_them_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_fallbacks_are_taken_by_the_sentences_that_need_them_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     params = constant_model([0, 0.9, 0, 0, 0.1])
     sample = make_sample([[5, EOS], [5, 5, 5, EOS]], [[EOS]] * 2)
     sample["id"] = torch.tensor([7, 11])
@@ -174,11 +174,11 @@ def test_fallbacks_are_taken_by_the_sentences_that_need_them_and_said(caplog: py
     generator = GroundhogSearch([model], make_dictionary(2), beam_size=2, unk_penalty=math.inf)
     with caplog.at_level(logging.WARNING):
         found = generator.generate([model], sample)
-    assert "unknown words, now allowed: sentences [7, 11]" in caplog.text
+    assert "unknown words are now allowed: sentences [7, 11]" in caplog.text
     assert all(h["tokens"].tolist()[:-1] == [3] * (len(h["tokens"]) - 1) for hypotheses in found for h in hypotheses)
 
 
-def test_what_cannot_end_is_empty_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sentence_without_an_ending_is_empty_and_named(caplog: pytest.LogCaptureFixture) -> None:
     params = constant_model([0, 0.5, 0.3, 0.2, 0])
     model = groundhog_model(params)
     with caplog.at_level(logging.WARNING):

@@ -1,4 +1,4 @@
-"""The options of generation, as fairseq's parsers, configurations and tasks see them."""
+"""The generation options in fairseq's parsers, configurations and tasks."""
 
 from argparse import Namespace
 from typing import Any
@@ -15,8 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.beam import FastBeamSearch
+from rnnsearch_fairseq.search.delegating import MinimumLength
 from rnnsearch_fairseq.search.groundhog import GroundhogSearch
-from rnnsearch_fairseq.search.minimum_length import MinimumLength
 from rnnsearch_fairseq.tasks.pooled_translation import PooledTranslationConfig, PooledTranslationTask
 from tests.builders import make_dictionary, make_model, make_sample
 
@@ -79,7 +79,7 @@ def test_fairseqs_search_stays_the_default(task: TranslationTask, words: list[st
     ids=str,
 )
 def test_what_ours_does_not_do_is_left_to_fairseqs(task: TranslationTask, words: list[str]) -> None:
-    """Nine is more than half of the words, so that two words a place cannot be had."""
+    """A beam of nine needs 18 candidates, more than there are words."""
     assert type(build(task, parse(*words))) is SequenceGenerator
     assert type(build(task, parse(*words, "--print-alignment", "soft"))) is SequenceGeneratorWithAlignment
 
@@ -97,7 +97,7 @@ def test_a_minimum_length_wraps_whatever_search_was_chosen(task: TranslationTask
 
 
 def test_options_of_python_and_of_eval_bleu_args(task: TranslationTask) -> None:
-    """`from_pretrained(...).translate(..., search=...)` sets them on a configuration, perhaps older than they are."""
+    """`from_pretrained(...).translate(..., search=...)` sets them on a configuration that may lack them."""
     older = OmegaConf.structured(GenerationConfig)
     older = OmegaConf.create({key: older[key] for key in older if key not in ("search", "min_len_a")})
     assert type(build(task, older)) is FastBeamSearch

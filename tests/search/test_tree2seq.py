@@ -1,4 +1,4 @@
-"""The second paper's beam search against its transcription, and against what the original translated."""
+"""Tree2SeqSearch against a transcription of the original's search, and against recorded translations."""
 
 import math
 from collections import Counter
@@ -84,7 +84,7 @@ def test_length_statistics_as_in_the_transcription(
 @needs_tree2seq
 @pytest.mark.parametrize("beam", [1, 4])
 def test_what_is_not_a_number_is_impossible(beam: int) -> None:
-    """A word whose embedding is damaged: whatever follows it has no probability, and takes no place in the beam."""
+    """All continuations of a word with a NaN embedding are impossible, and take no place in the beam."""
     original = Original("softmax")
     given = original.described["dev"][:4]
     damaged = given[0]["beam5"][0]
@@ -96,7 +96,7 @@ def test_what_is_not_a_number_is_impossible(beam: int) -> None:
     eos = original.described["tgt_eos"]
     for record, hypotheses in zip(given, search(original, given, beam, max_len_b=12), strict=True):
         expected = reference.beam_search(params, record["src"], record["tree"], beam, eos, 12)
-        if not expected:  # nothing was left
+        if not expected:  # no hypothesis is left
             expected = [((eos,), -math.inf)]
         assert [recorded_ids(original, h) for h in hypotheses] == [list(words) for words, _ in expected]
         np.testing.assert_allclose([h["score"].item() for h in hypotheses], [s for _, s in expected], **EXACT)
@@ -154,7 +154,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
         ("3\t4\t-1\n", "line 1: not two lengths"),
         ("3\t4\t" + "9" * 30, "line 1: not two lengths"),
         ("3\t4\t0\n", "line 1: lengths without pairs"),
-        ("3\t4\t1\n3\t4\t2\n", "line 2: lengths without pairs, or that were there before"),
+        ("3\t4\t1\n3\t4\t2\n", "line 2: lengths without pairs, or lengths that an earlier line has"),
         ("\x00", "line 1: not two lengths"),
     ],
 )

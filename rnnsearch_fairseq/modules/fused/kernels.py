@@ -1,8 +1,8 @@
-"""What the fused scans do at one position between their matrix products, and the way back of it.
+"""The operations of one position between the matrix products of a fused scan, forward and backward, in PyTorch.
 
-Every function writes into tensors that it is given. :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` has the
-same functions as single kernels for a GPU. Shapes: n units, ``opened`` ``(batch, 3n)`` is s~, z and r side by side,
-before their nonlinearities where a function makes them.
+:mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` has the same functions as GPU kernels. Every function writes its
+results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~, z and r side by side. The
+"sum" of s~, z or r is the argument of its nonlinearity.
 """
 
 import torch
@@ -11,56 +11,64 @@ from torch import Tensor
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 
-scratch = torch.empty_like  # of the keys: ``aligned``
+scratch = torch.empty_like  # scratch(keys) is the argument ``aligned`` of the attention functions
 
 
-def open_gates(gates: Tensor, summand: Tensor | None, state: Tensor, kept: Tensor | None, reset_state: Tensor) -> None:
-    """z, r = σ(their sums), in ``gates`` ``(batch, 2n)``; and r ∘ s_{i-1} ``(batch, n)``.
+def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
+    """Replace the sums in ``gates`` by z and r = σ(sums); write r ∘ s_{i-1} into ``reset_state``.
 
     Args:
-        summand: what the sums in ``gates`` lack yet, ``(batch, 2n)``, or None.
-        kept: ``(batch, 1)``, zero at padding, where z becomes zero, too, and so the state is carried on; else one.
+        gates: the sums of z and r, ``(batch, 2n)``.
+        summand: the part of the sums that is not yet in ``gates``, ``(batch, 2n)``, or None.
+        state: s_{i-1}, ``(batch, n)``, like ``reset_state``.
+        mask: ``(batch, 1)``, one at words and zero at padding. There z becomes zero, which keeps the state unchanged.
     """
     size = state.size(1)
     if summand is not None:
         gates.add_(summand)
     gates.sigmoid_()
-    if kept is not None:
-        gates[:, :size] *= kept
+    if mask is not None:
+        gates[:, :size] *= mask
     torch.mul(gates[:, size:], state, out=reset_state)
 
 
 def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
-    """s~ = tanh(its sum), in ``candidate``; s_i = (1 - z) ∘ s_{i-1} + z ∘ s~. All ``(batch, n)``."""
+    """Replace the sum in ``candidate`` by s~ = tanh(sum); write s_i = (1 - z) ∘ s_{i-1} + z ∘ s~ into ``new_state``."""
     torch.lerp(state, candidate.tanh_(), update, out=new_state)
 
 
 def update_state_backward(
-    opened: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
+    activations: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
 ) -> None:
-    """The gradients of the sums in s~ and z, into ``grads`` ``(batch, 3n)``; and (1 - z) ∘ that of s_i, added.
+    """Write the gradients of the sums of s~ and z into ``grads``; add (1 - z) ∘ dL/ds_i to ``grad_before``.
 
     Args:
-        opened: s~, z and r.
-        state: s_{i-1}; ``grad_state``: the gradient of s_i; ``grad_before``: that of s_{i-1}. All are ``(batch, n)``.
+        activations: s~, z and r, ``(batch, 3n)``.
+        state: s_{i-1}, ``(batch, n)``.
+        grad_state: dL/ds_i, ``(batch, n)``.
+        grads: the gradients of the sums of s~, z and r, ``(batch, 3n)``; the last is left alone.
+        grad_before: dL/ds_{i-1}, ``(batch, n)``.
     """
-    candidate, update, _ = opened.chunk(3, dim=1)
-    to_candidate, to_update, _ = grads.chunk(3, dim=1)
+    candidate, update, _ = activations.chunk(3, dim=1)
+    grad_candidate, grad_update, _ = grads.chunk(3, dim=1)
     through_update = grad_state * update
     grad_before.add_(grad_state).sub_(through_update)
-    tanh_backward(through_update, candidate, grad_input=to_candidate)
-    torch.sub(candidate, state, out=to_update).mul_(grad_state)
-    sigmoid_backward(to_update, update, grad_input=to_update)
+    tanh_backward(through_update, candidate, grad_input=grad_candidate)
+    torch.sub(candidate, state, out=grad_update).mul_(grad_state)
+    sigmoid_backward(grad_update, update, grad_input=grad_update)
 
 
-def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, to_reset: Tensor, grad_before: Tensor) -> None:
-    """The gradient of the sum in r, into ``to_reset``; and that of s_{i-1} by way of r ∘ s_{i-1}, added.
+def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_before: Tensor) -> None:
+    """Write the gradient of the sum of r into ``grad_reset``; add r ∘ ``grad_product`` to ``grad_before``.
 
     Args:
-        grad_product: the gradient of r ∘ s_{i-1}. All are ``(batch, n)``.
+        reset: r. All arguments are ``(batch, n)``.
+        state: s_{i-1}.
+        grad_product: the gradient of r ∘ s_{i-1}.
+        grad_before: dL/ds_{i-1}.
     """
-    torch.mul(grad_product, state, out=to_reset)
-    sigmoid_backward(to_reset, reset, grad_input=to_reset)
+    torch.mul(grad_product, state, out=grad_reset)
+    sigmoid_backward(grad_reset, reset, grad_input=grad_reset)
     grad_before.addcmul_(grad_product, reset)
 
 
@@ -75,11 +83,11 @@ def attend(
     weights: Tensor,
     context: Tensor,
 ) -> None:
-    """alpha_i and c_i (Eq. 5 and 6), into ``weights`` ``(batch, src_len)`` and ``context`` ``(batch, 2n)``.
+    """Write alpha_i (Eq. 6) into ``weights`` ``(batch, src_len)``, and c_i (Eq. 5) into ``context`` ``(batch, 2n)``.
 
     Args:
-        product: W_a s_{i-1}, ``(batch, n')``, which goes into ``query``, too.
-        keys, annotations, padding_mask: of the :class:`~rnnsearch_fairseq.modules.attention.Memory`.
+        product: W_a s_{i-1}, ``(batch, n')``, which is also copied into ``query``.
+        keys, annotations, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.
         energy: v_a, ``(n',)``.
         aligned: :func:`scratch`.
     """
@@ -87,7 +95,7 @@ def attend(
     energies = align(keys, query, aligned) @ energy
     if padding_mask is not None:
         energies = energies.masked_fill_(padding_mask, float("-inf"))
-    # In half precision a softmax over a long sentence loses its small weights: float32 at least.
+    # At least float32: in half precision a softmax over a long sentence loses its small weights.
     weights.copy_(torch.softmax(energies, dim=-1, dtype=weights.dtype))
     torch.bmm(weights.to(keys.dtype).unsqueeze(1), annotations, out=context.unsqueeze(1))
 
@@ -106,24 +114,26 @@ def attend_backward(
     grad_keys: Tensor,
     grad_energy: Tensor,
 ) -> None:
-    """The gradient of ``query``; those of ``keys``, divided by v_a, and of ``energy`` are added to what is there.
+    """Write the gradient of ``query``; add to the gradients of ``keys`` (divided by v_a) and of ``energy``.
 
     Args:
-        context: c_i, of which only :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` has use.
-        grad_weights: the gradient of alpha_i from elsewhere than the context, ``(batch, src_len)``.
-        grad_context: that of c_i.
-        grad_energy: of each sentence by itself, ``(batch, n')``.
+        context: c_i; only :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` reads it.
+        grad_weights: the gradient of alpha_i without its part through the context, ``(batch, src_len)``, or None.
+        grad_context: the gradient of c_i, ``(batch, 2n)``.
+        grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
+        grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
+        grad_energy: one gradient of v_a for each sentence, ``(batch, n')``.
     """
-    to_weights = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype)
+    grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype)
     if grad_weights is not None:
-        to_weights += grad_weights
-    to_weights.sub_((weights * to_weights).sum(dim=1, keepdim=True))
-    to_energies = to_weights.mul_(weights).to(keys.dtype)
+        grad_alpha += grad_weights
+    grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
+    grad_energies = grad_alpha.mul_(weights).to(keys.dtype)
     align(keys, query, aligned)
-    grad_energy.unsqueeze(1).baddbmm_(to_energies.unsqueeze(1), aligned)
+    grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned)
     slope = torch.addcmul(aligned.new_ones(()), aligned, aligned, value=-1, out=aligned)
-    torch.mul(torch.bmm(to_energies.unsqueeze(1), slope).squeeze(1), energy, out=grad_query)
-    grad_keys.addcmul_(to_energies.unsqueeze(2), slope)
+    torch.mul(torch.bmm(grad_energies.unsqueeze(1), slope).squeeze(1), energy, out=grad_query)
+    grad_keys.addcmul_(grad_energies.unsqueeze(2), slope)
 
 
 def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Products with a matrix that is used at every position: laid out once, for a processor's liking."""
+"""Products with a matrix that is used at every position, and is therefore put into the fastest memory layout once."""
 
 from collections.abc import Callable
 
@@ -7,16 +7,18 @@ from torch import Tensor
 
 Product = Callable[[Tensor, Tensor | None, Tensor], Tensor]
 
-FEW = 8  # rows
-WIDE = 2**19  # elements of a matrix that does not stay in a core's cache from one position to the next
+FEW = 8  # rows of x below which a contiguous copy of the transposed matrix does not pay
+WIDE = 2**19  # elements of a matrix that is too large to stay in a core's cache from one position to the next
 
 
 def packed_matmul(weight: Tensor, rows: int) -> Product:
-    """x ↦ x W^T, as a function of ``x`` ``(rows, k)``, a ``summand`` or None, and where to put the sum, ``(rows, n)``.
+    """A function that writes x W^T, plus a ``summand`` if not None, into ``out`` and returns ``out``.
+
+    Its arguments are ``x`` ``(rows, k)``, ``summand`` and ``out`` ``(rows, n)``.
 
     Args:
         weight: W, ``(n, k)``, of any strides.
-        rows: how many rows x has; of another number it takes longer.
+        rows: the number of rows of x; other numbers work, but take longer.
     """
     if is_packable(weight):
         weight = weight.contiguous()
@@ -27,7 +29,7 @@ def packed_matmul(weight: Tensor, rows: int) -> Product:
             return out.copy_(product) if summand is None else torch.add(product, summand, out=out)
 
         return multiply
-    # A transposed matrix, as a layer has it, costs a CPU a tenth to a half more; but a copy for few rows costs more.
+    # On a CPU a product with the transposed view takes 10 to 50 % longer, but for few rows the copy costs more.
     columns = weight.T.contiguous() if rows >= FEW and not weight.is_cuda else weight.T
     return lambda x, summand, out: (
         torch.mm(x, columns, out=out) if summand is None else torch.addmm(summand, x, columns, out=out)
@@ -35,7 +37,7 @@ def packed_matmul(weight: Tensor, rows: int) -> Product:
 
 
 def is_packable(weight: Tensor) -> bool:
-    """MKL can keep a matrix as its products read it, which pays where it would be read from memory every time."""
+    """Whether MKL can pack the matrix and packing pays, because the matrix does not fit in the cache."""
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32

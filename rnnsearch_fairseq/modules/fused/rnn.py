@@ -1,8 +1,9 @@
-"""The loops of RNNsearch over time with hand-written gradients: backpropagation through time.
+"""The loops of RNNsearch over time with hand-written backpropagation through time.
 
-What does not wait for the recurrence is left out of the loops: each weight's gradient is one product for all positions,
-where autograd makes one at every position. Of the alignment model's tanh, ``(batch, src_len, n')`` at every target
-position, nothing is kept: the way back computes it again. Inside, everything is time first.
+Everything that does not depend on the recurrence is computed outside the loops: the gradient of each weight is one
+product over all positions, while autograd computes one product at every position. The tanh of the alignment model,
+``(batch, src_len, n')`` at every target position, is not saved; the backward pass computes it again. Time is the first
+dimension of all tensors in the loops.
 """
 
 import functools
@@ -33,8 +34,8 @@ class FusedEncoder(Encoder):
         """As in the base class."""
         projected = unit.project_input(inputs.transpose(0, 1))
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
-        kept = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(projected.dtype)
-        states = _UnitScan.apply(projected, *_like(projected, zero, *_recurrent(unit)), kept, backward)
+        mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(projected.dtype)
+        states = _UnitScan.apply(projected, *_like(projected, zero, *_recurrent(unit)), mask, backward)
         return (states[:-1] if backward else states[1:]).transpose(0, 1)
 
 
@@ -42,13 +43,13 @@ class FusedDecoder(Decoder):
     """:class:`~rnnsearch_fairseq.modules.decoder.Decoder` with a hand-written gradient."""
 
     def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
-        """As in the base class, which takes the single steps of a search."""
-        steps, consumes = len(embedded), self.updates_with_current_word
+        """As in the base class, which also computes single steps of a search."""
+        steps = len(embedded)
         if steps == 1:
             return super().scan(embedded, state, context, memory)
         projected = self.unit.project_input(embedded)
-        if consumes:
-            projected = projected[1:]  # the first position has no update before it, the last none behind it
+        if self.updates_with_current_word:
+            projected = projected[1:]  # no update before the first position, none after the last
         if memory.keys is None:
             projected = projected + self.unit.from_context(memory.annotations)
             states = _UnitScan.apply(projected, *_like(projected, state, *_recurrent(self.unit)), None, False)
@@ -74,12 +75,12 @@ def _recurrent(unit: GatedHiddenUnit) -> tuple[Tensor, Tensor]:
 
 
 def _like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
-    """Contiguous, in the precision of ``model``: under autocast, layers give another precision than the weights."""
+    """``tensors`` made contiguous, in the precision of ``model``: under autocast, weights differ from layer outputs."""
     return [tensor.to(model.dtype).contiguous() for tensor in tensors]
 
 
 class _UnitScan(torch.autograd.Function):
-    """The states of a gated unit (A.1.1)."""
+    """The states of a gated unit (A.1.1) over a sentence."""
 
     @staticmethod
     def forward(
@@ -88,62 +89,64 @@ class _UnitScan(torch.autograd.Function):
         state: Tensor,
         gate_weight: Tensor,
         reset_weight: Tensor,
-        kept: Tensor | None,
+        mask: Tensor | None,
         reverse: bool,
     ) -> Tensor:
         """The states between the positions, ``(steps + 1, batch, n)``: s_0 is the first, or the last if ``reverse``.
 
         Args:
-            projected: [W x + b; W_z x; W_r x], with C c where there is a context, ``(steps, batch, 3n)``.
+            projected: [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context, ``(steps, batch, 3n)``.
             state: s_0, ``(batch, n)``.
             gate_weight: [U_z; U_r], ``(2n, n)``.
             reset_weight: U, ``(n, n)``.
-            kept: ``(steps, batch, 1)``, zero at padding, where the state is carried unchanged, one elsewhere.
-            reverse: from the last position to the first.
+            mask: ``(steps, batch, 1)``, one at words; zero at padding, where the state is copied unchanged.
+            reverse: read from the last position to the first.
         """
         steps, size = len(projected), state.size(1)
         states = projected.new_empty(steps + 1, *state.shape)
         states[-1 if reverse else 0] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
-        opened = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
-        run = _kernels_for(projected)
-        for_gates, for_candidate = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
-        of_candidate, of_gates = _parts(projected, size)
-        candidate, gates = _parts(opened, size)
-        update, reset_state, kept = opened[..., size : 2 * size].unbind(), resets.unbind(), _positions(kept, steps)
+        activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
+        ops = _kernels_for(projected)
+        times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
+        projected_candidate, projected_gates = _parts(projected, size)
+        candidate, gates = _parts(activations, size)
+        update, reset_state, mask = activations[..., size : 2 * size].unbind(), resets.unbind(), _positions(mask, steps)
         for j, before, after in _order(states, reverse):
-            for_gates(before, of_gates[j], gates[j])
-            run.open_gates(gates[j], None, before, kept[j], reset_state[j])
-            for_candidate(reset_state[j], of_candidate[j], candidate[j])
-            run.update_state(candidate[j], update[j], before, after)
-        ctx.save_for_backward(gate_weight, reset_weight, states, resets, opened)
+            times_gates(before, projected_gates[j], gates[j])
+            ops.apply_gates(gates[j], None, before, mask[j], reset_state[j])
+            times_reset(reset_state[j], projected_candidate[j], candidate[j])
+            ops.update_state(candidate[j], update[j], before, after)
+        ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
         ctx.reverse = reverse
         return states
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_states: Tensor) -> Gradients:
-        gate_weight, reset_weight, states, resets, opened = ctx.saved_tensors
+        gate_weight, reset_weight, states, resets, activations = ctx.saved_tensors
         size, reverse = states.size(2), ctx.reverse
-        run = _kernels_for(opened)
-        grads = torch.empty_like(opened)
-        to_candidate, to_gates = _parts(grads, size)
-        to_reset, reset = grads[..., 2 * size :].unbind(), opened[..., 2 * size :].unbind()
-        # Of all positions: what the state before each has of gradient. Row by row it becomes the whole of it.
-        carried = grad_states.clone(memory_format=torch.contiguous_format)
-        of_reset, of_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
-        to_product = torch.empty_like(states[0])
-        for (j, before, _), (_, to_before, to_after) in reversed(
-            list(zip(_order(states, reverse), _order(carried, reverse)))
+        ops = _kernels_for(activations)
+        grads = torch.empty_like(activations)
+        grad_candidate, grad_gates = _parts(grads, size)
+        grad_reset, reset = grads[..., 2 * size :].unbind(), activations[..., 2 * size :].unbind()
+        # dL/d(state) between the positions, accumulated in place from the last position read to the first.
+        state_grads = grad_states.clone(memory_format=torch.contiguous_format)
+        times_reset, times_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
+        grad_product = torch.empty_like(states[0])
+        for (j, before, _), (_, grad_before, grad_after) in reversed(
+            list(zip(_order(states, reverse), _order(state_grads, reverse)))
         ):
-            run.update_state_backward(opened[j], before, to_after, grads[j], to_before)
-            run.reset_backward(reset[j], before, of_reset(to_candidate[j], None, to_product), to_reset[j], to_before)
-            of_gates(to_gates[j], to_before, to_before)
+            ops.update_state_backward(activations[j], before, grad_after, grads[j], grad_before)
+            ops.reset_backward(
+                reset[j], before, times_reset(grad_candidate[j], None, grad_product), grad_reset[j], grad_before
+            )
+            times_gates(grad_gates[j], grad_before, grad_before)
         before = states[1:] if reverse else states[:-1]
         flat = grads.flatten(0, 1)
         return (
             grads,
-            carried[-1 if reverse else 0],
+            state_grads[-1 if reverse else 0],
             flat[:, size:].T @ before.flatten(0, 1),
             flat[:, :size].T @ resets.flatten(0, 1),
             None,
@@ -152,26 +155,26 @@ class _UnitScan(torch.autograd.Function):
 
 
 def _kernels_for(tensor: Tensor) -> Any:
-    """The functions between the products, for the processor that has the tensor."""
+    """The module of kernels for the tensor's device."""
     return _gpu_kernels(tensor.device) if tensor.is_cuda else kernels
 
 
 @functools.cache
 def _gpu_kernels(device: torch.device) -> Any:
-    """Triton's, if they run: it does not come with PyTorch to every system, and needs a C compiler and a recent GPU."""
+    """The Triton kernels if they run on ``device``, else PyTorch's: Triton needs a C compiler and a recent GPU."""
     try:
         from rnnsearch_fairseq.modules.fused import triton_kernels
 
         triton_kernels.update_state(*torch.zeros(4, 1, 1, device=device))
-    except Exception as error:  # of many kinds, and none is worth a training
-        logger.warning("Triton's kernels do not run on %s, those of PyTorch take longer: %s", device, error)
+    except Exception as error:  # Triton raises many types; none should end a training that can do without it
+        logger.warning("Triton's kernels do not run on %s; PyTorch's slower ones are used instead: %s", device, error)
         return kernels
     return triton_kernels
 
 
-def _parts(opened: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Position by position, the part of s~ and that of z and r: slices taken in a loop cost more than all at once."""
-    return opened[..., :size].unbind(), opened[..., size:].unbind()
+def _parts(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Views of s~ and of z and r, one for each position: unbind is faster than slicing in a loop."""
+    return activations[..., :size].unbind(), activations[..., size:].unbind()
 
 
 def _positions(tensor: Tensor | None, steps: int) -> Sequence[Tensor | None]:
@@ -179,25 +182,25 @@ def _positions(tensor: Tensor | None, steps: int) -> Sequence[Tensor | None]:
 
 
 def _order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
-    """The positions in the order in which they are read, each with the state before and after it."""
+    """The positions in reading order, each with the state before and after it."""
     between = states.unbind()
     pairs = [(j, between[j], between[j + 1]) for j in range(len(between) - 1)]
     return [(j, after, before) for j, before, after in reversed(pairs)] if reverse else pairs
 
 
 def _gradient(tensor: Tensor, given: Tensor | None) -> Tensor:
-    """A gradient of ``tensor`` to be added to, from that which is given, or None."""
+    """A contiguous copy of the gradient ``given`` of ``tensor``, or zeros if None, to accumulate into."""
     return torch.zeros_like(tensor) if given is None else given.clone(memory_format=torch.contiguous_format)
 
 
 class _AttendingScan(torch.autograd.Function):
-    """States, contexts and alignments of the decoder with an alignment model (A.2.2), the words before each given::
+    """States, contexts and alignments of the decoder with an alignment model (A.2.2), given the words::
 
         c_i = sum_j alpha_ij h_j, aligned with s_{i-1}       (Eq. 5 and 6)
-        s_i = f(s_{i-1}, ., c_i)                             of the word whose projection is given
+        s_i = f(s_{i-1}, y, c_i)                             y: the word of the i-th projection
 
-    There are as many updates as projections, and as many contexts as ``steps``: as many or, where nothing follows the
-    last context, one more.
+    ``steps`` is the number of contexts; the number of updates is ``len(projected)``. They are equal, or there is one
+    context more: in the original code's order no update follows the last context.
     """
 
     @staticmethod
@@ -214,53 +217,53 @@ class _AttendingScan(torch.autograd.Function):
         keys: Tensor,
         padding_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """s_0 and on, ``(updates + 1, batch, n)``; c ``(steps, batch, 2n)``; alpha ``(steps, batch, src_len)``.
+        """States from s_0 on, ``(updates + 1, batch, n)``, c ``(steps, batch, 2n)``, alpha ``(steps, batch, src_len)``.
 
         Args:
-            projected: [W; W_z; W_r] of the words, ``(updates, batch, 3n)``.
+            projected: [W x + b; W_z x; W_r x] of the words, ``(updates, batch, 3n)``.
             state: s_0, ``(batch, n)``.
             recurrent: [U_z; U_r; W_a], ``(2n + n', n)``.
             reset_weight: U, ``(n, n)``.
             context_weight: [C; C_z; C_r], ``(3n, 2n)``.
             energy: v_a, ``(n',)``.
-            annotations, keys, padding_mask: of the :class:`~rnnsearch_fairseq.modules.attention.Memory`.
+            annotations, keys, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.
         """
         (batch, size), updates = state.shape, len(projected)
         states = projected.new_empty(updates + 1, batch, size)
         states[0] = state
         resets = projected.new_empty(updates, batch, size)  # r ∘ s
-        opened = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
+        activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
         queries = projected.new_empty(steps, batch, keys.size(-1))  # W_a s
         contexts = projected.new_empty(steps, batch, annotations.size(-1))
-        # In half precision a softmax over a long sentence loses its small weights: float32 at least.
+        # At least float32: in half precision a softmax over a long sentence loses its small weights.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        run = _kernels_for(projected)
-        aligned = run.scratch(keys)
-        of_state, of_reset, of_context = (
+        ops = _kernels_for(projected)
+        aligned = ops.scratch(keys)
+        times_recurrent, times_reset, times_context = (
             packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
         )
         products = states.new_empty(batch, recurrent.size(0))
-        for_gates, for_query = products.split([2 * size, keys.size(-1)], dim=1)
-        candidate, gates = _parts(opened, size)
+        state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
+        candidate, gates = _parts(activations, size)
         update, query, context, state = (
-            opened[..., size : 2 * size].unbind(),
+            activations[..., size : 2 * size].unbind(),
             *map(torch.unbind, (queries, contexts, states)),
         )
         for i in range(steps):
-            of_state(state[i], None, products)
-            run.attend(
-                for_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i]
+            times_recurrent(state[i], None, products)
+            ops.attend(
+                state_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i]
             )  # fmt: skip
             if i == updates:
                 break
-            of_context(context[i], projected[i], opened[i])
-            run.open_gates(gates[i], for_gates, state[i], None, resets[i])
-            of_reset(resets[i], candidate[i], candidate[i])
-            run.update_state(candidate[i], update[i], state[i], state[i + 1])
+            times_context(context[i], projected[i], activations[i])
+            ops.apply_gates(gates[i], state_gates, state[i], None, resets[i])
+            times_reset(resets[i], candidate[i], candidate[i])
+            ops.update_state(candidate[i], update[i], state[i], state[i + 1])
         ctx.save_for_backward(
             recurrent, reset_weight, context_weight, energy, annotations, keys,
-            states, resets, opened, queries, contexts, weights,
+            states, resets, activations, queries, contexts, weights,
         )  # fmt: skip
         ctx.set_materialize_grads(False)
         return states, contexts, weights
@@ -272,52 +275,52 @@ class _AttendingScan(torch.autograd.Function):
     ) -> Gradients:
         (
             recurrent, reset_weight, context_weight, energy, annotations, keys,
-            states, resets, opened, queries, contexts, weights,
+            states, resets, activations, queries, contexts, weights,
         ) = ctx.saved_tensors  # fmt: skip
-        steps, updates, size = len(contexts), len(opened), states.size(-1)
-        # Of the sums inside s~, z and r, and of the queries.
-        grads = opened.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
+        steps, updates, size = len(contexts), len(activations), states.size(-1)
+        # The gradients of the sums of s~, z and r, and of the queries, side by side.
+        grads = activations.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
-        # Of all positions: what context and state have of gradient. Row by row it becomes the whole of it.
-        to_contexts, carried = _gradient(contexts, grad_contexts), _gradient(states, grad_states)
+        # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
+        context_grads, state_grads = _gradient(contexts, grad_contexts), _gradient(states, grad_states)
         grad_keys, grad_energies = torch.zeros_like(keys), torch.zeros_like(queries[0])
-        run = _kernels_for(opened)
-        aligned = run.scratch(keys)
-        to_product = torch.empty_like(states[0])
-        of_state, of_reset, of_context = (
+        ops = _kernels_for(activations)
+        aligned = ops.scratch(keys)
+        grad_product = torch.empty_like(states[0])
+        times_recurrent, times_reset, times_context = (
             packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
         )
-        sums, to_products, to_query = (
+        grad_sums, grad_products, grad_query = (
             grads[..., part].unbind() for part in (slice(3 * size), slice(size, None), slice(3 * size, None))
         )
-        to_candidate, to_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
-        reset, to_weights = opened[..., 2 * size :].unbind(), _positions(grad_weights, steps)
-        state, query, context, to_context, to_state = map(
-            torch.unbind, (states, queries, contexts, to_contexts, carried)
+        grad_candidate, grad_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
+        reset, weight_grad = activations[..., 2 * size :].unbind(), _positions(grad_weights, steps)
+        state, query, context, context_grad, state_grad = map(
+            torch.unbind, (states, queries, contexts, context_grads, state_grads)
         )
         for i in reversed(range(steps)):
             if i < updates:
-                run.update_state_backward(opened[i], state[i], to_state[i + 1], sums[i], to_state[i])
-                run.reset_backward(
-                    reset[i], state[i], of_reset(to_candidate[i], None, to_product), to_reset[i], to_state[i]
+                ops.update_state_backward(activations[i], state[i], state_grad[i + 1], grad_sums[i], state_grad[i])
+                ops.reset_backward(
+                    reset[i], state[i], times_reset(grad_candidate[i], None, grad_product), grad_reset[i], state_grad[i]
                 )
-                of_context(sums[i], to_context[i], to_context[i])
-            run.attend_backward(
-                query[i], keys, annotations, energy, aligned, weights[i], context[i], to_weights[i], to_context[i],
-                to_query[i], grad_keys, grad_energies,
+                times_context(grad_sums[i], context_grad[i], context_grad[i])
+            ops.attend_backward(
+                query[i], keys, annotations, energy, aligned, weights[i], context[i], weight_grad[i], context_grad[i],
+                grad_query[i], grad_keys, grad_energies,
             )  # fmt: skip
-            of_state(to_products[i], to_state[i], to_state[i])
+            times_recurrent(grad_products[i], state_grad[i], state_grad[i])
         flat = grads.flatten(0, 1)
-        moved = flat[: updates * states.size(1), : 3 * size]
+        update_grads = flat[: updates * states.size(1), : 3 * size]
         return (
             None,
             grads[:updates, :, : 3 * size],
-            carried[0],
+            state_grads[0],
             flat[:, size:].T @ states[:steps].flatten(0, 1),
-            moved[:, :size].T @ resets.flatten(0, 1),
-            moved.T @ contexts[:updates].flatten(0, 1),
+            update_grads[:, :size].T @ resets.flatten(0, 1),
+            update_grads.T @ contexts[:updates].flatten(0, 1),
             grad_energies.sum(dim=0),
-            torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), to_contexts.transpose(0, 1)),
+            torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), context_grads.transpose(0, 1)),
             grad_keys.mul_(energy),
             None,
         )

@@ -1,4 +1,4 @@
-"""The loops of the tree-to-sequence model with hand-written gradients: each weight's gradient is one product."""
+"""The loops of the tree-to-sequence model with hand-written gradients: each weight's gradient is a single product."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ class FusedLSTM(LSTM):
     def scan(self, inputs: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """As in the base class."""
         projected = self.from_input(inputs.transpose(0, 1))
-        kept = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(inputs.dtype)
-        hiddens, cells = _LSTMScan.apply(projected, self.from_state.weight, kept)
+        mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(inputs.dtype)
+        hiddens, cells = _LSTMScan.apply(projected, self.from_state.weight, mask)
         return hiddens.transpose(0, 1), cells.transpose(0, 1)
 
 
@@ -33,7 +33,7 @@ class FusedTreeLSTM(TreeLSTM):
 
 
 class FusedTreeEncoder(TreeEncoder):
-    """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` of the two above."""
+    """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` with the fused LSTM and Tree-LSTM."""
 
     LSTM, TreeLSTM = FusedLSTM, FusedTreeLSTM
 
@@ -56,10 +56,12 @@ class FusedTreeDecoder(TreeDecoder):
         )
 
 
-def _open_gates(gates: Tensor, cell_before: Tensor, hidden: Tensor, cell: Tensor) -> None:
-    """Write (h', c') into ``hidden`` and ``cell``, ``(batch, d)`` each, from c and the sums inside the gates.
+def _lstm_cell(gates: Tensor, cell_before: Tensor, hidden: Tensor, cell: Tensor) -> None:
+    """Write (h', c') into ``hidden`` and ``cell``, ``(batch, d)`` each.
 
-    The sums, ``gates`` ``(batch, 4d)``, become i, f, o, u where they are.
+    Args:
+        gates: the arguments of the nonlinearities, ``(batch, 4d)``; i, f, o, u overwrite them.
+        cell_before: c, ``(batch, d)``.
     """
     size = cell.size(1)
     gates[:, : 3 * size].sigmoid_()
@@ -69,76 +71,77 @@ def _open_gates(gates: Tensor, cell_before: Tensor, hidden: Tensor, cell: Tensor
     torch.tanh(cell, out=hidden).mul_(out_gate)
 
 
-def _open_gates_backward(
+def _lstm_cell_backward(
     gates: Tensor, cell_before: Tensor, cell: Tensor, grad_hidden: Tensor, grad_cell: Tensor, grad_gates: Tensor
 ) -> Tensor:
-    """The gradient of :func:`_open_gates`: of the gates' sums into ``grad_gates``; returns that of c ``(batch, d)``.
+    """The backward pass of :func:`_lstm_cell`: returns the gradient of c ``(batch, d)``.
 
     Args:
         gates: i, f, o, u, ``(batch, 4d)``.
         cell_before, cell: c and c'.
-        grad_hidden, grad_cell: the gradients of h' and c'; the second is overwritten.
+        grad_hidden, grad_cell: the gradients of h' and c'; ``grad_cell`` is overwritten.
+        grad_gates: receives the gradients of the arguments of the nonlinearities, ``(batch, 4d)``.
     """
     in_gate, forget_gate, out_gate, candidate = gates.chunk(4, dim=1)
-    to_in, to_forget, to_out, to_candidate = grad_gates.chunk(4, dim=1)
+    grad_in, grad_forget, grad_out, grad_candidate = grad_gates.chunk(4, dim=1)
     squashed = torch.tanh(cell)
     grad_cell += torch.ops.aten.tanh_backward(grad_hidden * out_gate, squashed)
-    torch.mul(grad_cell, candidate, out=to_in)
-    torch.mul(grad_cell, cell_before, out=to_forget)
-    torch.mul(grad_hidden, squashed, out=to_out)
-    torch.mul(grad_cell, in_gate, out=to_candidate)
-    sums, opened = (tensor[:, : 3 * cell.size(1)] for tensor in (grad_gates, gates))
-    torch.ops.aten.sigmoid_backward.grad_input(sums, opened, grad_input=sums)
-    torch.ops.aten.tanh_backward.grad_input(to_candidate, candidate, grad_input=to_candidate)
+    torch.mul(grad_cell, candidate, out=grad_in)
+    torch.mul(grad_cell, cell_before, out=grad_forget)
+    torch.mul(grad_hidden, squashed, out=grad_out)
+    torch.mul(grad_cell, in_gate, out=grad_candidate)
+    grad_sums, sigmoids = (tensor[:, : 3 * cell.size(1)] for tensor in (grad_gates, gates))
+    torch.ops.aten.sigmoid_backward.grad_input(grad_sums, sigmoids, grad_input=grad_sums)
+    torch.ops.aten.tanh_backward.grad_input(grad_candidate, candidate, grad_input=grad_candidate)
     return grad_cell * forget_gate
 
 
 class _LSTMScan(torch.autograd.Function):
-    """All words, with their gradient. Autograd would make one product for the weights' gradient at every step.
+    """The LSTM over all words.
 
-    Everything is time first: ``projected`` ``(src_len, batch, 4d)``, ``kept`` ``(src_len, batch, 1)``, zero at padding.
+    Time is the first dimension: ``projected`` is ``(src_len, batch, 4d)``; ``mask`` ``(src_len, batch, 1)`` is one at
+    words and zero at padding.
     """
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, weight: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, projected: Tensor, weight: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         steps, batch, _ = projected.shape
         hiddens, cells = (projected.new_empty(steps, batch, weight.size(1)) for _ in range(2))
         gates = torch.empty_like(projected, memory_format=torch.contiguous_format)
         hidden = cell = projected.new_zeros(batch, weight.size(1))
         for j in range(steps):
             torch.addmm(projected[j], hidden, weight.T, out=gates[j])
-            _open_gates(gates[j], cell, hiddens[j], cells[j])
+            _lstm_cell(gates[j], cell, hiddens[j], cells[j])
             hidden, cell = hiddens[j], cells[j]
-            if kept is not None:
-                hidden *= kept[j]
-                cell *= kept[j]
-        ctx.save_for_backward(weight, kept, gates, hiddens, cells)
+            if mask is not None:
+                hidden *= mask[j]
+                cell *= mask[j]
+        ctx.save_for_backward(weight, mask, gates, hiddens, cells)
         return hiddens, cells
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cells: Tensor) -> tuple[Tensor | None, ...]:
-        weight, kept, gates, hiddens, cells = ctx.saved_tensors
+        weight, mask, gates, hiddens, cells = ctx.saved_tensors
         grad_gates = torch.empty_like(gates)
         zero = torch.zeros_like(cells[0])
-        to_hidden, to_cell = zero, zero
+        later_hidden, later_cell = zero, zero  # gradients that come from the next word
         for j in reversed(range(len(gates))):
-            grad_hidden, grad_cell = grad_hiddens[j] + to_hidden, grad_cells[j] + to_cell
-            if kept is not None:
-                grad_hidden, grad_cell = grad_hidden * kept[j], grad_cell * kept[j]
+            grad_hidden, grad_cell = grad_hiddens[j] + later_hidden, grad_cells[j] + later_cell
+            if mask is not None:
+                grad_hidden, grad_cell = grad_hidden * mask[j], grad_cell * mask[j]
             before = cells[j - 1] if j else zero
-            to_cell = _open_gates_backward(gates[j], before, cells[j], grad_hidden, grad_cell, grad_gates[j])
-            to_hidden = grad_gates[j] @ weight
+            later_cell = _lstm_cell_backward(gates[j], before, cells[j], grad_hidden, grad_cell, grad_gates[j])
+            later_hidden = grad_gates[j] @ weight
         grad_weight = grad_gates[1:].flatten(0, 1).T @ hiddens[:-1].flatten(0, 1)
         return grad_gates, grad_weight, None
 
 
 class _TreeScan(torch.autograd.Function):
-    """All phrases of a batch, height by height, with their gradient.
+    """The Tree-LSTM over all phrases of a batch, height by height.
 
-    Autograd would keep a copy of the growing table of states for every height, and fill another with zeros for its
-    gradient. Here each table is written once, and the gradient of the weights is one product over all phrases.
-    ``children`` ``(2 phrases,)`` are the rows of each phrase's left and right child.
+    Autograd would copy the growing table of states at every height, forward and backward. Here each table is written
+    once. ``children`` ``(2 · phrases,)`` are the rows of each phrase's left and right child.
     """
 
     @staticmethod
@@ -161,8 +164,8 @@ class _TreeScan(torch.autograd.Function):
             rows = children[2 * begin : 2 * end]
             torch.addmm(bias, hiddens.index_select(0, rows).view(size, -1), weight.T, out=gates[begin:end])
             new = slice(words + begin, words + end)
-            below = cells.index_select(0, rows).view(size, -1)
-            _open_tree_gates(gates[begin:end], below, hiddens[new], cells[new])
+            child_cells = cells.index_select(0, rows).view(size, -1)
+            _tree_cell(gates[begin:end], child_cells, hiddens[new], cells[new])
         ctx.save_for_backward(weight, hiddens, cells, gates, children)
         ctx.height_sizes = height_sizes
         return hiddens, cells
@@ -175,37 +178,39 @@ class _TreeScan(torch.autograd.Function):
         words = len(hiddens) - phrases
         child_cells = cells.index_select(0, children).view(phrases, 2 * size)
         grad_gates = torch.empty_like(gates)
-        # Of a node's states, what comes from its only parent: one row for each child of each phrase, and a last one,
-        # zero, for the nodes without a parent.
+        # The gradients that a node's states receive from its parent: one row for each child of each phrase, then a
+        # row of zeros for the nodes without a parent.
         from_parent = children.new_full((len(hiddens),), 2 * phrases)
         from_parent[children] = torch.arange(2 * phrases, device=children.device)
-        to_hiddens, to_cells = (hiddens.new_zeros(2 * phrases + 1, size) for _ in range(2))
+        child_grad_hiddens, child_grad_cells = (hiddens.new_zeros(2 * phrases + 1, size) for _ in range(2))
         begin = phrases
         for count in reversed(ctx.height_sizes):
             begin, end = begin - count, begin
-            rows, below = slice(words + begin, words + end), slice(2 * begin, 2 * end)
-            to_cells[below] = _open_tree_gates_backward(
+            rows, child_rows = slice(words + begin, words + end), slice(2 * begin, 2 * end)
+            child_grad_cells[child_rows] = _tree_cell_backward(
                 gates[begin:end],
                 child_cells[begin:end],
                 cells[rows],
-                grad_hiddens[rows] + to_hiddens.index_select(0, from_parent[rows]),
-                grad_cells[rows] + to_cells.index_select(0, from_parent[rows]),
+                grad_hiddens[rows] + child_grad_hiddens.index_select(0, from_parent[rows]),
+                grad_cells[rows] + child_grad_cells.index_select(0, from_parent[rows]),
                 grad_gates[begin:end],
             ).view(-1, size)
-            torch.mm(grad_gates[begin:end], weight, out=to_hiddens[below].view(count, -1))
+            torch.mm(grad_gates[begin:end], weight, out=child_grad_hiddens[child_rows].view(count, -1))
         return (
             grad_gates.T @ hiddens.index_select(0, children).view(phrases, 2 * size),
             grad_gates.sum(dim=0),
-            grad_hiddens[:words] + to_hiddens.index_select(0, from_parent[:words]),
-            grad_cells[:words] + to_cells.index_select(0, from_parent[:words]),
+            grad_hiddens[:words] + child_grad_hiddens.index_select(0, from_parent[:words]),
+            grad_cells[:words] + child_grad_cells.index_select(0, from_parent[:words]),
             *(None, None),
         )
 
 
-def _open_tree_gates(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor) -> None:
-    """Write (h, c) into ``hidden`` and ``cell``, ``(phrases, d)``, from [c_l, c_r] ``(phrases, 2d)`` and the sums.
+def _tree_cell(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor) -> None:
+    """Write (h, c) into ``hidden`` and ``cell``, ``(phrases, d)`` each.
 
-    The sums inside the gates, ``gates`` ``(phrases, 5d)``, become i, f_l, f_r, o, c~ where they are.
+    Args:
+        gates: the arguments of the nonlinearities, ``(phrases, 5d)``; i, f_l, f_r, o, c~ overwrite them.
+        child_cells: [c_l, c_r], ``(phrases, 2d)``.
     """
     size = cell.size(1)
     gates[:, : 4 * size].sigmoid_()
@@ -216,12 +221,12 @@ def _open_tree_gates(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: T
     torch.tanh(cell, out=hidden).mul_(out_gate)
 
 
-def _open_tree_gates_backward(
+def _tree_cell_backward(
     gates: Tensor, child_cells: Tensor, cell: Tensor, grad_hidden: Tensor, grad_cell: Tensor, grad_gates: Tensor
 ) -> Tensor:
-    """The gradient of :func:`_open_tree_gates`: of the sums into ``grad_gates``; returns that of [c_l, c_r].
+    """The backward pass of :func:`_tree_cell`: returns the gradient of [c_l, c_r] ``(phrases, 2d)``.
 
-    ``grad_cell`` is overwritten.
+    ``grad_cell`` is overwritten; ``grad_gates`` receives the gradients of the arguments of the nonlinearities.
     """
     size = cell.size(1)
     squashed = torch.tanh(cell)
@@ -231,18 +236,18 @@ def _open_tree_gates_backward(
     torch.mul(twice, child_cells, out=grad_gates[:, size : 3 * size])
     torch.mul(grad_hidden, squashed, out=grad_gates[:, 3 * size : 4 * size])
     torch.mul(grad_cell, gates[:, :size], out=grad_gates[:, 4 * size :])
-    sums, opened = (tensor[:, : 4 * size] for tensor in (grad_gates, gates))
-    torch.ops.aten.sigmoid_backward.grad_input(sums, opened, grad_input=sums)
-    sums, candidate = (tensor[:, 4 * size :] for tensor in (grad_gates, gates))
-    torch.ops.aten.tanh_backward.grad_input(sums, candidate, grad_input=sums)
+    grad_sums, sigmoids = (tensor[:, : 4 * size] for tensor in (grad_gates, gates))
+    torch.ops.aten.sigmoid_backward.grad_input(grad_sums, sigmoids, grad_input=grad_sums)
+    grad_sums, candidate = (tensor[:, 4 * size :] for tensor in (grad_gates, gates))
+    torch.ops.aten.tanh_backward.grad_input(grad_sums, candidate, grad_input=grad_sums)
     return twice * gates[:, size : 3 * size]
 
 
 class _DecoderScan(torch.autograd.Function):
-    """All positions, with their gradient.
+    """The decoder over all target positions.
 
-    Autograd would make a product for the gradient of each weight, and of the encoded source, at every position; here
-    there is one for all positions.
+    The gradients of the weights and of the encoded source are one product each for all positions; autograd would
+    compute one at every position.
     """
 
     @staticmethod
@@ -257,65 +262,71 @@ class _DecoderScan(torch.autograd.Function):
         states: Tensor,
         padding_mask: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Time first: ``projected`` ``(tgt_len - 1, batch, 4d)``, of the words before the second position and on.
+        """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)``.
 
-        ``recurrent`` ``(4d, 2d)`` takes [s_{j-1}; s~_{j-1}], ``combining`` ``(d, 2d)`` [s_j; d_j].
+        Args:
+            projected: the LSTM's products with y_{j-1}, from the second position on, ``(tgt_len - 1, batch, 4d)``.
+            recurrent: the LSTM's weight for [s_{j-1}; s~_{j-1}], ``(4d, 2d)``.
+            combining: W_d, the weight for [s_j; d_j], ``(d, 2d)``.
+            bias: b_d, ``(d,)``.
+            hidden, cell: (s_1, c_1), ``(batch, d)`` each.
+            states, padding_mask: see :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`.
         """
         steps, (batch, size) = len(projected) + 1, hidden.shape
         gates = projected.new_empty(steps - 1, batch, 4 * size)
         cells = projected.new_empty(steps, batch, size)
-        seen = projected.new_empty(steps, batch, 2 * size)  # [s_j; d_j]
-        recalled = projected.new_empty(steps, batch, 2 * size)  # [s_j; s~_j]
-        # In half precision a softmax over many constituents loses its small weights: float32 at least.
+        combined = projected.new_empty(steps, batch, 2 * size)  # [s_j; d_j]
+        fed_states = projected.new_empty(steps, batch, 2 * size)  # [s_j; s~_j]
+        # At least float32: in half precision a softmax over many constituents loses its small weights.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, states.size(1), dtype=precise)
-        seen[0, :, :size], cells[0] = hidden, cell
+        combined[0, :, :size], cells[0] = hidden, cell
         for j in range(steps):
-            hidden, context = seen[j].split(size, dim=1)
+            hidden, context = combined[j].split(size, dim=1)
             if j:
-                torch.addmm(projected[j - 1], recalled[j - 1], recurrent.T, out=gates[j - 1])
-                _open_gates(gates[j - 1], cells[j - 1], hidden, cells[j])
+                torch.addmm(projected[j - 1], fed_states[j - 1], recurrent.T, out=gates[j - 1])
+                _lstm_cell(gates[j - 1], cells[j - 1], hidden, cells[j])
             scores = score_states(hidden, states).masked_fill_(padding_mask, float("-inf"))
             weights[j] = torch.softmax(scores, dim=1, dtype=precise)
             context.copy_(mix_states(weights[j], states))
-            recalled[j, :, :size] = hidden
-            torch.tanh(torch.addmm(bias, seen[j], combining.T), out=recalled[j, :, size:])
-        ctx.save_for_backward(recurrent, combining, states, gates, cells, seen, recalled, weights)
-        return recalled[:, :, size:].transpose(0, 1).contiguous(), weights.transpose(0, 1).contiguous()
+            fed_states[j, :, :size] = hidden
+            torch.tanh(torch.addmm(bias, combined[j], combining.T), out=fed_states[j, :, size:])
+        ctx.save_for_backward(recurrent, combining, states, gates, cells, combined, fed_states, weights)
+        return fed_states[:, :, size:].transpose(0, 1).contiguous(), weights.transpose(0, 1).contiguous()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_attended: Tensor, grad_weights: Tensor) -> tuple[Tensor | None, ...]:
-        recurrent, combining, states, gates, cells, seen, recalled, weights = ctx.saved_tensors
+        recurrent, combining, states, gates, cells, combined, fed_states, weights = ctx.saved_tensors
         size = cells.size(2)
         grad_gates = torch.empty_like(gates)
         grad_sums = torch.empty_like(cells)  # inside the tanh of s~
-        grad_seen, grad_scores = torch.empty_like(seen), torch.empty_like(weights)
-        to_recalled = torch.zeros_like(seen[0])
-        to_cell = torch.zeros_like(cells[0])
+        grad_combined, grad_scores = torch.empty_like(combined), torch.empty_like(weights)
+        later_grads = torch.zeros_like(combined[0])  # of [s_j; s~_j], from position j + 1
+        grad_cell = torch.zeros_like(cells[0])  # of c_j, from position j + 1
         for j in reversed(range(len(cells))):
-            grad_fed = grad_attended[:, j] + to_recalled[:, size:]
-            torch.ops.aten.tanh_backward.grad_input(grad_fed, recalled[j, :, size:], grad_input=grad_sums[j])
-            torch.mm(grad_sums[j], combining, out=grad_seen[j])
-            to_hidden, to_context = grad_seen[j].chunk(2, dim=1)
-            to_weights = grad_weights[:, j] + score_states(to_context, states)
-            grad_scores[j] = weights[j] * (to_weights - (weights[j] * to_weights).sum(dim=1, keepdim=True))
-            to_hidden = mix_states(grad_scores[j], states).add_(to_hidden).add_(to_recalled[:, :size])
+            grad_fed = grad_attended[:, j] + later_grads[:, size:]
+            torch.ops.aten.tanh_backward.grad_input(grad_fed, fed_states[j, :, size:], grad_input=grad_sums[j])
+            torch.mm(grad_sums[j], combining, out=grad_combined[j])
+            grad_hidden, grad_context = grad_combined[j].chunk(2, dim=1)
+            grad_alpha = grad_weights[:, j] + score_states(grad_context, states)
+            grad_scores[j] = weights[j] * (grad_alpha - (weights[j] * grad_alpha).sum(dim=1, keepdim=True))
+            grad_hidden = mix_states(grad_scores[j], states).add_(grad_hidden).add_(later_grads[:, :size])
             if j:
-                to_cell = _open_gates_backward(
-                    gates[j - 1], cells[j - 1], cells[j], to_hidden, to_cell, grad_gates[j - 1]
+                grad_cell = _lstm_cell_backward(
+                    gates[j - 1], cells[j - 1], cells[j], grad_hidden, grad_cell, grad_gates[j - 1]
                 )
-                to_recalled = grad_gates[j - 1] @ recurrent
-        # alpha's part of a state's gradient, and that of its score.
+                later_grads = grad_gates[j - 1] @ recurrent
+        # A state has one gradient through the context, weighted by alpha, and one through its score.
         both = torch.cat([weights, grad_scores]).permute(1, 2, 0).to(states.dtype)
-        grad_states = both @ torch.cat([grad_seen[:, :, size:], seen[:, :, :size]]).transpose(0, 1)
+        grad_states = both @ torch.cat([grad_combined[:, :, size:], combined[:, :, :size]]).transpose(0, 1)
         return (
             grad_gates,
-            grad_gates.flatten(0, 1).T @ recalled[:-1].flatten(0, 1),
-            grad_sums.flatten(0, 1).T @ seen.flatten(0, 1),
+            grad_gates.flatten(0, 1).T @ fed_states[:-1].flatten(0, 1),
+            grad_sums.flatten(0, 1).T @ combined.flatten(0, 1),
             grad_sums.sum(dim=(0, 1)),
-            to_hidden,
-            to_cell,
+            grad_hidden,
+            grad_cell,
             grad_states,
             None,
         )

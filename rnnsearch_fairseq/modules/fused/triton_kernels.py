@@ -1,29 +1,29 @@
 """The functions of :mod:`~rnnsearch_fairseq.modules.fused.kernels`, each as one Triton kernel.
 
-A GPU waits for kernels to be started, not for their arithmetic. They compute in float32, of float64 tensors in float64.
-Every number is written by one program and every sum has one order: a training gives the same twice. The rows of states,
-gates and products may lie apart, those of the padding mask and the weights' gradient anyhow; all else is contiguous.
-The kernels run on the current device.
+One kernel instead of several saves launches, which take longer than the arithmetic. The kernels compute in float32, or
+in float64 for float64 tensors. They are deterministic: one program writes each number, and every sum has a fixed order.
+States, gates and products may have any row stride, the padding mask and the gradient of the weights any strides; all
+other tensors must be contiguous. The kernels run on the current device.
 """
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-WIDEST = 1024  # units that a program has before it at a time
-TILE = 8192  # elements of the keys, or the annotations, that a program has before it at a time
-WARPS = 8  # of a program that has tiles
+WIDEST = 1024  # most units that a program loads at a time
+TILE = 8192  # most elements of the keys, or of the annotations, that a program loads at a time
+WARPS = 8  # warps of a program of the attention kernels
 
 
 def scratch(keys: Tensor) -> None:
-    """No kernel needs room for what is as large as the keys."""
+    """None: the attention kernels need no scratch buffer."""
 
 
-def open_gates(gates: Tensor, summand: Tensor | None, state: Tensor, kept: Tensor | None, reset_state: Tensor) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.open_gates`."""
+def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_gates`."""
     size = state.size(1)
-    _open_gates[_grid(state, size)](
-        gates, summand, state, kept, reset_state, _row(kept),
+    _apply_gates[_grid(state, size)](
+        gates, summand, state, mask, reset_state, _row(mask),
         gates.stride(0), _row(summand), state.stride(0), reset_state.stride(0), size, _block(size),
     )  # fmt: skip
 
@@ -38,23 +38,23 @@ def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Te
 
 
 def update_state_backward(
-    opened: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
+    activations: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
 ) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state_backward`."""
     size = state.size(1)
     _update_state_backward[_grid(state, size)](
-        opened, state, grad_state, grads, grad_before,
-        opened.stride(0), state.stride(0), grad_state.stride(0), grads.stride(0), grad_before.stride(0),
+        activations, state, grad_state, grads, grad_before,
+        activations.stride(0), state.stride(0), grad_state.stride(0), grads.stride(0), grad_before.stride(0),
         size, _block(size),
     )  # fmt: skip
 
 
-def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, to_reset: Tensor, grad_before: Tensor) -> None:
+def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_before: Tensor) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.reset_backward`."""
     size = state.size(1)
     _reset_backward[_grid(state, size)](
-        reset, state, grad_product, to_reset, grad_before,
-        reset.stride(0), state.stride(0), grad_product.stride(0), to_reset.stride(0), grad_before.stride(0),
+        reset, state, grad_product, grad_reset, grad_before,
+        reset.stride(0), state.stride(0), grad_product.stride(0), grad_reset.stride(0), grad_before.stride(0),
         size, _block(size),
     )  # fmt: skip
 
@@ -108,12 +108,12 @@ def attend_backward(
 
 
 def _block(width: int) -> int:
-    """Triton's ranges are powers of two. Its own functions for this take longer than a launch."""
+    """The length of a program's range, a power of two. Triton's own functions for this take longer than a launch."""
     return min(1 << (width - 1).bit_length(), WIDEST)
 
 
 def _positions(size: int, width: int) -> int:
-    """Source positions that a program has before it at a time."""
+    """The number of source positions that a program loads at a time."""
     return min(max(TILE // max(_block(size), _block(width)), 1), 32)
 
 
@@ -131,28 +131,28 @@ def _strides(tensor: Tensor | None) -> tuple[int, int]:
 
 @triton.jit
 def _place(size: tl.constexpr, block: tl.constexpr) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """This program's row, its units, and which of these there are."""
+    """This program's row and units, and the mask of the units below ``size``."""
     unit = tl.program_id(1) * block + tl.arange(0, block)
     return tl.program_id(0).to(tl.int64), unit, unit < size
 
 
 @triton.jit
 def _load(pointers: tl.tensor, inside: tl.tensor) -> tl.tensor:
-    """In the precision of the arithmetic; zero where nothing is."""
+    """The values in the precision of the arithmetic, with zero outside the mask ``inside``."""
     values = tl.load(pointers, mask=inside, other=0.0)
     return values if values.dtype == tl.float64 else values.to(tl.float32)
 
 
 @triton.jit
 def _tanh(values: tl.tensor) -> tl.tensor:
-    """Compiler and interpreter have none in common. Its error is absolute: of a small number as large as of 1."""
+    """tanh by the sigmoid: the compiler and the interpreter have no tanh in common. Its absolute error is constant."""
     return 2 * tl.sigmoid(2 * values) - 1
 
 
-# What is not specialized changes with the length of the source: it should not have a kernel compiled anew.
-@triton.jit(do_not_specialize=["kept", "kept_row"])
-def _open_gates(
-    gates: tl.tensor, summand: tl.tensor, state: tl.tensor, kept: tl.tensor, reset_state: tl.tensor, kept_row: int,
+# Arguments that change with the source length are not specialized, so that no length compiles the kernel again.
+@triton.jit(do_not_specialize=["mask", "mask_row"])
+def _apply_gates(
+    gates: tl.tensor, summand: tl.tensor, state: tl.tensor, mask: tl.tensor, reset_state: tl.tensor, mask_row: int,
     gates_row: tl.constexpr, summand_row: tl.constexpr, state_row: tl.constexpr, reset_row: tl.constexpr,
     size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
@@ -164,8 +164,8 @@ def _open_gates(
         update += _load(summand, inside)
         reset += _load(summand + size, inside)
     update, reset = tl.sigmoid(update), tl.sigmoid(reset)
-    if kept is not None:
-        update *= tl.load(kept + row * kept_row)
+    if mask is not None:
+        update *= tl.load(mask + row * mask_row)
     tl.store(gates, update, inside)
     tl.store(gates + size, reset, inside)
     tl.store(reset_state + row * reset_row + unit, reset * _load(state + row * state_row + unit, inside), inside)
@@ -188,13 +188,13 @@ def _update_state(
 
 @triton.jit
 def _update_state_backward(
-    opened: tl.tensor, state: tl.tensor, grad_state: tl.tensor, grads: tl.tensor, grad_before: tl.tensor,
-    opened_row: tl.constexpr, state_row: tl.constexpr, grad_row: tl.constexpr, grads_row: tl.constexpr,
+    activations: tl.tensor, state: tl.tensor, grad_state: tl.tensor, grads: tl.tensor, grad_before: tl.tensor,
+    activations_row: tl.constexpr, state_row: tl.constexpr, grad_row: tl.constexpr, grads_row: tl.constexpr,
     before_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
-    opened += row * opened_row + unit
-    candidate, update = _load(opened, inside), _load(opened + size, inside)
+    activations += row * activations_row + unit
+    candidate, update = _load(activations, inside), _load(activations + size, inside)
     grad = _load(grad_state + row * grad_row + unit, inside)
     change = candidate - _load(state + row * state_row + unit, inside)
     grads += row * grads_row + unit
@@ -206,14 +206,14 @@ def _update_state_backward(
 
 @triton.jit
 def _reset_backward(
-    reset: tl.tensor, state: tl.tensor, grad_product: tl.tensor, to_reset: tl.tensor, grad_before: tl.tensor,
-    reset_row: tl.constexpr, state_row: tl.constexpr, product_row: tl.constexpr, to_row: tl.constexpr,
+    reset: tl.tensor, state: tl.tensor, grad_product: tl.tensor, grad_reset: tl.tensor, grad_before: tl.tensor,
+    reset_row: tl.constexpr, state_row: tl.constexpr, product_row: tl.constexpr, grad_reset_row: tl.constexpr,
     before_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     gate, grad = _load(reset + row * reset_row + unit, inside), _load(grad_product + row * product_row + unit, inside)
     before = _load(state + row * state_row + unit, inside)
-    tl.store(to_reset + row * to_row + unit, grad * before * gate * (1 - gate), inside)
+    tl.store(grad_reset + row * grad_reset_row + unit, grad * before * gate * (1 - gate), inside)
     grad_before += row * before_row + unit
     tl.store(grad_before, _load(grad_before, inside) + grad * gate, inside)
 
@@ -225,12 +225,12 @@ def _attend(
     product_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
     positions: tl.constexpr,
 ) -> None:  # fmt: skip
-    """One program makes ``columns`` of a sentence's context, with energies of its own: so none waits for another.
+    """One program computes ``columns`` of a sentence's context, and all energies itself: no program waits for another.
 
-    It goes through the source once: the sums so far are of exp(e - the largest e so far).
+    It reads the source once (online softmax): its sums are over exp(e - the largest e so far).
     """
     row, column, inside = _place(width, columns)
-    leads = tl.program_id(1) == 0  # of a sentence's programs, that which writes what all of them have
+    is_first = tl.program_id(1) == 0  # the first of a sentence's programs writes the weights and the query
     product += row * product_row
     query += row * size
     keys += row * src_len * size
@@ -241,28 +241,28 @@ def _attend(
     summed = tl.zeros([columns], precise)
     for first in range(0, src_len, positions):
         position = first + tl.arange(0, positions)
-        there = position < src_len
-        energies = _energies(product, keys + position[:, None] * size, energy, there, precise, size, block)
+        valid = position < src_len
+        energies = _energies(product, keys + position[:, None] * size, energy, valid, precise, size, block)
         if padding_mask is not None:
-            padded = tl.load(padding_mask + row * mask_row + position * mask_position, mask=there, other=0)
+            padded = tl.load(padding_mask + row * mask_row + position * mask_position, mask=valid, other=0)
             energies = tl.where(padded, float("-inf"), energies)
-        if leads:
-            tl.store(weights + position, energies, there)
+        if is_first:
+            tl.store(weights + position, energies, valid)
         larger = tl.maximum(largest, tl.max(energies, axis=0))
-        # Padding on the left: as long as nothing is seen, the largest is no number to be subtracted.
+        # With padding on the left, the largest energy is -inf until the first word: subtracting it would give NaN.
         base = tl.where(larger == float("-inf"), 0.0, larger)
         shares, before = tl.exp(energies - base), tl.exp(largest - base)
-        read = _load(annotations + position[:, None] * width, there[:, None] & inside[None, :])
+        read = _load(annotations + position[:, None] * width, valid[:, None] & inside[None, :])
         summed = summed * before + tl.sum(shares[:, None] * read, axis=0)
         total = total * before + tl.sum(shares, axis=0)
         largest = larger
     tl.store(context + row * width + column, summed / total, inside)
-    tl.debug_barrier()  # the energies that are read here were written by other threads
-    if leads:
+    tl.debug_barrier()  # other threads wrote the energies that are read below
+    if is_first:
         for first in range(0, src_len, block):
             position = first + tl.arange(0, block)
-            there = position < src_len
-            tl.store(weights + position, tl.exp(_load(weights + position, there) - largest) / total, there)
+            valid = position < src_len
+            tl.store(weights + position, tl.exp(_load(weights + position, valid) - largest) / total, valid)
         for first in range(0, size, block):
             unit = first + tl.arange(0, block)
             tl.store(query + unit, tl.load(product + unit, unit < size), unit < size)
@@ -270,32 +270,32 @@ def _attend(
 
 @triton.jit
 def _energies(
-    query: tl.tensor, keys: tl.tensor, energy: tl.tensor, there: tl.tensor,
+    query: tl.tensor, keys: tl.tensor, energy: tl.tensor, valid: tl.tensor,
     precise: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
-    """v_a^T tanh(query + key) of the positions that are ``there``, the others' -inf."""
-    energies = tl.zeros([there.shape[0]], precise)
+    """v_a^T tanh(query + key) at the ``valid`` positions, -inf at the others."""
+    energies = tl.zeros([valid.shape[0]], precise)
     for first in range(0, size, block):
         unit = first + tl.arange(0, block)
         inside = unit < size
-        of_keys = _load(keys + unit[None, :], there[:, None] & inside[None, :])
+        of_keys = _load(keys + unit[None, :], valid[:, None] & inside[None, :])
         aligned = _tanh(of_keys + _load(query + unit, inside)[None, :])
         energies += tl.sum(aligned * _load(energy + unit, inside)[None, :], axis=1)
-    return tl.where(there, energies, float("-inf"))
+    return tl.where(valid, energies, float("-inf"))
 
 
-@triton.jit(do_not_specialize=["weights", "grad_weights", "src_len", "to_row", "to_position"])
+@triton.jit(do_not_specialize=["weights", "grad_weights", "src_len", "grad_weights_row", "grad_weights_position"])
 def _attend_backward(
     query: tl.tensor, keys: tl.tensor, annotations: tl.tensor, energy: tl.tensor, weights: tl.tensor,
     context: tl.tensor, grad_weights: tl.tensor, grad_context: tl.tensor, grad_query: tl.tensor, grad_keys: tl.tensor,
-    grad_energy: tl.tensor, src_len: int, to_row: int, to_position: int,
+    grad_energy: tl.tensor, src_len: int, grad_weights_row: int, grad_weights_position: int,
     grad_query_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
     positions: tl.constexpr,
 ) -> None:  # fmt: skip
-    """One program makes the gradients of ``block`` units of a sentence's query and keys.
+    """One program computes the gradients of ``block`` units of a sentence's query and keys.
 
-    Of e_j it is alpha_j (g_j - sum_k alpha_k g_k), where g_j is that of alpha_j. By way of the context, the sum is the
-    product of the context and its gradient: it is there before the source is gone through.
+    dL/de_j = alpha_j (g_j - sum_k alpha_k g_k), where g_j = dL/dalpha_j. The part of the sum that comes through the
+    context is the product of c_i and dL/dc_i, so that the sum is known before the loop over the source.
     """
     row, unit, inside = _place(size, block)
     precise: tl.constexpr = weights.dtype.element_ty
@@ -307,34 +307,34 @@ def _attend_backward(
     grad_keys += row * src_len * size + unit[None, :]
     expected = _dot(context, grad_context, 1, width, precise, columns)
     if grad_weights is not None:
-        grad_weights += row * to_row
-        expected += _dot(weights, grad_weights, to_position, src_len, precise, columns)
+        grad_weights += row * grad_weights_row
+        expected += _dot(weights, grad_weights, grad_weights_position, src_len, precise, columns)
     own = _load(query + row * size + unit, inside)
-    to_query, to_energy = tl.zeros([block], precise), tl.zeros([block], precise)
+    query_sum, energy_sum = tl.zeros([block], precise), tl.zeros([block], precise)
     for first in range(0, src_len, positions):
         position = first + tl.arange(0, positions)
-        there = position < src_len
-        grad = _products(annotations + position[:, None] * width, grad_context, there, precise, width, columns)
+        valid = position < src_len
+        grad = _products(annotations + position[:, None] * width, grad_context, valid, precise, width, columns)
         if grad_weights is not None:
-            grad += _load(grad_weights + position * to_position, there)
-        grad = (_load(weights + position, there) * (grad - expected))[:, None]
-        tile = there[:, None] & inside[None, :]
+            grad += _load(grad_weights + position * grad_weights_position, valid)
+        grad = (_load(weights + position, valid) * (grad - expected))[:, None]
+        tile = valid[:, None] & inside[None, :]
         aligned = _tanh(_load(keys + position[:, None] * size, tile) + own[None, :])
         slope = grad * (1 - aligned * aligned)
-        to_energy += tl.sum(grad * aligned, axis=0)
-        to_query += tl.sum(slope, axis=0)
+        energy_sum += tl.sum(grad * aligned, axis=0)
+        query_sum += tl.sum(slope, axis=0)
         of_keys = grad_keys + position[:, None] * size
         tl.store(of_keys, _load(of_keys, tile) + slope, tile)
-    tl.store(grad_query + row * grad_query_row + unit, to_query * _load(energy + unit, inside), inside)
+    tl.store(grad_query + row * grad_query_row + unit, query_sum * _load(energy + unit, inside), inside)
     grad_energy += row * size + unit
-    tl.store(grad_energy, _load(grad_energy, inside) + to_energy, inside)
+    tl.store(grad_energy, _load(grad_energy, inside) + energy_sum, inside)
 
 
 @triton.jit
 def _dot(
     left: tl.tensor, right: tl.tensor, step: int, size: int, precise: tl.constexpr, block: tl.constexpr
 ) -> tl.tensor:  # fmt: skip
-    """The product of two rows of ``size``, of which the right one's elements lie ``step`` apart."""
+    """The dot product of two vectors of ``size`` elements; ``step`` is the stride of the right one."""
     summed = tl.zeros((), precise)
     for first in range(0, size, block):
         place = first + tl.arange(0, block)
@@ -344,14 +344,14 @@ def _dot(
 
 @triton.jit
 def _products(
-    rows: tl.tensor, vector: tl.tensor, there: tl.tensor,
+    rows: tl.tensor, vector: tl.tensor, valid: tl.tensor,
     precise: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
-    """Those of a vector with the rows that are ``there``."""
-    products = tl.zeros([there.shape[0]], precise)
+    """The dot products of ``vector`` with the ``valid`` rows."""
+    products = tl.zeros([valid.shape[0]], precise)
     for first in range(0, size, block):
         place = first + tl.arange(0, block)
         inside = place < size
-        read = _load(rows + place[None, :], there[:, None] & inside[None, :])
+        read = _load(rows + place[None, :], valid[:, None] & inside[None, :])
         products += tl.sum(read * _load(vector + place, inside)[None, :], axis=1)
     return products

@@ -1,4 +1,4 @@
-"""Attention in half precision: a softmax over a long source in float32, and the gradient of its surroundings."""
+"""Attention in half precision: the softmax over a long source is in float32, and gradients stay accurate."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=s
 
 
 def fused(query: Tensor, keys: Tensor, annotations: Tensor, energy: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """c ``(batch, 2n)`` and alpha ``(batch, src_len)`` by the fused scan's step, with room as the scan makes it."""
+    """c ``(batch, 2n)`` and alpha ``(batch, src_len)`` from the fused kernel."""
     weights = keys.new_empty(BATCH, SOURCE, dtype=torch.promote_types(keys.dtype, torch.float32))
     context = annotations.new_empty(BATCH, WIDTH)
     kernels.attend(
@@ -27,14 +27,14 @@ def fused(query: Tensor, keys: Tensor, annotations: Tensor, energy: Tensor, mask
 
 
 def single(query: Tensor, keys: Tensor, annotations: Tensor, energy: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The same by the alignment model, as the search and the reference scan call it."""
+    """The same from the alignment model, which the search and the reference scan call."""
     model = AlignmentModel(UNITS, WIDTH, UNITS).to(keys.dtype)
     model.energy.weight.data = energy[None]
     return model.attend(query, Memory(annotations, keys, mask))
 
 
 def draw(dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Numbers that half precision holds exactly, and so do float32 and float64."""
+    """Random numbers that ``dtype`` represents exactly, and therefore float32 and float64 too."""
     query, energy = torch.randn(BATCH, UNITS), torch.randn(UNITS)
     keys, annotations = torch.randn(BATCH, SOURCE, UNITS), torch.randn(BATCH, SOURCE, WIDTH)
     return tuple(tensor.to(dtype) for tensor in (query, keys, annotations, energy))
@@ -51,11 +51,11 @@ def test_alignment_weights_are_in_float32(attend: Callable[..., tuple[Tensor, Te
     assert (context.dtype, weights.dtype) == (dtype, torch.float32)
     torch.testing.assert_close(weights.double().sum(dim=1), torch.ones(BATCH).double(), rtol=0, atol=1e-6)
     assert (weights[MASK] == 0).all()
-    # The energies are rounded to half precision, of which the weights are the exponentials.
+    # The weights are exponentials of energies that were rounded to half precision.
     expected_context, expected = attend(*(tensor.double() for tensor in (query, keys, annotations, energy)), MASK)
     torch.testing.assert_close(weights.double(), expected, rtol=0.05, atol=0)
     torch.testing.assert_close(context.double(), expected_context, rtol=0.02, atol=0.02)
-    # Equal energies leave only the softmax to round: of 300 words each has 1 / 300.
+    # With equal energies only the softmax rounds: each of 300 words has the weight 1 / 300.
     _, equal = attend(query, keys, annotations, 0 * energy, MASK)
     torch.testing.assert_close(equal[0], torch.full((SOURCE,), 1 / SOURCE), rtol=1e-6, atol=0)
 

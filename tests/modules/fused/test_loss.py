@@ -1,4 +1,4 @@
-"""The softmax's cost without its tensors, against PyTorch's."""
+"""The memory-saving softmax cost against PyTorch's cross entropy."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 
 def draw(words: int, dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Features, W and b, and targets of 9 words."""
+    """Features, W and b, and targets from a vocabulary of 9 words."""
     generator = torch.Generator().manual_seed(1)
     shapes = ((words, 4), (9, 4), (9,))
     tensors = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]

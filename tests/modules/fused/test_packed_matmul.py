@@ -1,4 +1,4 @@
-"""Products with a matrix laid out once."""
+"""Products with a packed matrix equal ordinary ones."""
 
 import pytest
 import torch
@@ -15,13 +15,13 @@ def test_it_is_the_product(rows: int, transposed: bool, n: int) -> None:
     weight = torch.randn(512, n).T if transposed else torch.randn(n, 512)
     x, summand = torch.randn(rows, 512), torch.randn(rows, 2 * n)[:, n:]
     multiply = packed_matmul(weight, rows)
-    room = torch.full((rows, 3 * n), 7.0)
-    out = room[:, n : 2 * n]
+    surroundings = torch.full((rows, 3 * n), 7.0)
+    out = surroundings[:, n : 2 * n]
     assert multiply(x, None, out) is out
     torch.testing.assert_close(out, x @ weight.T, rtol=1e-4, atol=1e-3)
     multiply(x, summand, out)
     torch.testing.assert_close(out, summand + x @ weight.T, rtol=1e-4, atol=1e-3)
-    assert room[:, :n].eq(7).all() and room[:, 2 * n :].eq(7).all()
+    assert surroundings[:, :n].eq(7).all() and surroundings[:, 2 * n :].eq(7).all()
     multiply(x, out, out)
     torch.testing.assert_close(out, summand + 2 * (x @ weight.T), rtol=1e-4, atol=1e-3)
 

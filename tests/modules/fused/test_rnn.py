@@ -1,4 +1,4 @@
-"""The fused loops give what the reference gives, forward and back."""
+"""The fused loops equal the reference loops, forward and backward."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The step of a search gives what the decoder gives, position by position."""
+"""The search step equals the decoder at every position."""
 
 from typing import Any
 
@@ -31,9 +31,9 @@ def test_it_is_the_decoder(alignment_size: int, order: dict[str, Any], left: boo
         scores = whole.decoder.readout.to_vocabulary(expected.features)
 
         step, carried = SearchStep(whole.decoder), Carried(state)
-        remembered = step.prepare_memory(memory)
+        prepared = step.prepare_memory(memory)
         for position, words in enumerate(target.T):
-            found, weights, carried = step(words, carried, remembered)
+            found, weights, carried = step(words, carried, prepared)
             assert found.shape == (2 * beam, GROUP)
             torch.testing.assert_close(found[:, :VOCABULARY], scores[:, position], rtol=0, atol=1e-10)
             assert found[:, VOCABULARY:].eq(-torch.inf).all()
@@ -41,7 +41,6 @@ def test_it_is_the_decoder(alignment_size: int, order: dict[str, Any], left: boo
                 torch.testing.assert_close(weights, expected.weights[:, position], rtol=0, atol=1e-10)
             else:
                 assert weights is None
-            # Whatever is carried on follows its row.
             carried = carried.select(torch.arange(2 * beam))
 
 

@@ -1,4 +1,4 @@
-"""The second paper's scans, with gradients written by hand, against one step at a time and autograd, in float64."""
+"""The fused loops of the tree-to-sequence model against single steps with autograd, in float64."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def draw(*shape: int) -> Tensor:
 
 
 def gradients(outputs: tuple[Tensor, ...], module: nn.Module, inputs: list[Tensor]) -> dict[str, Tensor]:
-    """Of a sum in which every number of ``outputs`` has its own weight, by all parameters and ``inputs``."""
+    """The gradients of a randomly weighted sum of ``outputs``, with respect to all parameters and ``inputs``."""
     generator = torch.Generator().manual_seed(5)
     cost = sum((out * torch.randn(out.shape, generator=generator, dtype=torch.float64)).sum() for out in outputs)
     names = [*(name for name, _ in module.named_parameters()), *(f"input {k}" for k in range(len(inputs)))]
@@ -31,14 +31,14 @@ def gradients(outputs: tuple[Tensor, ...], module: nn.Module, inputs: list[Tenso
 def step_by_step(lstm: LSTM, inputs: Tensor, lengths: list[int], left: bool) -> tuple[Tensor, Tensor]:
     """h and c of each sentence's words, one sentence and one word at a time; zero at padding."""
     src_len = inputs.size(1)
-    hiddens, memories = ([[inputs.new_zeros(SIZE)] * src_len for _ in lengths] for _ in range(2))
+    hiddens, cells = ([[inputs.new_zeros(SIZE)] * src_len for _ in lengths] for _ in range(2))
     for sentence, length in enumerate(lengths):
         h = c = inputs.new_zeros(1, SIZE)
         first = src_len - length if left else 0
         for column in range(first, first + length):
             h, c = lstm(lstm.from_input(inputs[sentence : sentence + 1, column]), h, c)
-            hiddens[sentence][column], memories[sentence][column] = h[0], c[0]
-    return tuple(torch.stack([torch.stack(row) for row in rows]) for rows in (hiddens, memories))
+            hiddens[sentence][column], cells[sentence][column] = h[0], c[0]
+    return tuple(torch.stack([torch.stack(row) for row in rows]) for rows in (hiddens, cells))
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
@@ -83,7 +83,7 @@ def test_decoder_scan(parses: bool, tgt_len: int) -> None:
     torch.testing.assert_close(state.fed, stepped[:, -1], **EXACT)
     expected = gradients((stepped, alpha), decoder, inputs)
     torch.testing.assert_close(gradients(scanned, decoder, inputs), expected, **EXACT)
-    expected = gradients((stepped,), decoder, inputs)  # as in training, where nothing depends on alpha
+    expected = gradients((stepped,), decoder, inputs)  # as in training, where the cost does not depend on alpha
     torch.testing.assert_close(gradients(scanned[:1], decoder, inputs), expected, **EXACT)
 
 

@@ -1,4 +1,4 @@
-"""The kernels for a GPU, without one: run by Triton's interpreter, compiled to a GPU's code, and done without."""
+"""The GPU kernels on a machine without a GPU: interpreted, compiled, and replaced by PyTorch's."""
 
 import importlib.util
 import logging
@@ -17,7 +17,7 @@ from tests.builders import pad
 from tests.modules.builders import SOURCES, Whole
 
 CASES = Path(__file__).with_name("triton_kernels_cases.py")
-KERNELS = {"_open_gates", "_update_state", "_update_state_backward", "_reset_backward", "_attend", "_attend_backward"}
+KERNELS = {"_apply_gates", "_update_state", "_update_state_backward", "_reset_backward", "_attend", "_attend_backward"}
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -25,7 +25,7 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 @pytest.mark.slow
 @needs_triton
 def test_kernels_are_pytorch() -> None:
-    """In a process of its own: Triton interprets all or nothing, and PyTorch's optimizers have it compile."""
+    """In a process of its own: Triton interprets either all kernels or none, and PyTorch's optimizers compile some."""
     environment = os.environ | ({} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"})
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
@@ -40,7 +40,7 @@ def test_kernels_are_pytorch() -> None:
 def test_kernels_compile(
     arch: int, dtype: torch.dtype, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the machine code of a GPU, for the arguments that the scans pass. Nothing runs: their numbers are none."""
+    """The kernels compile to GPU machine code for the arguments of the scans; they are not run."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver, jit
 
@@ -69,12 +69,14 @@ class Absent:
 
     def __init__(self, target: Any) -> None:
         self.get_current_target = lambda: target
-        self.get_current_device = lambda: target.arch  # whose number kernels are kept under
+        self.get_current_device = lambda: target.arch  # the key of Triton's cache of compiled kernels
         self.get_current_stream = lambda device: 0
 
 
 @pytest.mark.parametrize("missing", [True, pytest.param(False, marks=needs_triton)], ids=["no Triton", "no GPU for it"])
-def test_done_without(missing: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_triton_pytorch_kernels_are_used(
+    missing: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     if missing:
         monkeypatch.setitem(sys.modules, "rnnsearch_fairseq.modules.fused.triton_kernels", None)
         monkeypatch.delattr("rnnsearch_fairseq.modules.fused.triton_kernels", raising=False)
@@ -85,5 +87,5 @@ def test_done_without(missing: bool, monkeypatch: pytest.MonkeyPatch, caplog: py
     assert caplog.text.count("Triton's kernels do not run on cpu") == 1
 
 
-def test_processor_needs_no_triton() -> None:
+def test_a_cpu_needs_no_triton() -> None:
     assert rnn._kernels_for(torch.zeros(1)) is kernels

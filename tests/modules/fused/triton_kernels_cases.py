@@ -1,4 +1,4 @@
-"""The kernels against PyTorch: run by test_triton_kernels.py, on a GPU or, without one, in Triton's interpreter."""
+"""The Triton kernels against PyTorch's: run by test_triton_kernels.py on a GPU, or without one in the interpreter."""
 
 import inspect
 from typing import Any
@@ -13,7 +13,7 @@ from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PRECISION = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}
-Argument = tuple[Tensor, Any] | None  # a tensor, and which part of it
+Argument = tuple[Tensor, Any] | None  # a tensor, and the index of the part to pass
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def seed() -> None:
 
 
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Units and source positions: every loop goes around several times."""
+    """Make tiles so small that every loop runs several times."""
     monkeypatch.setattr(triton_kernels, "WIDEST", 4)
     monkeypatch.setattr(triton_kernels, "TILE", 8)
 
@@ -40,14 +40,14 @@ def test_unit(dtype: torch.dtype, size: int, few: bool, monkeypatch: pytest.Monk
     def rows() -> Argument:
         return randn(3, size + 3), s_[:, 1:-2]
 
-    kept = (torch.tensor([[0, 1], [1, 0], [1, 1]]).double(), s_[:, 1:]) if few else None
+    mask = (torch.tensor([[0, 1], [1, 0], [1, 1]]).double(), s_[:, 1:]) if few else None
     summand = (randn(3, 3 * size), s_[:, : 2 * size]) if few else None
-    compare("open_gates", dtype, (randn(2, 3, 3 * size), s_[1, :, size:]), summand, rows(), kept, rows())
+    compare("apply_gates", dtype, (randn(2, 3, 3 * size), s_[1, :, size:]), summand, rows(), mask, rows())
     shares = randn(2, 3, 4 * size).sigmoid()
     candidate, update = (randn(2, 3, 3 * size), s_[1, :, :size]), (shares, s_[1, :, size : 2 * size])
     compare("update_state", dtype, candidate, update, rows(), rows())
-    opened, grads = (shares, s_[1, :, : 3 * size]), (randn(2, 3, 4 * size), s_[0, :, : 3 * size])
-    compare("update_state_backward", dtype, opened, rows(), rows(), grads, rows())
+    activations, grads = (shares, s_[1, :, : 3 * size]), (randn(2, 3, 4 * size), s_[0, :, : 3 * size])
+    compare("update_state_backward", dtype, activations, rows(), rows(), grads, rows())
     compare("reset_backward", dtype, update, rows(), rows(), candidate, rows())
 
 
@@ -68,7 +68,9 @@ def test_attention(
     if few:
         few_at_a_time(monkeypatch)
     mask = torch.zeros(2, src_len + 1, 2, dtype=torch.bool)
-    mask[0, : 2 * src_len // 3] = mask[1, 1 + src_len // 3 :] = True  # left, and more than are taken at a time; right
+    mask[0, : 2 * src_len // 3] = mask[1, 1 + src_len // 3 :] = (
+        True  # padding on the left, longer than a tile; on the right
+    )
     keys, annotations, energy = randn(2, src_len, size), randn(2, src_len, width), randn(size)
     memory = [(tensor, s_[:]) for tensor in (keys, annotations, energy)]
     query, weights, context = ((randn(2, units), s_[:]) for units in (size, src_len, width))
@@ -112,10 +114,9 @@ def test_scans_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compare(name: str, dtype: torch.dtype, *arguments: Argument) -> list[Tensor]:
-    """Call a kernel with parts of tensors in ``dtype``, and PyTorch's steps with the same in float64.
+    """Call a Triton kernel with parts of tensors in ``dtype``, and PyTorch's version with the same in float64.
 
-    Compares the whole of each tensor, to the rounding of what is written: so, too, what no kernel should write to.
-    Returns what PyTorch made of the tensors.
+    Compares whole tensors, to show that the kernel writes nothing outside the parts. Returns PyTorch's results.
     """
     names = inspect.signature(getattr(kernels, name)).parameters
     given, parts = {}, {}

@@ -1,4 +1,4 @@
-"""The least length that grows with the source, in fairseq's searches."""
+"""MinimumLength around fairseq's searches."""
 
 import math
 
@@ -9,7 +9,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
-from rnnsearch_fairseq.search.minimum_length import MinimumLength
+from rnnsearch_fairseq.search.delegating import MinimumLength
 from tests.builders import EOS, make_dictionary, make_model, make_sample
 
 LENGTHS = [1, 2, 5, 8, 3]  # with end-of-sentence
@@ -17,7 +17,7 @@ LENGTHS = [1, 2, 5, 8, 3]  # with end-of-sentence
 
 @pytest.fixture
 def model() -> RNNsearchModel:
-    """A model that wants to end at once."""
+    """A model that prefers end-of-sentence at every step."""
     model = make_model()
     with torch.no_grad():
         model.decoder.translator.readout.to_vocabulary.bias[EOS] = 25
@@ -38,7 +38,7 @@ def test_no_translation_is_shorter_than_its_share_of_the_source(
 ) -> None:
     torch.manual_seed(1)
     for length, hypotheses in zip(LENGTHS, translations(model, beam=3, min_len_a=share, sampling=sampling)):
-        # The model ends as soon as it may; a word less, and end-of-sentence had come too early.
+        # The model ends as soon as the minimum allows.
         assert min(len(words) - 1 for words in hypotheses) == max(1, math.floor(share * length))
 
 
@@ -57,7 +57,7 @@ def test_the_longest_translation_bounds_the_shortest(model: RNNsearchModel) -> N
         assert all(len(words) <= 5 and words[-1] == EOS for words in hypotheses)
 
 
-def test_it_stands_for_the_search_it_wraps() -> None:
+def test_it_has_the_attributes_of_the_wrapped_search() -> None:
     words = make_dictionary(5)
     for inner in (BeamSearch(words), Sampling(words)):
         wrapped = MinimumLength(words, inner, 0.5, 0, 200)
