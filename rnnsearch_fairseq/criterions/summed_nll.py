@@ -26,7 +26,7 @@ class SummedNLL(FairseqCriterion):
     Use it with ``--clip-norm 1``: the gradient of the sum is then cut to norm 1 at nearly every update, which
     Adadelta's epsilon makes unlike training on the mean. The sum runs over all workers and all of ``--update-freq``.
 
-    It logs, in nats, ``nll_sentence`` (as in the paper's Table 2) and ``nll_word``; and fairseq's ``loss`` and ``ppl``:
+    It logs ``nll_sentence_nats`` (as in the paper's Table 2) and ``nll_word_nats``; and fairseq's ``loss`` and ``ppl``:
     bits a word and perplexity, comparable with ``cross_entropy``.
     """
 
@@ -65,8 +65,8 @@ class SummedNLL(FairseqCriterion):
         )
         metrics.log_scalar("loss", nll / words / math.log(2), words, round=3)
         metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
-        metrics.log_scalar("nll_sentence", nll / sentences, sentences, round=3)
-        metrics.log_scalar("nll_word", nll / words, words, round=4)
+        metrics.log_scalar("nll_sentence_nats", nll / sentences, sentences, round=3)
+        metrics.log_scalar("nll_word_nats", nll / words, words, round=4)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

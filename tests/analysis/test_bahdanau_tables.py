@@ -18,10 +18,10 @@ REFERENCE = [f"a b c d e&apos; f{number % 2}" for number in range(SENTENCES)]
 WORSE = [line.replace("c d", "d c") if number % 4 else line for number, line in enumerate(REFERENCE)]
 WORST = [line.replace("c d", "x y") for line in REFERENCE]
 
-EPOCH = """{time} | INFO | train | epoch {epoch:03d} | loss 3 | nll_sentence {train} | nll_word 2 | ppl 8 | wps 99 | \
-ups 2 | num_updates {updates} | lr 1 | train_wall {seconds} | wall 5000
+EPOCH = """{time} | INFO | train | epoch {epoch:03d} | loss 3 | nll_sentence_nats {train} | nll_word_nats 2 | ppl 8 | \
+wps 99 | ups 2 | num_updates {updates} | lr 1 | train_wall {seconds} | wall 5000
 """
-DEV = """{time} | INFO | valid | epoch {epoch:03d} | valid on 'valid' subset | loss {dev} | nll_sentence {dev} | \
+DEV = """{time} | INFO | valid | epoch {epoch:03d} | valid on 'valid' subset | loss {dev} | nll_sentence_nats {dev} | \
 num_updates {updates}
 """
 START = "{time} | INFO | fairseq_cli.train | training on {count} devices (GPUs/TPUs)\n"
