@@ -283,6 +283,21 @@ def test_the_log_has_the_cost_of_a_sentence_and_of_a_word(
     assert costs == sorted(costs, reverse=True), "training reduces the cost"
 
 
+@pytest.mark.train
+def test_the_log_has_no_warnings_for_the_authors_of_libraries_and_no_false_news(
+    data: Path, unbroken: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, log = unbroken
+    searching = (data, *PLUGIN, "--path", folder / "checkpoint_last.pt")
+    generated = run("fairseq-generate", *searching, cwd=data.parent).stderr
+    typed = run("fairseq-interactive", *searching, cwd=data.parent, stdin="two\nlines\n").stderr
+    for printed in (log, generated, typed):
+        assert "loading model(s)" in printed or "begin training" in printed
+        assert re.findall(r".*(?:Warning: |detected shared parameter).*", printed) == []
+    monkeypatch.setenv("PYTHONWARNINGS", "default")
+    assert "UserWarning: " in run("fairseq-interactive", *searching, cwd=data.parent).stderr
+
+
 def test_validation_counts_every_sentence(overfitted: tuple[Path, str], pairs: dict[str, list[Pair]]) -> None:
     last = logged(overfitted[1], "valid_loss")[-1]
     words = sum(len(target) + 1 for _, target in pairs["valid"])
