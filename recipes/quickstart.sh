@@ -36,7 +36,7 @@ fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en 
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format simple --log-interval 25 2>&1 |
     tee -a "$OUT/log" |
     sed -u -n -E 's/.*train_inner \| epoch ([0-9]+): *([0-9]+ \/ [0-9]+) .* ppl=([0-9.]+), wps=([0-9.]+).*/  pass \1, batch \2: perplexity \3, \4 target words a second/p
-                  s/.*valid on .*nll_sentence ([0-9.]+).* ppl ([0-9.]+).*/  held out: perplexity \2, \1 nats a sentence/p' ||
+                  s/.*valid on .*nll_sentence_nats ([0-9.]+).* ppl ([0-9.]+).*/  held out: perplexity \2, \1 nats a sentence/p' ||
     die_of_log "$OUT/log" fairseq-train
 
 say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks"

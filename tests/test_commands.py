@@ -48,7 +48,7 @@ SUBSETS = {5: "test", 8: "test1", 13: "test2", 37: "test3", TRAIN: "test4"}
 MAX_WORDS = 10
 EPOCHS = 80
 # What a training log says of the training itself, not of the time it took.
-EXACT = ("loss", "ppl", "nll_sentence", "nll_word", "num_updates", "gnorm", "clip", "wpb", "bsz", "lr")
+EXACT = ("loss", "ppl", "nll_sentence_nats", "nll_word_nats", "num_updates", "gnorm", "clip", "wpb", "bsz", "lr")
 
 Pair = tuple[list[str], list[str]]
 
@@ -207,12 +207,27 @@ def test_the_log_has_the_cost_of_a_sentence_and_of_a_word(
     results = epoch_results(unbroken[1])
     for epoch in (1, 2, 3):
         of_sentence, of_word, bits = (
-            float(results[epoch][f"valid_{name}"]) for name in ("nll_sentence", "nll_word", "loss")
+            float(results[epoch][f"valid_{name}"]) for name in ("nll_sentence_nats", "nll_word_nats", "loss")
         )
         assert of_sentence * VALID == pytest.approx(of_word * words, abs=0.02)
         assert of_sentence * VALID == pytest.approx(bits * math.log(2) * words, abs=0.1)
-    costs = [float(results[epoch]["train_nll_sentence"]) for epoch in (1, 2, 3)]
+    costs = [float(results[epoch]["train_nll_sentence_nats"]) for epoch in (1, 2, 3)]
     assert costs == sorted(costs, reverse=True), "training reduces the cost"
+
+
+@pytest.mark.train
+def test_the_log_has_no_warnings_for_the_authors_of_libraries_and_no_false_news(
+    data: Path, unbroken: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, log = unbroken
+    searching = (data, *PLUGIN, "--path", folder / "checkpoint_last.pt")
+    generated = run("fairseq-generate", *searching, cwd=data.parent).stderr
+    typed = run("fairseq-interactive", *searching, cwd=data.parent, stdin="two\nlines\n").stderr
+    for printed in (log, generated, typed):
+        assert "loading model(s)" in printed or "begin training" in printed
+        assert re.findall(r".*(?:Warning: |detected shared parameter).*", printed) == []
+    monkeypatch.setenv("PYTHONWARNINGS", "default")
+    assert "UserWarning: " in run("fairseq-interactive", *searching, cwd=data.parent).stderr
 
 
 def test_validation_counts_every_sentence(overfitted: tuple[Path, str], pairs: dict[str, list[Pair]]) -> None:
@@ -268,10 +283,10 @@ def test_two_processes_and_two_steps_train_as_one_batch(data: Path) -> None:
         assert logs[way].count(f"sentences in an update: 16 (--batch-size {part})") == 1
     for way in ("steps", "processes"):
         assert states[way]["optimizer_history"][-1]["num_updates"] == 2
-        ours, theirs = (logged(logs[name], "nll_sentence") for name in (way, "whole"))
+        ours, theirs = (logged(logs[name], "nll_sentence_nats") for name in (way, "whole"))
         assert [record["num_updates"] for record in ours] == [record["num_updates"] for record in theirs] == ["1", "2"]
         for record, expected in zip(ours, theirs):
-            for name in ("nll_sentence", "nll_word", "gnorm", "bsz"):
+            for name in ("nll_sentence_nats", "nll_word_nats", "gnorm", "bsz"):
                 assert float(record[name]) == pytest.approx(float(expected[name]), rel=1e-3)
         torch.testing.assert_close(states[way]["model"], states["whole"]["model"], rtol=1e-4, atol=1e-6)
 

@@ -54,7 +54,8 @@ MODEL += [word for name in ("embedding", "hidden", "alignment", "maxout") for wo
 TRAINING = ["--batch-size", "16", "--criterion", "summed_nll", "--optimizer", "adadelta", "--clip-norm", "1", "--cpu"]
 TRAINING += ["--save-interval-updates", "5", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", "1"]
 # What a log says of an update, without what the time changes.
-EXACT = ("epoch", "loss", "nll_sentence", "nll_word", "ppl", "wpb", "bsz", "num_updates", "lr", "gnorm", "clip")
+EXACT = ("epoch", "loss", "nll_sentence_nats", "nll_word_nats", "ppl")
+EXACT += ("wpb", "bsz", "num_updates", "lr", "gnorm", "clip")
 WAIT = 600  # seconds for an attempt, which takes some
 FILE_LIMIT = 200_000  # bytes: less than a checkpoint has
 

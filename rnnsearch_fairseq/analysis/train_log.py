@@ -132,11 +132,11 @@ def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, dict[str, f
 
 
 def _numbers(texts: dict[str, str]) -> dict[str, float]:
-    """The statistics that are numbers."""
+    """The statistics that are numbers; names without ``_nats``, which version 0.2.0 did not write."""
     numbers = {}
     for name, text in texts.items():
         try:
-            numbers[name] = float(text)
+            numbers[name.removesuffix("_nats")] = float(text)
         except (TypeError, ValueError, OverflowError):
             continue
     return numbers

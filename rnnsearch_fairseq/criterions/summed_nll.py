@@ -27,7 +27,7 @@ class SummedNLL(FairseqCriterion):
     Adadelta's epsilon this differs from training on the mean. The sum runs over all workers and all ``--update-freq``
     steps.
 
-    It logs ``nll_sentence`` (as in the paper's Table 2) and ``nll_word`` in nats, and fairseq's ``loss`` (bits per
+    It logs ``nll_sentence_nats`` (as in the paper's Table 2) and ``nll_word_nats``, and fairseq's ``loss`` (bits per
     word) and ``ppl`` (perplexity), which are comparable with ``cross_entropy``.
     """
 
@@ -69,8 +69,8 @@ class SummedNLL(FairseqCriterion):
         )
         metrics.log_scalar("loss", nll / words / math.log(2), words, round=3)
         metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
-        metrics.log_scalar("nll_sentence", nll / sentences, sentences, round=3)
-        metrics.log_scalar("nll_word", nll / words, words, round=4)
+        metrics.log_scalar("nll_sentence_nats", nll / sentences, sentences, round=3)
+        metrics.log_scalar("nll_word_nats", nll / words, words, round=4)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

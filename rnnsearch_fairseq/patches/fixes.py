@@ -9,11 +9,13 @@ import contextlib
 import copy
 import inspect
 import logging
+import operator
 import os
 import sys
 import traceback
 import types
 import typing
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -77,6 +79,8 @@ def apply() -> None:
     print_soft_alignments()
     print_input_errors()
     print_input_errors_under_hydra()
+    ignore_warnings_about_libraries()
+    report_only_shared_parameters()
 
 
 def calm_the_root_logger() -> None:
@@ -592,6 +596,42 @@ def print_input_errors_under_hydra() -> None:
         return explain
 
     wrap_in_command("fairseq_cli.hydra_train", "_hydra_main", make)
+
+
+def ignore_warnings_about_libraries() -> None:
+    """Keep warnings off the log of a fairseq command that only the authors of its libraries can act on.
+
+    Trap: fairseq uses names of Hydra and PyTorch that these libraries deprecate, and it wants pinned memory on machines
+    without an accelerator, so each command starts with about 20 lines of warnings. Cure: ignore them, in fairseq's
+    commands only. What -W and PYTHONWARNINGS say of them is obeyed first.
+    """
+    if not _is_fairseq_command():
+        return
+    libraries = r"(hydra|omegaconf|numpy|torch|fairseq|fairseq_cli)(\.|$)"
+    for category in (FutureWarning, DeprecationWarning):
+        warnings.filterwarnings("ignore", category=category, module=libraries, append=True)
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.", append=True)
+    for message in (r"\s*'.*' is validated against ConfigStore", "'pin_memory' argument is set as true"):
+        warnings.filterwarnings("ignore", message, UserWarning, append=True)
+
+
+def report_only_shared_parameters() -> None:
+    """Let the trainer report those parameters as shared that modules share.
+
+    Trap: PyTorch keeps a parameter that a module does without, as the bias of Linear(bias=False), as None, and the
+    trainer takes every None for the same parameter (trainer.py:1597): "detected shared parameter", 14 times for
+    RNNsearch. Cure: leave out the parameter None.
+    """
+
+    def make(catalog_shared_params: Callable[..., Any]) -> Callable[..., Any]:
+        def catalog(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            # Each list has the names of one parameter. Submodules, for which the function calls itself, have no lists.
+            shared = catalog_shared_params(module, *args, **kwargs)
+            return shared and [names for names in shared if operator.attrgetter(names[0])(module) is not None]
+
+        return catalog
+
+    wrap(fairseq.trainer, "_catalog_shared_params", make)
 
 
 def _copy_record_of_text(args: argparse.Namespace) -> None:

@@ -19,14 +19,14 @@ FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # fairseq_cli/t
 SIMPLE = """\
 2026-11-21 08:59:28 | INFO | fairseq_cli.train | {'_name': None, 'common': {'log_format': 'simple'}, 'max_epoch': 0}
 2026-11-21 08:59:29 | INFO | fairseq.trainer | begin training epoch 1
-2026-11-21 09:00:10 | INFO | train_inner | epoch 001:    100 / 363 loss=9.1, nll_word=6.3, ppl=548.7, wps=3300.1, \
+2026-11-21 09:00:10 | INFO | train_inner | epoch 001:    100 / 363 loss=9.1, nll_word_nats=6.3, ppl=548.7, wps=3300.1, \
 ups=2.41, wpb=1370.6, bsz=80, num_updates=100, lr=1, gnorm=18.2, clip=100, train_wall=41, wall=42
-2026-11-21 09:02:29 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 8.249 | nll_sentence 97.741 | \
-nll_word 5.7176 | ppl 304.2 | wps 11587 | wpb 1238.1 | bsz 72.4 | num_updates 363
+2026-11-21 09:02:29 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 8.249 | nll_sentence_nats 97.741 | \
+nll_word_nats 5.7176 | ppl 304.2 | wps 11587 | wpb 1238.1 | bsz 72.4 | num_updates 363
 2026-11-21 09:02:30 | INFO | fairseq_cli.train | end of epoch 1 (average epoch stats below)
-2026-11-21 09:02:31 | INFO | train | epoch 001 | loss 8.756 | nll_sentence 103.603 | nll_word 6.0692 | ppl 432.37 | \
-wps 2915.4 | ups 2.14 | wpb 1363.4 | bsz 79.9 | num_updates 363 | lr 1 | gnorm 1816.99 | clip 100 | train_wall 166 | \
-wall 200
+2026-11-21 09:02:31 | INFO | train | epoch 001 | loss 8.756 | nll_sentence_nats 103.603 | \
+nll_word_nats 6.0692 | ppl 432.37 | wps 2915.4 | ups 2.14 | wpb 1363.4 | bsz 79.9 | num_updates 363 | \
+lr 1 | gnorm 1816.99 | clip 100 | train_wall 166 | wall 200
 """
 FIRST = Epoch(1, 363, 8.756, 103.603, 2915.4, 166, 1, 8.249, 304.2, 97.741)
 
@@ -57,6 +57,10 @@ def test_an_epoch_has_what_fairseq_printed(tmp_path: Path) -> None:
     messages = [line.rsplit(" | INFO | ", 1)[1].split(" | ", 1)[1] for line in SIMPLE.splitlines()]
     assert read(tmp_path, *messages) == [FIRST]
     assert read(tmp_path, *(message for message in messages for _ in range(3))) == [FIRST]
+
+
+def test_a_log_of_version_0_2_0_says_the_same(tmp_path: Path) -> None:
+    assert read(tmp_path, SIMPLE.replace("_nats", "")) == [FIRST]
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:

@@ -127,8 +127,8 @@ def test_logged_means_are_over_all_words_and_sentences() -> None:
         SummedNLL.reduce_metrics(first)
         SummedNLL.reduce_metrics(second)
     values = logged.get_smoothed_values()
-    assert values["nll_sentence"] == pytest.approx(137 / 10, abs=6e-4)  # nats
-    assert values["nll_word"] == pytest.approx(137 / 31, abs=6e-5)  # nats
+    assert values["nll_sentence_nats"] == pytest.approx(137 / 10, abs=6e-4)
+    assert values["nll_word_nats"] == pytest.approx(137 / 31, abs=6e-5)
     assert values["loss"] == pytest.approx(137 / 31 / math.log(2), abs=6e-4)  # bits
     assert values["ppl"] == pytest.approx(math.exp(137 / 31), rel=1e-3)
 

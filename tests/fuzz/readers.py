@@ -478,7 +478,7 @@ def read_system(folder: Path) -> None:
     token_scores.score_tokens(lines, lines)
 
 
-NAMES = ("loss", "num_updates", "wps", "train_wall", "lr", "nll_sentence")
+NAMES = ("loss", "num_updates", "wps", "train_wall", "lr", "nll_sentence_nats")
 JSON_LOG = json.dumps({"epoch": 1, **{f"train_{name}": str(number) for number, name in enumerate(NAMES, 1)}})
 LOGS = [{"train.log": SIMPLE.encode()}, {"train.log": f"x | {JSON_LOG}\n".encode()}]
 

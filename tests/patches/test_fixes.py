@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
@@ -705,6 +706,52 @@ def test_a_command_ends_in_one_sentence_and_status_1(tmp_path: Path, words: list
     assert done.returncode == 1
     assert re.search(r"^error: x\.de: [^\n]+; [^\n]+\n\Z", done.stderr, re.MULTILINE), done.stderr
     assert "Traceback" not in done.stderr
+
+
+# The log
+
+
+@pytest.mark.parametrize(
+    ("category", "module", "message", "shown"),
+    [
+        (FutureWarning, "fairseq.tasks.fairseq_task", "`torch.cuda.amp.autocast(args...)` is deprecated", False),
+        (DeprecationWarning, "torch", "deprecated", False),
+        (UserWarning, "hydra.compose", "The strict flag in the compose API is deprecated", False),
+        (UserWarning, "sys", "\n'config' is validated against ConfigStore schema with the same name", False),
+        (UserWarning, "torch.utils.data.dataloader", "'pin_memory' argument is set as true but no", False),
+        (UserWarning, "torch.cuda", "The NVIDIA driver on your system is too old", True),
+        (FutureWarning, "rnnsearch_fairseq.models", "another default", True),
+        (FutureWarning, "torch_plugin_of_a_user", "deprecated", True),
+        (UserWarning, "__main__", "deprecated", True),
+    ],
+)
+def test_warnings_for_the_authors_of_libraries_are_hidden_in_commands_only(
+    monkeypatch: pytest.MonkeyPatch, category: type[Warning], module: str, message: str, shown: bool
+) -> None:
+    def is_shown() -> bool:
+        with warnings.catch_warnings(record=True) as recorded:
+            warnings.warn_explicit(message, category, "x.py", 1, module, registry={})
+        return bool(recorded)
+
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        fixes.ignore_warnings_about_libraries()
+        assert is_shown()
+        monkeypatch.setattr(fixes, "_is_fairseq_command", lambda: True)
+        fixes.ignore_warnings_about_libraries()
+        assert is_shown() is shown
+        warnings.simplefilter("always")  # as by -W
+        fixes.ignore_warnings_about_libraries()
+        assert is_shown()
+
+
+def test_only_parameters_that_are_shared_are_reported_as_shared() -> None:
+    catalog = fairseq.trainer._catalog_shared_params
+    model = torch.nn.Sequential(*(torch.nn.Linear(2, 2, bias=False) for _ in range(3)))
+    assert uncured(catalog)(model) == [["0.bias", "1.bias", "2.bias"]]
+    assert catalog(model) == []
+    model[2].weight = model[0].weight
+    assert catalog(model) == [["0.weight", "2.weight"]]
 
 
 # Symbols and blank lines
