@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.patches import fixes, untrusted
+from rnnsearch_fairseq.patches.around import Original, around
 from rnnsearch_fairseq.patches.recovery import gradients, resuming, saving, stopping
 
 VARIABLE = "RNNSEARCH_PATCHES"
@@ -39,14 +40,11 @@ class Patch(NamedTuple):
         return (self.wrapper.__doc__ or "").partition("\n")[0]
 
 
-def patch_loaded_commands(init: Callable[..., None]) -> Callable[..., None]:
+@around
+def patch_loaded_commands(init: Original, *args: Any, **kwargs: Any) -> None:
     """Spawned processes and Python callers load a command after this package; now it is patched for its trainer."""
-
-    def init_in_command(self: Any, *args: Any, **kwargs: Any) -> None:
-        replace_targets()
-        init(self, *args, **kwargs)
-
-    return init_in_command
+    replace_targets()
+    init(*args, **kwargs)
 
 
 PATCHES = (
@@ -137,7 +135,7 @@ SETTINGS = (
 
 
 def apply() -> None:
-    """Apply the patches of the chosen groups; a second call changes nothing but in commands that were loaded since.
+    """Apply the patches of the chosen groups; a second call changes only commands that were loaded since.
 
     Raises:
         InputError: ``RNNSEARCH_PATCHES`` names another group, or a target is not in this fairseq.
@@ -176,8 +174,7 @@ def replace_targets() -> None:
         if (owner, name) in ORIGINALS:
             continue
         original = ORIGINALS[owner, name] = getattr(owner, name)
-        replacement = functools.reduce(lambda inner, wrapper: wrapper(inner), wrappers[target], original)
-        setattr(owner, name, functools.wraps(original)(replacement) if callable(original) else replacement)
+        setattr(owner, name, functools.reduce(lambda inner, wrapper: wrapper(inner), wrappers[target], original))
 
 
 def _find(target: str) -> list[tuple[Any, str]]:

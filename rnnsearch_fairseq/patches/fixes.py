@@ -252,9 +252,10 @@ def want_raw_data_for_unknown_words(main: Original, cfg: Any, *args: Any, **kwar
     return main(cfg, *args, **kwargs)
 
 
-def read_no_dictionary_unless_named(load_align_dict: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def read_no_dictionary_unless_named(load_align_dict: Original, replace_unk: str) -> Any:
     """--replace-unk without a file reads a file named "@@ " (dataclass/configs.py:889); now it reads none."""
-    return lambda replace_unk: load_align_dict("" if replace_unk == "@@ " else replace_unk)
+    return load_align_dict("" if replace_unk == "@@ " else replace_unk)
 
 
 @around

@@ -234,12 +234,13 @@ def number_bad_lines(add_from_file: Original, self: Any, f: Any) -> None:
     add_from_file(self, f)
 
 
-def read_every_line(_: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def read_every_line(_: Original, path: str, size: int) -> Iterator[Buffer]:
     """A typed byte that is not UTF-8 ends fairseq-interactive (interactive.py:39); now the line is named and left out.
 
     A carriage return inside a line no longer makes two of it, and the others keep their numbers.
     """
-    return lambda path, size: read_buffers(path, size)
+    return read_buffers(path, size)
 
 
 @around

@@ -174,9 +174,10 @@ def keep_interval_meters(
     return extra_state
 
 
-def save_plateau(state_dict: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+@around
+def save_plateau(state_dict: Original, self: Any) -> dict[str, Any]:
     """reduce_lr_on_plateau saves half of its state (reduce_lr_on_plateau.py:107); now its counts, too."""
-    return lambda self: state_dict(self) | {name: getattr(self.lr_scheduler, name) for name in PLATEAU_COUNTS}
+    return state_dict(self) | {name: getattr(self.lr_scheduler, name) for name in PLATEAU_COUNTS}
 
 
 @around
