@@ -11,11 +11,9 @@ __version__ = "0.2.0"
 
 def register() -> None:
     """Patch fairseq, and register models, criterions, tasks, optimizer and searches; a second call changes nothing."""
-    from rnnsearch_fairseq.patches import fixes, recovery, untrusted
+    from rnnsearch_fairseq import patches
 
-    fixes.apply()
-    untrusted.guard()  # after the fixes, which remember the typed lines that these guards let pass
-    recovery.guard()
+    patches.apply()
 
     from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: F401
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401

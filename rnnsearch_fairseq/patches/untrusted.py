@@ -1,6 +1,6 @@
-"""Guards around what fairseq reads: files and lines that anyone may have written.
+"""Guards around what fairseq reads, files and lines that anyone may have written: each function wraps one of fairseq's.
 
-What is checked, and how, is in :mod:`rnnsearch_fairseq.data`. Files and lines are those of fairseq-fixed 0.12.3.1.
+The checks themselves are in :mod:`rnnsearch_fairseq.files`. File and line numbers are those of fairseq-fixed 0.12.3.1.
 """
 
 import argparse
@@ -15,19 +15,15 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import fairseq.checkpoint_utils
-import fairseq.criterions
 import fairseq.data
-import fairseq.data.indexed_dataset
 import fairseq.file_io
 import fairseq.models
 import fairseq.registry
-import fairseq.tasks
-import fairseq.trainer
 import fairseq.utils
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -37,8 +33,8 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.binarized import check_dictionary, check_indexed
 from rnnsearch_fairseq.files.checkpoints import CURE, check_checkpoint, check_model, check_settings
 from rnnsearch_fairseq.files.text import check_text_file
+from rnnsearch_fairseq.patches.around import Original, around
 from rnnsearch_fairseq.patches.typed_lines import Buffer, read_buffers
-from rnnsearch_fairseq.patches.wrap import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
 
@@ -65,190 +61,204 @@ MOST_REPEATED = 10_000  # parts of a list that an option repeats
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
-def guard() -> None:
-    """Put every guard in place; a second call changes nothing."""
-    read_checkpoints_of_strangers()
-    build_what_is_known()
-    evaluate_no_code()
-    explain_checkpoints_that_do_not_fit()
-    check_binarized_data()
-    answer_every_line()
+@dataclass
+class Loading:
+    """Models that are being built from a checkpoint, and what is known of it.
 
-
-def read_checkpoints_of_strangers() -> None:
-    """Load a checkpoint that does no harm, and refuse any other in one sentence.
-
-    Traps: fairseq hands a file to `torch.load` as it is (checkpoint_utils.py:340), which believes its sizes and, with
-    TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1, runs the code in it; what the configuration in it says to look up,
-    ``${oc.env:HOME}``, is looked up (:350). Cure: `check_checkpoint` and `check_settings` first, weights_only=True, and
-    the settings in `NEUTRAL` replaced.
+    ``sizes`` are those of its parameters, by name.
     """
 
-    def make_load(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
-        def check_then_load(path: str, *args: Any, **kwargs: Any) -> Any:
-            local = Path(fairseq.file_io.PathManager.get_local_path(path))
-            checked = check_checkpoint(local)
-            check_model(checked, local)
-            check_settings(checked, local)
-            _check_choices(checked.get("args"), local)
-            _last.path, _last.sizes = path, {name: tuple(tensor.size) for name, tensor in checked["model"].items()}
-            try:
-                return load_checkpoint(path, *args, **kwargs)
-            except Exception as error:  # of an older fairseq's, which is brought up to date, anything may be missing
-                raise InputError(f"{path}: not a checkpoint ({_first_words(error)}); {CURE}") from error
+    path: str = ""
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    measures_bleu: bool = False
+    criterion: Any = None
 
-        return check_then_load
-
-    fairseq.checkpoint_utils.torch = _Torch("torch")
-    wrap(fairseq.checkpoint_utils, "load_checkpoint_to_cpu", make_load)
+    @property
+    def numbers(self) -> int:
+        """How many numbers its parameters have in all."""
+        return sum(map(math.prod, self.sizes.values()))
 
 
-def build_what_is_known() -> None:
-    """Build from a checkpoint only tasks, models and criterions whose options were read, in memory of the file's size.
-
-    Traps: a checkpoint names any of fairseq's classes, whose options may read other files (``pretrained_checkpoint``,
-    ``w2v_path`` and many more) or write one (``save_predictions``); and its sizes are those of the model that is built
-    before it is compared with the file, whatever memory that takes (checkpoint_utils.py:472). Cure: the lists `TASKS`,
-    `MODELS` and `CRITERIONS`, and a trial on the meta device, which takes no memory.
-    """
-
-    def make_task(setup_task: Callable[..., Any]) -> Callable[..., Any]:
-        def check_then_setup(cfg: Any, **kwargs: Any) -> Any:
-            if kwargs.get("from_checkpoint"):
-                _check_task(cfg)
-            return setup_task(cfg, **kwargs)
-
-        return check_then_setup
-
-    def make_model(build_model: Callable[..., Any]) -> Callable[..., Any]:
-        def try_then_build(cfg: Any, task: Any, *args: Any, **kwargs: Any) -> Any:
-            if _last.builds:
-                _check_model(cfg)
-                with torch.random.fork_rng(devices=[]), torch.device("meta"), _Trial(_last):
-                    built = build_model(copy.deepcopy(cfg), task, *args, **kwargs).state_dict()
-                _check_dictionaries({name: tuple(tensor.shape) for name, tensor in built.items()}, task.cfg)
-            return build_model(cfg, task, *args, **kwargs)
-
-        return try_then_build
-
-    def make_criterion(build_criterion: Callable[..., Any]) -> Callable[..., Any]:
-        def check_then_build(cfg: Any, task: Any, *args: Any, **kwargs: Any) -> Any:
-            if cfg is not None and cfg is _last.criterion:  # that is, in fairseq-validate
-                _check_name("criterion", cfg._name if isinstance(cfg, DictConfig) else cfg.criterion, CRITERIONS)
-                if _last.measures_bleu and not getattr(task.cfg, "eval_bleu", False):
-                    logger.warning("%s was trained with --eval-bleu; give it again for BLEU", _last.path)
-            return build_criterion(cfg, task, *args, **kwargs)
-
-        return check_then_build
-
-    wrap(fairseq.tasks, "setup_task", make_task)
-    wrap(fairseq.models, "build_model", make_model)
-    wrap(fairseq.criterions, "build_criterion", make_criterion)
+# Set while `load_model_ensemble_and_task` runs; afterwards the task that it returns has it as an attribute.
+_loading: ContextVar[Loading | None] = ContextVar("loading", default=None)
 
 
 def evaluate_no_code() -> None:
-    """Read options that are lists without running them.
+    """In fairseq's modules, let eval know numbers, text and lists, and how these are added and multiplied.
 
-    Trap: fairseq calls Python's eval on options (utils.py:791, models/fconv.py:123, optim/adam.py:91 and a dozen more),
-    and a checkpoint has options: --adaptive-softmax-cutoff of a transformer or lstm, and --encoder-layers of an fconv,
-    run any code when it is loaded, to translate, too. Cure: in fairseq's modules, eval knows numbers, text, and lists,
-    and how these are added and multiplied.
+    fairseq calls Python's eval on options (utils.py:791, models/fconv.py:123, optim/adam.py:91 and a dozen more), and a
+    checkpoint has options: --adaptive-softmax-cutoff of a transformer or lstm, and --encoder-layers of an fconv, run
+    any code when it is loaded, to translate, too.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith("fairseq.") and "eval" not in vars(module):
             module.eval = _evaluate  # type: ignore[attr-defined]
 
 
-def explain_checkpoints_that_do_not_fit() -> None:
-    """Name the checkpoint that does not go with the data, the model or the optimizer.
+@around
+def check_checkpoints(load_checkpoint: Original, path: str, *args: Any, **kwargs: Any) -> Any:
+    """fairseq hands any file to `torch.load`, and looks up what its configuration says; now the file is checked first.
 
-    Trap: what torch or fairseq says of it, if anything, is a traceback that does not name the file. Cure: one sentence;
-    the traceback is logged with LOGLEVEL=DEBUG.
+    `torch.load` believes the sizes in it (checkpoint_utils.py:340), and ``${oc.env:HOME}`` is looked up (:350).
     """
-
-    def make_ensemble(load_models: Callable[..., Any]) -> Callable[..., Any]:
-        def explain(filenames: Sequence[str], *args: Any, **kwargs: Any) -> Any:
-            _last.builds = True
-            try:
-                loaded = load_models(filenames, *args, **kwargs)
-            except Exception as error:
-                raise _misfit(filenames, error) from error
-            finally:
-                _last.builds = False
-            _last.criterion = getattr(loaded[1], "criterion", None)
-            return loaded
-
-        return explain
-
-    def make_resume(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
-        def explain(self: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return load_checkpoint(self, filename, *args, **kwargs)
-            except Exception as error:
-                raise _misfit([filename], error) from error
-
-        return explain
-
-    wrap(fairseq.checkpoint_utils, "load_model_ensemble_and_task", make_ensemble)
-    wrap(fairseq.trainer.Trainer, "load_checkpoint", make_resume)
+    local = Path(fairseq.file_io.PathManager.get_local_path(path))
+    checked = check_checkpoint(local)
+    check_model(checked, local)
+    check_settings(checked, local)
+    _check_choices(checked.get("args"), local)
+    if (loading := _loading.get()) is not None:
+        loading.path = path
+        loading.sizes = {name: tuple(tensor.size) for name, tensor in checked["model"].items()}
+    try:
+        return load_checkpoint(path, *args, **kwargs)
+    except Exception as error:  # of an older fairseq's, which is brought up to date, anything may be missing
+        raise InputError(f"{path}: not a checkpoint ({_first_words(error)}); {CURE}") from error
 
 
-def check_binarized_data() -> None:
-    """Check dictionaries and binarized data when they are loaded.
+def load_no_code(_: types.ModuleType) -> types.ModuleType:
+    """With TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 `torch.load` runs the code in a checkpoint; now it never does here."""
+    return _Torch("torch")
 
-    Traps: fairseq maps whatever lies where an index says that a sentence is (data/indexed_dataset.py:541), and looks up
-    whatever numbers are there, so that damaged data ends a training in its middle, in an IndexError of the embedding;
-    the older format takes memory for as many sentences as it says it has (:101); and a bad line of a dictionary is not
-    numbered (data/dictionary.py:269); and a pipe in the place of a file, which it opens, makes it wait for ever. Cure:
-    both are read once before. What --dataset-impl huffman and fasta read is not checked.
+
+@around
+def check_task(setup_task: Original, cfg: Any, **kwargs: Any) -> Any:
+    """A checkpoint names any task, whose options may read any file; now only one of `TASKS` is set up."""
+    if kwargs.get("from_checkpoint"):
+        _check_task(cfg, _loading.get() or Loading())
+    return setup_task(cfg, **kwargs)
+
+
+@around
+def try_model(build_model: Original, cfg: Any, task: Any, *args: Any, **kwargs: Any) -> Any:
+    """A checkpoint names any model, of any size; now only one of `MODELS` is built, in memory of the file's size.
+
+    fairseq builds the model before it compares it with the file (checkpoint_utils.py:472), and its options may read
+    other files (``pretrained_checkpoint``, ``w2v_path`` and many more). A trial on the meta device takes no memory.
     """
-
-    def make_infer(infer: Callable[..., Any]) -> Callable[..., Any]:
-        def check_then_infer(path: str) -> Any:
-            _check_regular(path)
-            return infer(path)
-
-        return check_then_infer
-
-    def make_dataset(make: Callable[..., Any]) -> Callable[..., Any]:
-        def check_then_make(path: str, impl: str, fix_lua_indexing: bool = False, dictionary: Any = None) -> Any:
-            _check_regular(path)
-            if impl == "raw" and os.path.isfile(path):
-                check_text_file(path)
-            elif impl in ("mmap", "cached", "lazy") and os.path.isfile(f"{path}.idx") and os.path.isfile(f"{path}.bin"):
-                check_indexed(path, None if dictionary is None else len(dictionary), legacy=impl != "mmap")
-            return make(path, impl, fix_lua_indexing=fix_lua_indexing, dictionary=dictionary)
-
-        return check_then_make
-
-    def make_read(add_from_file: Callable[..., None]) -> Callable[..., None]:
-        def check_then_read(self: Any, f: Any) -> None:
-            # Other kinds of dictionaries begin with lines of their own.
-            plain = type(self)._load_meta is fairseq.data.Dictionary._load_meta
-            if plain and isinstance(f, str) and os.path.lexists(f):
-                try:
-                    check_dictionary(Path(f))
-                except OSError as error:
-                    raise InputError(f"{f}: cannot be read ({error.strerror}); check the path") from error
-            add_from_file(self, f)
-
-        return check_then_read
-
-    wrap(fairseq.data.indexed_dataset, "infer_dataset_impl", make_infer)
-    wrap(fairseq.data.indexed_dataset, "make_dataset", make_dataset)
-    wrap(fairseq.data.Dictionary, "add_from_file", make_read)
+    if (loading := _loading.get()) is not None:
+        _check_model(cfg, loading)
+        with torch.random.fork_rng(devices=[]), torch.device("meta"), _Trial(loading):
+            built = build_model(copy.deepcopy(cfg), task, *args, **kwargs).state_dict()
+        _check_dictionaries({name: tuple(tensor.shape) for name, tensor in built.items()}, task.cfg, loading)
+    return build_model(cfg, task, *args, **kwargs)
 
 
-def answer_every_line() -> None:
-    """Let `fairseq-interactive` answer every line, or say by its number why it does not.
+@around
+def check_criterion(build_criterion: Original, cfg: Any, task: Any, *args: Any, **kwargs: Any) -> Any:
+    """A checkpoint names any criterion, which may write a file (``save_predictions``); now one of `CRITERIONS`.
 
-    Traps: it reads its input as Python reads text (fairseq_cli/interactive.py:39), so that a byte that is not UTF-8
-    ends the run, and a carriage return inside a line makes two of it; a line of too many words ends the run (:95), or
-    is left out without its number, and a bad tree beside a sentence ends it, too. Cure: lines end where a file's lines
-    end; what cannot be read, or is too long, is named and passed over, and the others keep their numbers.
+    Only fairseq-validate builds the criterion of a checkpoint.
     """
-    wrap_in_command("fairseq_cli.interactive", "buffered_read", lambda _: lambda path, size: read_buffers(path, size))
-    wrap_in_command("fairseq_cli.interactive", "make_batches", _pass_over)
+    loading = getattr(task, "loading", None)
+    if cfg is not None and loading is not None and cfg is loading.criterion:
+        name = cfg._name if isinstance(cfg, DictConfig) else cfg.criterion
+        _check_name("criterion", name, CRITERIONS, loading)
+        if loading.measures_bleu and not getattr(task.cfg, "eval_bleu", False):
+            logger.warning("%s was trained with --eval-bleu; give it again for BLEU", loading.path)
+    return build_criterion(cfg, task, *args, **kwargs)
+
+
+@around
+def explain_models_that_do_not_fit(
+    load_models: Original,
+    filenames: Sequence[str],
+    arg_overrides: Any = None,
+    task: Any = None,
+    strict: bool = True,
+    suffix: str = "",
+    num_shards: int = 1,
+    state: dict[str, Any] | None = None,
+) -> Any:
+    """A checkpoint that does not go with the data ends in a traceback without its name; now in one sentence.
+
+    The traceback is logged with LOGLEVEL=DEBUG.
+    """
+    sizes = {} if state is None else {name: tuple(tensor.shape) for name, tensor in state["model"].items()}
+    loading = Loading(filenames[0], sizes)
+    before = _loading.set(loading)
+    try:
+        ensemble, cfg, task = load_models(filenames, arg_overrides, task, strict, suffix, num_shards, state)
+    except Exception as error:
+        raise _misfit(filenames, error) from error
+    finally:
+        _loading.reset(before)
+    loading.criterion, task.loading = getattr(cfg, "criterion", None), loading
+    return ensemble, cfg, task
+
+
+@around
+def explain_training_that_does_not_fit(
+    load_checkpoint: Original, self: Any, filename: str, *args: Any, **kwargs: Any
+) -> Any:
+    """A checkpoint that does not go with the model or the optimizer ends in a traceback; now in one sentence."""
+    try:
+        return load_checkpoint(self, filename, *args, **kwargs)
+    except Exception as error:
+        raise _misfit([filename], error) from error
+
+
+@around
+def refuse_pipes(infer: Original, path: str) -> Any:
+    """fairseq opens a pipe in the place of a data file and waits for ever; now it is refused."""
+    _check_regular(path)
+    return infer(path)
+
+
+@around
+def check_data(
+    make_dataset: Original, path: str, impl: str, fix_lua_indexing: bool = False, dictionary: Any = None
+) -> Any:
+    """fairseq reads wherever a damaged index points (data/indexed_dataset.py:541); now data are checked when opened.
+
+    A number that is no word's ends a training in its middle, in an IndexError of the embedding, and the older format
+    takes memory for as many sentences as it says it has (:101). What --dataset-impl huffman and fasta read is not
+    checked.
+    """
+    _check_regular(path)
+    if impl == "raw" and os.path.isfile(path):
+        check_text_file(path)
+    elif impl in ("mmap", "cached", "lazy") and os.path.isfile(f"{path}.idx") and os.path.isfile(f"{path}.bin"):
+        check_indexed(path, None if dictionary is None else len(dictionary), legacy=impl != "mmap")
+    return make_dataset(path, impl, fix_lua_indexing=fix_lua_indexing, dictionary=dictionary)
+
+
+@around
+def number_bad_lines(add_from_file: Original, self: Any, f: Any) -> None:
+    """A bad line of a dictionary is not numbered (data/dictionary.py:269); now it is."""
+    plain = type(self)._load_meta is fairseq.data.Dictionary._load_meta
+    if plain and isinstance(f, str) and os.path.lexists(f):
+        try:
+            check_dictionary(Path(f))
+        except OSError as error:
+            raise InputError(f"{f}: cannot be read ({error.strerror}); check the path") from error
+    add_from_file(self, f)
+
+
+@around
+def read_every_line(_: Original, path: str, size: int) -> Iterator[Buffer]:
+    """A typed byte that is not UTF-8 ends fairseq-interactive (interactive.py:39); now the line is named and left out.
+
+    A carriage return inside a line no longer makes two of it, and the others keep their numbers.
+    """
+    return read_buffers(path, size)
+
+
+@around
+def pass_over_bad_lines(
+    make_batches: Original, lines: Buffer, cfg: Any, task: Any, max_positions: Any, encode_fn: Callable[[str], str]
+) -> Any:
+    """A line too long, or a bad tree, ends fairseq-interactive (interactive.py:95); now it is named and left out."""
+    longest = max_positions if isinstance(max_positions, (int, float)) else max_positions[0]
+    longest = min(longest, cfg.dataset.max_tokens or longest)
+    for i, line in enumerate(lines):
+        if line is not None:
+            typed = line.partition("\t")[0] if cfg.generation.constraints else line
+            lines.refuse(i, _why_not(typed, task, longest, encode_fn))
+    numbers = [i for i, line in enumerate(lines) if line is not None]
+    if numbers:
+        for batch in make_batches([lines[i] for i in numbers], cfg, task, max_positions, encode_fn):
+            ids = [numbers[number] for number in batch.ids.tolist()]
+            yield batch._replace(ids=batch.ids.new_tensor(ids))
 
 
 def _check_regular(prefix: str) -> None:
@@ -272,28 +282,6 @@ def _check_choices(args: Any, path: Path) -> None:
             raise InputError(f"{path}: not a checkpoint ({name} is {choice[:60]!r}); {CURE}")
 
 
-@dataclass
-class _Last:
-    """The checkpoint that was loaded last.
-
-    ``sizes`` are those of its parameters, by name. ``builds``: models are being built from it.
-    """
-
-    path: str = ""
-    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    measures_bleu: bool = False
-    builds: bool = False
-    criterion: Any = None
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers its parameters have in all."""
-        return sum(map(math.prod, self.sizes.values()))
-
-
-_last = _Last()
-
-
 class _Torch(types.ModuleType):
     """PyTorch as fairseq's module of checkpoints sees it: its `load` runs no code, whatever the environment says."""
 
@@ -304,9 +292,10 @@ class _Torch(types.ModuleType):
     def load(file: BinaryIO, map_location: Any = None) -> dict[str, Any]:
         """What is in a checkpoint, with neutral settings in place of those in `NEUTRAL`."""
         state = torch.load(file, map_location, weights_only=True)
-        _last.measures_bleu = False
+        loading = _loading.get() or Loading()
+        loading.measures_bleu = False
         for values, name in [*_settings(state.get("args")), *_settings(state.get("cfg"))]:
-            _last.measures_bleu |= name == "eval_bleu" and bool(values[name])
+            loading.measures_bleu |= name == "eval_bleu" and bool(values[name])
             for ending, neutral in NEUTRAL.items():
                 if name.endswith(ending):
                     values[name] = neutral
@@ -321,28 +310,28 @@ def _settings(cfg: Any) -> Iterator[tuple[Any, str]]:
         yield from _settings(values[name])
 
 
-def _check_name(kind: str, name: Any, known: Sequence[str]) -> None:
+def _check_name(kind: str, name: Any, known: Sequence[str], loading: Loading) -> None:
     if name not in known:
         raise InputError(
-            f"{_last.path}: its {kind} is {in_short(name)}, whose options may lead to other files; give a checkpoint "
+            f"{loading.path}: its {kind} is {in_short(name)}, whose options may lead to other files; give a checkpoint "
             f"of one of {', '.join(known)}"
         )
 
 
-def _check_task(cfg: Any) -> None:
+def _check_task(cfg: Any, loading: Loading) -> None:
     """
     Raises:
         InputError: the task of a checkpoint is not known, or its languages lead to other files.
     """
     # As `fairseq.tasks.setup_task` takes it: old configurations have it under another name.
     name = getattr(cfg, "task", None)
-    _check_name("task", name if isinstance(name, str) else getattr(cfg, "_name", None), TASKS)
+    _check_name("task", name if isinstance(name, str) else getattr(cfg, "_name", None), TASKS, loading)
     named = [getattr(cfg, option, None) for option in ("source_lang", "target_lang", "tree_lang")]
     if any("/" in str(language) for language in named):
-        raise InputError(f"{_last.path}: its languages cannot be parts of file names; {CURE}")
+        raise InputError(f"{loading.path}: its languages cannot be parts of file names; {CURE}")
 
 
-def _check_model(cfg: Any) -> None:
+def _check_model(cfg: Any, loading: Loading) -> None:
     """
     Raises:
         InputError: the architecture of a checkpoint is not known, or has more layers than the file has parameters.
@@ -350,34 +339,35 @@ def _check_model(cfg: Any) -> None:
     # As `fairseq.models.build_model` takes it.
     name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
     model = fairseq.models.ARCH_MODEL_NAME_REGISTRY.get(name, name) if isinstance(name, str) else name
-    _check_name("architecture", model, MODELS)
+    _check_name("architecture", model, MODELS, loading)
     for values, option in _settings(OmegaConf.to_container(cfg) if isinstance(cfg, DictConfig) else cfg):
         value = values[option]
         if option.endswith("xformers_att_config") and value is not None:
-            raise InputError(f"{_last.path}: {option} is given, which is code of xFormers; give a checkpoint without")
+            raise InputError(f"{loading.path}: {option} is given, which is code of xFormers; give a checkpoint without")
         # lightconv repeats a list as many times.
-        if "layers" in option and isinstance(value, int) and value > len(_last.sizes) > 0:
-            raise _too_large(_last)
+        if "layers" in option and isinstance(value, int) and value > len(loading.sizes) > 0:
+            raise _too_large(loading)
 
 
-def _too_large(last: _Last) -> InputError:
+def _too_large(loading: Loading) -> InputError:
     return InputError(
-        f"{last.path}: its options ask for more memory than a model of the {last.numbers:,} parameters that it has; "
-        f"{CURE}, and the data that it was trained on"
+        f"{loading.path}: its options ask for more memory than a model of the {loading.numbers:,} parameters that it "
+        f"has; {CURE}, and the data that it was trained on"
     )
 
 
-def _check_dictionaries(built: dict[str, tuple[int, ...]], task: Any) -> None:
+def _check_dictionaries(built: dict[str, tuple[int, ...]], task: Any, loading: Loading) -> None:
     """Compare the checkpoint's tables of words with those of the model that would be built for the dictionaries.
 
     Args:
         built: the sizes of the model's parameters, by name.
         task: its options, which name the data and the languages.
+        loading: the checkpoint.
 
     Raises:
         InputError: a table of word embeddings has another number of words than the dictionary that was loaded.
     """
-    path, sizes = _last.path, _last.sizes
+    path, sizes = loading.path, loading.sizes
     for name in sorted(built.keys() & sizes.keys(), reverse=True):  # the source first
         table = re.fullmatch(r"(encoder|decoder)\..*embed.*\.weight", name)
         if table is None or len(sizes[name]) != 2 or built[name][1:] != sizes[name][1:] or built[name] == sizes[name]:
@@ -398,9 +388,9 @@ class _Trial(TorchDispatchMode):
         InputError: there is more of it than a checkpoint lets expect.
     """
 
-    def __init__(self, last: _Last) -> None:
+    def __init__(self, loading: Loading) -> None:
         super().__init__()
-        self.last, self.most = last, BYTES_AT_LEAST + BYTES_A_NUMBER * last.numbers
+        self.loading, self.most = loading, BYTES_AT_LEAST + BYTES_A_NUMBER * loading.numbers
         self.storages: dict[int, int] = {}
         self.bytes = 0
 
@@ -420,7 +410,7 @@ class _Trial(TorchDispatchMode):
             self.bytes += self.storages[storage._cdata]
             weakref.finalize(storage, self._forget, storage._cdata)
         if self.bytes > self.most:
-            raise _too_large(self.last)
+            raise _too_large(self.loading)
 
     def _forget(self, storage: int) -> None:
         self.bytes -= self.storages.pop(storage)
@@ -473,25 +463,6 @@ def _first_words(error: Exception) -> str:
     """The type of an error, and the first sentence of what it says, or the first two lines."""
     said = " ".join(line.strip() for line in str(error).splitlines()[:2]).split(". ")[0].rstrip(".")
     return f"{type(error).__name__}: {in_short(said)}"
-
-
-def _pass_over(make_batches: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `fairseq-interactive` translate what it can of a `Buffer`, and name the rest."""
-
-    def translate(lines: Buffer, cfg: Any, task: Any, max_positions: Any, encode_fn: Callable[[str], str]) -> Any:
-        longest = max_positions if isinstance(max_positions, (int, float)) else max_positions[0]
-        longest = min(longest, cfg.dataset.max_tokens or longest)
-        for i, line in enumerate(lines):
-            if line is not None:
-                typed = line.partition("\t")[0] if cfg.generation.constraints else line
-                lines.refuse(i, _why_not(typed, task, longest, encode_fn))
-        numbers = [i for i, line in enumerate(lines) if line is not None]
-        if numbers:
-            for batch in make_batches([lines[i] for i in numbers], cfg, task, max_positions, encode_fn):
-                ids = [numbers[number] for number in batch.ids.tolist()]
-                yield batch._replace(ids=batch.ids.new_tensor(ids))
-
-    return translate
 
 
 def _why_not(line: str, task: Any, longest: float, encode_fn: Callable[[str], str]) -> str | None:

@@ -1,5 +1,6 @@
 """The generation options that this package adds to fairseq, and the generators that they choose."""
 
+import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -91,6 +92,9 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
+        if getattr(args, "replace_unk", None) is not None and not getattr(args, "print_alignment", None):
+            args = copy.deepcopy(args)
+            args.print_alignment = "hard"  # fairseq aligns only if it is given (tasks/fairseq_task.py:482)
         search, share = (getattr(args, name, None) for name in ("search", "min_len_a"))
         if search not in (None, *SEARCHES):
             raise InputError(f"there is no search {search!r}; choose one of {', '.join(SEARCHES)}")
@@ -99,9 +103,8 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
         if getattr(args, "score_reference", False):
             return build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
         refuse_excluded(args, search or "fairseq")
-        replaces = getattr(args, "replace_unk", None) is not None
         extra = dict(extra_gen_cls_kwargs or {})
-        extra["print_alignment"] = getattr(args, "print_alignment", None) or ("hard" if replaces else None)
+        extra["print_alignment"] = getattr(args, "print_alignment", None) or None
         if search in ("groundhog", "tree2seq"):
             if search == "groundhog":
                 extra["min_len_a"] = HALF_THE_SOURCE if share is None else share

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-EPOCH = """{time} | INFO | train | epoch {epoch:03d} | loss 3 | nll_sentence_nats {train} | nll_word_nats 2 | ppl 8 | wps 99 | \
-ups 2 | num_updates {updates} | lr 1 | train_wall {seconds} | wall 5000
+EPOCH = """{time} | INFO | train | epoch {epoch:03d} | loss 3 | nll_sentence_nats {train} | nll_word_nats 2 | ppl 8 | \
+wps 99 | ups 2 | num_updates {updates} | lr 1 | train_wall {seconds} | wall 5000
 """
 DEV = """{time} | INFO | valid | epoch {epoch:03d} | valid on 'valid' subset | loss {dev} | nll_sentence_nats {dev} | \
 num_updates {updates}

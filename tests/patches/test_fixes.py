@@ -1,4 +1,4 @@
-"""Each trap of `rnnsearch_fairseq.patches.fixes` is shown without its cure, and gone with it."""
+"""Each fault of fairseq that `rnnsearch_fairseq.patches.fixes` works around is shown, and gone with the patch."""
 
 import argparse
 import importlib
@@ -29,10 +29,11 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed.utils import _TensorPlaceholder
 from omegaconf import DictConfig, OmegaConf
 
+from rnnsearch_fairseq import patches
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.files.preparation import PLAIN_MOSES, Preparation, read_record, write_record
 from rnnsearch_fairseq.files.text import check_parallel, check_preprocessing, check_text_file
-from rnnsearch_fairseq.patches import fixes
+from rnnsearch_fairseq.patches import ORIGINALS, fixes
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTHS = ("--encoder-embed-dim", "--decoder-embed-dim", "--decoder-out-embed-dim", "--encoder-hidden-size")
@@ -47,13 +48,7 @@ wants_no_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="the trap i
 def cured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TORCHRUN:
         monkeypatch.delenv(name, raising=False)
-    fixes.apply()
-
-
-def uncured(function: Callable[..., Any]) -> Callable[..., Any]:
-    while hasattr(function, "_cures"):
-        function = function.__wrapped__  # type: ignore[attr-defined]
-    return function
+    patches.apply()
 
 
 def write_corpus(folder: Path, sentences: dict[str, int]) -> None:
@@ -84,7 +79,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_corpus(tmp_path, {"train": 13, "valid": 5, "test": 5})
     import fairseq_cli.preprocess
 
-    fixes.apply()
+    patches.apply()
     fairseq_cli.preprocess.main(preprocessing_args(tmp_path))
     return tmp_path / "bin"
 
@@ -93,22 +88,6 @@ def train(config: DictConfig) -> None:
     import fairseq_cli.train
 
     fairseq.distributed.utils.call_main(config, fairseq_cli.train.main)
-
-
-def test_applying_twice_changes_nothing() -> None:
-    wrapped = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch]
-    wrapped += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
-    fixes.apply()
-    again = [fairseq.data.data_utils.batch_by_size, fairseq.options.parse_args_and_arch]
-    again += [fairseq.trainer.Trainer.__init__, fairseq.distributed.utils.call_main, fairseq.tasks.setup_task]
-    assert wrapped == again
-    assert all(not hasattr(uncured(function), "_cured_by") for function in wrapped)
-
-
-def test_a_cure_steps_aside_when_fairseq_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(fairseq.data.data_utils, "batch_by_size")
-    fixes.keep_every_sentence()
-    assert not hasattr(fairseq.data.data_utils, "batch_by_size")
 
 
 # Every sentence
@@ -139,7 +118,7 @@ def batches_of(batch_by_size: Callable[..., Any], count: int, vector: bool, **li
 
 
 def test_fairseq_drops_the_tail() -> None:
-    drop = uncured(fairseq.data.data_utils.batch_by_size)
+    drop = ORIGINALS[fairseq.data.data_utils, "batch_by_size"]
     assert [sum(map(len, batches_of(drop, n, True, max_sentences=100))) for n in (5, 8, 13)] == [0, 8, 8]
 
 
@@ -154,7 +133,7 @@ def test_every_sentence_is_kept_once_and_in_order(count: int, vector: bool, limi
 
 def test_no_sentences_make_no_batches() -> None:
     with pytest.raises(IndexError):
-        batches_of(uncured(fairseq.data.data_utils.batch_by_size), 0, True, max_tokens=5)
+        batches_of(ORIGINALS[fairseq.data.data_utils, "batch_by_size"], 0, True, max_tokens=5)
     assert fairseq.data.data_utils.batch_by_size(iter([]), len, max_tokens=5, required_batch_size_multiple=8) == []
 
 
@@ -226,7 +205,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch, parse: Callable[..., Any], *extra: s
 
 def test_bf16_is_no_tpu(monkeypatch: pytest.MonkeyPatch) -> None:
     parse = fairseq.options.parse_args_and_arch
-    assert parsed(monkeypatch, uncured(parse), "--bf16").tpu
+    assert parsed(monkeypatch, ORIGINALS[fairseq.options, "parse_args_and_arch"], "--bf16").tpu
     for option in ("--bf16", "--memory-efficient-bf16"):
         args = parsed(monkeypatch, parse, option)
         assert args.bf16
@@ -256,7 +235,7 @@ def test_help_lists_the_options_of_what_is_named(words: list[str], capsys: pytes
     assert stopped.value.code == 0
     assert {"--encoder-hidden-size", "--adam-betas", "--left-pad-source"} <= set(capsys.readouterr().out.split())
     with pytest.raises(SystemExit):
-        uncured(fairseq.options.parse_args_and_arch)(fairseq.options.get_training_parser(), words)
+        ORIGINALS[fairseq.options, "parse_args_and_arch"](fairseq.options.get_training_parser(), words)
     assert "--encoder-hidden-size" not in capsys.readouterr().out
 
 
@@ -264,7 +243,7 @@ def test_help_lists_the_options_of_what_is_named(words: list[str], capsys: pytes
 def test_fp16_without_cuda_is_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"--fp16 .* CUDA .* --bf16"):
         train(training_config(data, "--fp16"))
-    monkeypatch.setattr(fairseq.trainer.Trainer, "__init__", uncured(fairseq.trainer.Trainer.__init__))
+    monkeypatch.setattr(fairseq.trainer.Trainer, "__init__", ORIGINALS[fairseq.trainer.Trainer, "__init__"])
     with pytest.raises((AssertionError, RuntimeError), match=r"CUDA|NVIDIA"):
         train(training_config(data, "--fp16"))
 
@@ -301,10 +280,10 @@ def test_processes_that_would_not_start_are_refused(data: Path, ran: list[DictCo
     with pytest.raises(InputError, match=r"--distributed-world-size 2: .* torchrun --nproc-per-node 2"):
         fairseq.distributed.utils.call_main(config, ran.append)
     if extra:
-        uncured(fairseq.distributed.utils.call_main)(config, ran.append)
+        ORIGINALS[fairseq.distributed.utils, "call_main"](config, ran.append)
     else:
         with pytest.raises(AssertionError):
-            uncured(fairseq.distributed.utils.call_main)(config, ran.append)
+            ORIGINALS[fairseq.distributed.utils, "call_main"](config, ran.append)
     assert ran == []
 
 
@@ -317,9 +296,9 @@ def test_torchrun_is_read_on_a_cpu(
         monkeypatch.setenv(name, value)
     if extra:
         with pytest.raises(ZeroDivisionError):
-            uncured(fairseq.distributed.utils.call_main)(training_config(data, *extra), ran.append)
+            ORIGINALS[fairseq.distributed.utils, "call_main"](training_config(data, *extra), ran.append)
     else:
-        uncured(fairseq.distributed.utils.call_main)(training_config(data), ran.append)
+        ORIGINALS[fairseq.distributed.utils, "call_main"](training_config(data), ran.append)
         assert ran.pop().distributed_training.distributed_world_size == 1
     fairseq.distributed.utils.call_main(training_config(data, *extra), ran.append)
     distributed = ran.pop().distributed_training
@@ -361,7 +340,7 @@ def test_replacing_unknown_words_wants_raw_data(data: Path, monkeypatch: pytest.
     command = types.ModuleType("fairseq_cli.generate")
     command.main = lambda cfg: "translated"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fairseq_cli.generate", command)
-    fixes.replace_unknown_words()
+    patches.apply()
     assert command.main(argparse.Namespace(replace_unk=None, dataset_impl="mmap")) == "translated"
     assert command.main(argparse.Namespace(replace_unk="@@ ", dataset_impl="raw")) == "translated"
     with pytest.raises(InputError, match="--dataset-impl raw"):
@@ -380,13 +359,13 @@ def test_unknown_words_are_copied_or_looked_up(alignment: list[Any]) -> None:
     assert looked_up == "Voulrou word"
     assert fairseq.utils.replace_unk("<unk>", "Anna", [], {}, "<unk>") == "<unk>"
     with pytest.raises((TypeError, ValueError)):
-        uncured(fairseq.utils.replace_unk)("<unk> <unk>", "Anna sees Vulru", alignment, {}, "<unk>")
+        ORIGINALS[fairseq.utils, "replace_unk"]("<unk> <unk>", "Anna sees Vulru", alignment, {}, "<unk>")
 
 
 def test_no_file_is_read_where_none_is_named() -> None:
     assert fairseq.utils.load_align_dict("@@ ") == {}
     with pytest.raises(FileNotFoundError):
-        uncured(fairseq.utils.load_align_dict)("@@ ")
+        ORIGINALS[fairseq.utils, "load_align_dict"]("@@ ")
 
 
 def train_and_resume(
@@ -414,8 +393,8 @@ def train_and_resume(
 @pytest.mark.train
 def test_torchrun_trains_and_resumes_one_model(data: Path, tmp_path: Path) -> None:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    code = "from rnnsearch_fairseq import compat\ncompat.apply()\n"
-    printed = train_and_resume(data, tmp_path, code, ["--max-update", "1"], ["--max-update", "2"], torchrun)
+    words = ["--max-update", "1"], ["--max-update", "2"], torchrun
+    printed = train_and_resume(data, tmp_path, "import rnnsearch_fairseq", *words)
     assert re.search(r"Loaded checkpoint .* @ 1 updates", printed)
     state = load_checkpoint_to_cpu(f"{tmp_path}/c/checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 2
@@ -474,7 +453,7 @@ def test_a_missing_data_directory_is_named(data: Path) -> None:
     with pytest.raises(InputError, match="none: no such file or directory"):
         fairseq.tasks.setup_task(config.task)
     with pytest.raises(FileNotFoundError):
-        uncured(fairseq.tasks.setup_task)(config.task)
+        ORIGINALS[fairseq.tasks, "setup_task"](config.task)
 
 
 def test_sides_of_different_size_are_named(data: Path) -> None:
@@ -498,18 +477,20 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def preprocess() -> Iterator[Any]:
     """The module as the command has it: loaded before the plugin is."""
     module = importlib.reload(importlib.import_module("fairseq_cli.preprocess"))
+    ORIGINALS.pop((module, "main"), None)
     yield module
     importlib.reload(module)
+    ORIGINALS.pop((module, "main"), None)
 
 
 def test_misaligned_files_are_refused_before_preprocessing(corpus: Path, preprocess: Any) -> None:
     (corpus / "valid1.en").write_text("a\nb\n")
     args = preprocessing_args(corpus, "--validpref", f"{corpus}/valid,{corpus}/valid1")
-    fixes.apply()
+    patches.apply()
     with pytest.raises(InputError, match=r"valid1\.de has 3, \S+valid1\.en has 2"):
         preprocess.main(args)
     assert list((corpus / "bin").iterdir()) == []
-    uncured(preprocess.main)(args)
+    ORIGINALS[preprocess, "main"](args)
     assert (corpus / "bin" / "valid1.de-en.en.bin").exists()
 
 
@@ -517,7 +498,7 @@ def test_preprocessing_copies_the_record_beside_its_text(corpus: Path, preproces
     (corpus / "bpe.codes").write_text("codes")
     record = {"de": PLAIN_MOSES, "en": Preparation(bpe_codes="bpe.codes")}
     write_record(corpus, record)
-    fixes.apply()
+    patches.apply()
     preprocess.main(preprocessing_args(corpus))
     assert read_record(corpus / "bin") == record
     assert (corpus / "bin" / "bpe.codes").read_text() == "codes"
@@ -541,9 +522,10 @@ def test_training_copies_the_record_of_its_data(data: Path, tmp_path: Path) -> N
 
 
 def test_the_main_module_is_cured_too(monkeypatch: pytest.MonkeyPatch, corpus: Path) -> None:
-    started = argparse.Namespace(main=lambda args: args, __spec__=argparse.Namespace(name="fairseq_cli.preprocess"))
+    started = types.ModuleType("__main__")
+    vars(started).update(main=lambda args: args, __spec__=argparse.Namespace(name="fairseq_cli.preprocess"))
     monkeypatch.setitem(sys.modules, "__main__", started)
-    fixes.check_before_preprocessing()
+    patches.apply()
     (corpus / "test.de").unlink()
     with pytest.raises(InputError, match=r"test\.de"):
         started.main(preprocessing_args(corpus))
@@ -748,7 +730,7 @@ def test_warnings_for_the_authors_of_libraries_are_hidden_in_commands_only(
 def test_only_parameters_that_are_shared_are_reported_as_shared() -> None:
     catalog = fairseq.trainer._catalog_shared_params
     model = torch.nn.Sequential(*(torch.nn.Linear(2, 2, bias=False) for _ in range(3)))
-    assert uncured(catalog)(model) == [["0.bias", "1.bias", "2.bias"]]
+    assert ORIGINALS[fairseq.trainer, "_catalog_shared_params"](model) == [["0.bias", "1.bias", "2.bias"]]
     assert catalog(model) == []
     model[2].weight = model[0].weight
     assert catalog(model) == [["0.weight", "2.weight"]]
@@ -768,7 +750,7 @@ def test_symbols_in_a_line_are_unknown_words() -> None:
     dictionary = words_of("a", "b")
     line = "a <pad> </s> b <s> <unk> c"
     unknown, a, b = dictionary.unk(), dictionary.index("a"), dictionary.index("b")
-    assert uncured(type(dictionary).encode_line)(dictionary, line, add_if_not_exist=False).tolist()[1:3] == [1, 2]
+    assert ORIGINALS[type(dictionary), "encode_line"](dictionary, line, add_if_not_exist=False).tolist()[1:3] == [1, 2]
     expected = [a, unknown, unknown, b, unknown, unknown, unknown]
     assert dictionary.encode_line(line, add_if_not_exist=False).tolist() == [*expected, 2]
     assert dictionary.encode_line(line, add_if_not_exist=False, reverse_order=True).tolist() == [*expected[::-1], 2]
@@ -787,7 +769,7 @@ def test_a_word_with_the_letters_of_a_symbol_stays_a_word() -> None:
 
 def test_symbols_in_text_are_unknown_words_in_raw_and_binarized_data(corpus: Path, preprocess: Any) -> None:
     (corpus / "test.de").write_text("w1 </s> <pad> w1\n" * 5)
-    fixes.apply()
+    patches.apply()
     preprocess.main(preprocessing_args(corpus))
     dictionary = fairseq.data.Dictionary.load(str(corpus / "bin" / "dict.de.txt"))
     w1, unknown = dictionary.index("w1"), dictionary.unk()
@@ -812,5 +794,5 @@ def test_blank_sentences_are_translated_by_nothing(data: Path) -> None:
         assert best["positional_scores"].tolist() == [0]
     prefixed = task.inference_step(Generator(), [], sample, prefix_tokens=torch.tensor([[5]] * 3))
     assert [len(found) for found in prefixed] == [2, 2, 2]
-    without = uncured(fairseq.tasks.translation.TranslationTask.inference_step)
+    without = ORIGINALS[fairseq.tasks.translation.TranslationTask, "inference_step"]
     assert [len(found) for found in without(task, Generator(), [], sample)] == [2, 2, 2]

@@ -25,9 +25,10 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.tasks import setup_task
 from omegaconf import OmegaConf
 
+import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.loading import load_models
-from rnnsearch_fairseq.patches import untrusted
+from rnnsearch_fairseq.patches import ORIGINALS, untrusted
 from rnnsearch_fairseq.patches.typed_lines import MOST_BYTES, Buffer, read_buffers
 from tests.builders import make_dictionary, parse_training
 from tests.commands import BIN, PAPER, SEARCH, interactive, preprocess, train
@@ -37,7 +38,6 @@ from tests.fuzz.noise import noise
 from tests.fuzz.typed import type_lines
 from tests.inference.test_scoring import folder as models  # noqa: F401 (a fixture)
 from tests.inference.test_scoring import save_checkpoint
-from tests.patches.recovery.training import uncured
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -302,7 +302,7 @@ def test_a_model_that_cannot_be_tried_is_not_built(
 
 
 def test_all_memory_at_a_time_is_counted() -> None:
-    trial = untrusted._Trial(untrusted._Last("a.pt", {"a": (1000, 1000)}))
+    trial = untrusted._Trial(untrusted.Loading("a.pt", {"a": (1000, 1000)}))
     numbers = untrusted.BYTES_AT_LEAST // 4
     with torch.device("meta"), trial:
         for _ in range(10):
@@ -446,7 +446,7 @@ def test_binarized_data_is_read_and_what_is_damaged_is_refused(tmp_path: Path, b
 
 def test_without_the_check_a_number_that_is_no_words_is_found_in_training(tmp_path: Path) -> None:
     data = build(tmp_path, MMapIndexedDatasetBuilder, [[4, 99, 2]])
-    loaded = uncured(fairseq.data.indexed_dataset.make_dataset)(str(data), "mmap")
+    loaded = ORIGINALS[fairseq.data.indexed_dataset, "make_dataset"](str(data), "mmap")
     with pytest.raises(IndexError):
         torch.nn.Embedding(7, 2)(loaded[0])
 
@@ -470,7 +470,7 @@ def test_a_bad_line_of_a_dictionary_is_numbered(tmp_path: Path, content: bytes, 
     with pytest.raises(InputError, match=rf"dict\.en\.txt, {message}"):
         Dictionary.load(str(tmp_path / "dict.en.txt"))
     with pytest.raises(Exception):  # noqa: B017 (what fairseq itself raises is of several kinds)
-        uncured(Dictionary.add_from_file)(Dictionary(), str(tmp_path / "dict.en.txt"))
+        ORIGINALS[Dictionary, "add_from_file"](Dictionary(), str(tmp_path / "dict.en.txt"))
 
 
 def test_good_dictionaries_are_read(tmp_path: Path) -> None:
@@ -497,7 +497,7 @@ def test_every_line_has_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert caplog.messages == ["line 4 (S-3) is not translated: byte 0xff at column 1 is not UTF-8"]
     module = pytest.importorskip("fairseq_cli.interactive")
     with pytest.raises(UnicodeDecodeError):
-        list(uncured(module.buffered_read)(str(tmp_path / "typed"), 2))
+        list(module.buffered_read(str(tmp_path / "typed"), 2))
 
 
 @pytest.mark.parametrize("end", [b"\n", b"", b"\nx\n"])
@@ -543,7 +543,7 @@ def test_what_cannot_be_translated_is_passed_over(caplog: pytest.LogCaptureFixtu
     cfg = types.SimpleNamespace(
         dataset=types.SimpleNamespace(max_tokens=None), generation=types.SimpleNamespace(constraints=None)
     )
-    batches = list(untrusted._pass_over(make_batches)(lines, cfg, Task(), (4, 4), encode))
+    batches = list(untrusted.pass_over_bad_lines(make_batches)(lines, cfg, Task(), (4, 4), encode))
     assert given == [["a", "", "b"]]
     assert [batch.ids.tolist() for batch in batches] == [[5], [4], [0]]
     assert caplog.messages == [
@@ -552,7 +552,7 @@ def test_what_cannot_be_translated_is_passed_over(caplog: pytest.LogCaptureFixtu
     ]
     nothing = Buffer(0)
     nothing += [None, None]
-    assert list(untrusted._pass_over(make_batches)(nothing, cfg, Task(), 4, encode)) == []
+    assert list(untrusted.pass_over_bad_lines(make_batches)(nothing, cfg, Task(), 4, encode)) == []
 
 
 # The commands
@@ -623,7 +623,7 @@ def test_a_hostile_checkpoint_is_refused_at_every_door(corpus: Path, tmp_path: P
     (save_dir / "checkpoint_last.pt").write_bytes(bad.read_bytes())
     (tmp_path / "lm").mkdir()
     (tmp_path / "lm/dict.txt").write_bytes((corpus / "bin/dict.en.txt").read_bytes())
-    package = Path(untrusted.__file__).parent
+    package = Path(rnnsearch_fairseq.__file__).parent
     places = {"bin": corpus / "bin", "good": corpus / "model/checkpoint1.pt", "bad": bad, "lm": tmp_path / "lm"}
     command, *words = DOORS[door].format(**places, plugin=package, save_dir=save_dir, train=" ".join(TRAIN)).split()
     done = subprocess.run(
@@ -650,7 +650,7 @@ def test_a_checkpoint_that_looks_things_up_is_refused_by_a_command(corpus: Path)
     state = torch.load(corpus / "model/checkpoint1.pt")
     state["cfg"]["task"]["data"] = "${oc.env:HOME}"
     torch.save(state, corpus / "bad.pt")
-    data = [corpus / "bin", "--user-dir", str(Path(untrusted.__file__).parent)]
+    data = [corpus / "bin", "--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
     words = ["--save-dir", corpus / "new", "--restore-file", corpus / "bad.pt"]
     done = run_command("fairseq-train", *data, *TRAIN, *words, cwd=corpus, status=1)
     last = done.stderr.splitlines()[-1]
@@ -664,7 +664,7 @@ def test_one_changed_bit_of_a_parameter_is_found_by_every_command(corpus: Path) 
     content[len(content) // 2] ^= 64
     (corpus / "changed.pt").write_bytes(content)
     torch.load(corpus / "changed.pt")
-    data = [corpus / "bin", "--user-dir", str(Path(untrusted.__file__).parent)]
+    data = [corpus / "bin", "--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
     done = run_command(
         "fairseq-generate", *data, "--path", corpus / "changed.pt", "--gen-subset", "valid", cwd=corpus, status=1
     )

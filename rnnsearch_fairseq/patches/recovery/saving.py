@@ -11,14 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import fairseq.checkpoint_utils
-import fairseq.distributed.utils
 import fairseq.file_io
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import find_damage, find_newest, save_sealed
 from rnnsearch_fairseq.files.output import PARTIAL, write_whole
-from rnnsearch_fairseq.patches.wrap import wrap
+from rnnsearch_fairseq.patches.around import Original, around
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +27,6 @@ COPIED_AT_ONCE = 1 << 20  # bytes
 LOCK = ".training.lock"  # a file in --save-dir; it stays there, since two trainings could hold it if it were removed
 
 _lock: int | None = None  # the descriptor of the lock that this process holds
-
-
-def guard() -> None:
-    """Save whole, patiently and alone whatever fairseq saves."""
-    _save_whole()
-    _copy_whole()
-    _begin_alone()
-    _unlock_at_the_end()
 
 
 def write_patiently(path: str, write: Callable[[BinaryIO], None]) -> None:
@@ -67,74 +57,66 @@ def name_last_good(folder: str) -> str:
     return f"the last complete checkpoint is {good}" if good else f"{folder} holds no complete checkpoint"
 
 
-def _save_whole() -> None:
-    """Traps: when `torch.save` fails, fairseq tries again behind what is already in the file (checkpoint_utils.py:599)
-    and, where that succeeds, gives the result the checkpoint's name; and until then the file's name is NAME.tmp (:579),
-    through which it replaces what a link of that name leads to. Cure: `write_patiently`.
+@around
+def save_whole(torch_persistent_save: Original, obj: Any, filename: str, async_write: bool = False) -> None:
+    """A checkpoint that fails to be saved is written twice into one file; now it is written whole or not at all.
+
+    When `torch.save` fails, fairseq tries again behind what is already in the file (checkpoint_utils.py:599); and the
+    file's name is NAME.tmp until then (:579), through which it replaces what a link of that name leads to.
     """
-
-    def make(torch_persistent_save: Callable[..., None]) -> Callable[..., None]:
-        def save(obj: Any, filename: str, async_write: bool = False) -> None:
-            if async_write or not fairseq.file_io.PathManager.supports_rename(filename):
-                torch_persistent_save(obj, filename, async_write)
-            else:
-                write_patiently(filename, lambda file: save_sealed(obj, file))
-
-        return save
-
-    wrap(fairseq.checkpoint_utils, "torch_persistent_save", make)
+    if async_write or not fairseq.file_io.PathManager.supports_rename(filename):
+        torch_persistent_save(obj, filename, async_write)
+    else:
+        write_patiently(filename, lambda file: save_sealed(obj, file))
 
 
-def _copy_whole() -> None:
-    """Trap: fairseq writes one checkpoint and copies it over checkpoint_best.pt and checkpoint_last.pt
-    (checkpoint_utils.py:139); a training that is killed meanwhile leaves half of them. Cure: `write_patiently`. The
-    order stays: checkpoint_last.pt comes last, so that a training that goes on from it has saved all the others, too.
+@around
+def copy_whole(copy: Original, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+    """A training that is killed while it copies a checkpoint leaves half of it; now the old one stays until then.
+
+    fairseq copies one checkpoint over checkpoint_best.pt and checkpoint_last.pt (checkpoint_utils.py:139). The order
+    stays: a training that goes on from checkpoint_last.pt, which comes last, has saved all the others, too.
     """
-
-    def make(copy: Callable[..., Any]) -> Callable[..., Any]:
-        def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-            if not (overwrite and fairseq.file_io.PathManager.supports_rename(dst_path)):
-                return copy(src_path, dst_path, overwrite=overwrite)
-            write_patiently(dst_path, lambda file: _copy(src_path, file))
-            return True
-
-        return copy_whole
-
-    wrap(fairseq.file_io.PathManager, "copy", make)
+    if not (overwrite and fairseq.file_io.PathManager.supports_rename(dst_path)):
+        return copy(src_path, dst_path, overwrite=overwrite)
+    write_patiently(dst_path, lambda file: _copy(src_path, file))
+    return True
 
 
-def _begin_alone() -> None:
-    """Begin in a --save-dir that can be written, with nothing in it that a killed training has left unfinished.
+@around
+def begin_alone(_: Original, save_dir: str) -> None:
+    """Two trainings may share a --save-dir; now the second is refused, and a killed one's unfinished files are removed.
 
-    Traps: fairseq tries to write a file named ``dummy`` (checkpoint_utils.py:875), and so empties what a link of that
-    name leads to; and of two trainings in one folder, each replaces the checkpoints of the other. Cures: a new file
-    with a name of its own; `_hold_lock`. Only the first process of a training calls fairseq's function.
+    fairseq tries to write a file named ``dummy`` (checkpoint_utils.py:875), and so empties what a link of that name
+    leads to; now the file has a name of its own. Only the first process of a training calls fairseq's function.
     """
+    folder = Path(save_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _hold_lock(folder)
+        trial = folder / f".{secrets.token_hex(4)}{PARTIAL}"
+        trial.touch(exist_ok=False)
+        trial.unlink()
+    except OSError as error:
+        raise InputError(
+            f"--save-dir {save_dir}: cannot be written ({error.strerror}); give another, or mend this one"
+        ) from error
+    for path in folder.glob("checkpoint*.pt"):
+        if path.is_dir() and not path.is_symlink():
+            raise InputError(f"{path}: a folder, where a checkpoint is to be saved; give it another name")
+    for pattern in (f".checkpoint*.pt.*{PARTIAL}", f"checkpoint*.pt{PARTIAL}"):  # the second is fairseq's own
+        for partial in folder.glob(pattern):
+            with contextlib.suppress(OSError):  # a folder of that name does no harm
+                partial.unlink()
 
-    def make(_: Callable[[str], None]) -> Callable[[str], None]:
-        def verify(save_dir: str) -> None:
-            folder = Path(save_dir)
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                _hold_lock(folder)
-                trial = folder / f".{secrets.token_hex(4)}{PARTIAL}"
-                trial.touch(exist_ok=False)
-                trial.unlink()
-            except OSError as error:
-                raise InputError(
-                    f"--save-dir {save_dir}: cannot be written ({error.strerror}); give another, or mend this one"
-                ) from error
-            for path in folder.glob("checkpoint*.pt"):
-                if path.is_dir() and not path.is_symlink():
-                    raise InputError(f"{path}: a folder, where a checkpoint is to be saved; give it another name")
-            for pattern in (f".checkpoint*.pt.*{PARTIAL}", f"checkpoint*.pt{PARTIAL}"):  # the second is fairseq's own
-                for partial in folder.glob(pattern):
-                    with contextlib.suppress(OSError):  # a folder of that name does no harm
-                        partial.unlink()
 
-        return verify
-
-    wrap(fairseq.checkpoint_utils, "verify_checkpoint_directory", make)
+@around
+def unlock_at_the_end(call_main: Original, *args: Any, **kwargs: Any) -> Any:
+    """The lock of `begin_alone` ends with fairseq's main function, though the process that called it may go on."""
+    try:
+        return call_main(*args, **kwargs)
+    finally:
+        _let_go()
 
 
 def _hold_lock(folder: Path) -> None:
@@ -168,21 +150,6 @@ def _let_go() -> None:
     if _lock is not None:
         os.close(_lock)
         _lock = None
-
-
-def _unlock_at_the_end() -> None:
-    """Let other trainings in when fairseq's main function is done, though the process that called it may go on."""
-
-    def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
-        def call_main_and_unlock(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return call_main(*args, **kwargs)
-            finally:
-                _let_go()
-
-        return call_main_and_unlock
-
-    wrap(fairseq.distributed.utils, "call_main", make)
 
 
 def _copy(path: str, file: BinaryIO) -> None:

@@ -1,6 +1,7 @@
 """SIGTERM and SIGINT (Ctrl-C): finish the update, save, end; and what to say when a worker has died."""
 
 import contextlib
+import functools
 import logging
 import multiprocessing
 import os
@@ -12,13 +13,13 @@ from typing import Any
 
 import fairseq.checkpoint_utils
 import fairseq.distributed.utils
-import torch
+import torch.multiprocessing
+import torch.utils.data
 from fairseq.trainer import Trainer
-from torch.utils.data import DataLoader
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.patches.around import Original, around
 from rnnsearch_fairseq.patches.recovery.saving import name_last_good
-from rnnsearch_fairseq.patches.wrap import wrap, wrap_in_command
 
 logger = logging.getLogger(__name__)
 
@@ -28,40 +29,24 @@ _asked: signal.Signals | None = None  # by which of them this process was first 
 _before: dict[signal.Signals, Any] = {}  # what was to happen at them before the training
 
 
-def guard() -> None:
-    """Have all processes of a training know of a signal to one of them."""
-    _share_the_signal()
-    _note_what_is_saved()
-    _keep_workers()
-    _pass_on_to_spawned_processes()
-    _end_well()
+@around
+def listen_in_training(train: Original, *args: Any) -> Any:
+    """SIGTERM and SIGINT end a training anywhere; from here on they are noted, and the update is finished."""
+    _listen()
+    return train(*args)
 
 
-def guard_command() -> None:
-    """Stop training after the update, and its validation, in which a signal came."""
-
-    def make_train(train: Callable[..., Any]) -> Callable[..., Any]:
-        def listen_and_train(*args: Any) -> Any:
-            _listen()
-            return train(*args)
-
-        return listen_and_train
-
-    def make_validate(validate_and_save: Callable[..., Any]) -> Callable[..., Any]:
-        def validate_save_and_stop(
-            cfg: Any, trainer: Trainer, task: Any, epoch_itr: Any, valid_subsets: list[str], end_of_epoch: bool
-        ) -> Any:
-            losses, ended = validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
-            # What fairseq did not save at the end of an epoch does not hold all that the next one needs to know.
-            number = _asked_by(trainer)
-            if number is not None and not ended and (_is_saved(trainer, epoch_itr) or not end_of_epoch):
-                _save_and_exit(number, cfg, trainer, epoch_itr)
-            return losses, ended
-
-        return validate_save_and_stop
-
-    wrap_in_command("fairseq_cli.train", "train", make_train)
-    wrap_in_command("fairseq_cli.train", "validate_and_save", make_validate)
+@around
+def stop_after_validation(
+    validate_and_save: Original, cfg: Any, trainer: Trainer, task: Any, epoch_itr: Any, subsets: Any, end_of_epoch: bool
+) -> Any:
+    """Training stops, and is saved, after the update, and its validation, in which a signal came."""
+    losses, ended = validate_and_save(cfg, trainer, task, epoch_itr, subsets, end_of_epoch)
+    # What fairseq did not save at the end of an epoch does not hold all that the next one needs to know.
+    number = _asked_by(trainer)
+    if number is not None and not ended and (_is_saved(trainer, epoch_itr) or not end_of_epoch):
+        _save_and_exit(number, cfg, trainer, epoch_itr)
+    return losses, ended
 
 
 def status_of(number: signal.Signals) -> int:
@@ -114,33 +99,23 @@ def _asked_by(trainer: Trainer) -> signal.Signals | None:
     return _asked if trainer.data_parallel_world_size == 1 else getattr(trainer, "asked_to_stop_by", None)
 
 
-def _share_the_signal() -> None:
-    """Count the processes that were asked to stop, for each signal, with what fairseq sums in each update anyway."""
-
-    def make(aggregate: Callable[..., Any]) -> Callable[..., Any]:
-        def aggregate_with_signal(self: Trainer, outputs: Any, *stats: Any, ignore: bool = False) -> Any:
-            own = [float(_asked is number) for number in SIGNALS]
-            outputs, stats = aggregate(self, outputs, *stats, *own, ignore=ignore)
-            *stats, interrupted, terminated = stats
-            asked = [number for number, count in zip(SIGNALS, (interrupted, terminated)) if count > 0]
-            self.asked_to_stop_by = asked[0] if asked else None
-            return outputs, stats
-
-        return aggregate_with_signal
-
-    wrap(Trainer, "_aggregate_logging_outputs", make)
+@around
+def share_the_signal(aggregate: Original, self: Trainer, outputs: Any, *stats: Any, ignore: bool = False) -> Any:
+    """A signal reaches one process of several; now all hear of it by the numbers that fairseq sums in each update."""
+    own = [float(_asked is number) for number in SIGNALS]
+    outputs, stats = aggregate(self, outputs, *stats, *own, ignore=ignore)
+    *stats, interrupted, terminated = stats
+    asked = [number for number, count in zip(SIGNALS, (interrupted, terminated)) if count > 0]
+    self.asked_to_stop_by = asked[0] if asked else None
+    return outputs, stats
 
 
-def _note_what_is_saved() -> None:
-    def make(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
-        def save(cfg: Any, trainer: Trainer, epoch_itr: Any, val_loss: Any) -> Any:
-            saved = save_checkpoint(cfg, trainer, epoch_itr, val_loss)
-            trainer.saved_at = _position(trainer, epoch_itr)
-            return saved
-
-        return save
-
-    wrap(fairseq.checkpoint_utils, "save_checkpoint", make)
+@around
+def note_what_is_saved(save_checkpoint: Original, cfg: Any, trainer: Trainer, epoch_itr: Any, val_loss: Any) -> Any:
+    """The trainer remembers at which update it was last saved, so that a signal saves it only once."""
+    saved = save_checkpoint(cfg, trainer, epoch_itr, val_loss)
+    trainer.saved_at = _position(trainer, epoch_itr)
+    return saved
 
 
 def _is_saved(trainer: Trainer, epoch_itr: Any) -> bool:
@@ -151,20 +126,31 @@ def _position(trainer: Trainer, epoch_itr: Any) -> tuple[int, int, int]:
     return trainer.get_num_updates(), epoch_itr.epoch, epoch_itr.iterations_in_epoch
 
 
-def _keep_workers() -> None:
-    """Have the workers that read the data outlive a signal to the whole group, as schedulers send SIGTERM and terminals
-    SIGINT: the update under way, or its validation, needs them. Their parent's SIGTERM still ends them.
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
+    """Replace an attribute of a module of torch's for a while."""
+    original = getattr(owner, name)
+    setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+@around
+def keep_workers(get_iterator: Original, *args: Any, **kwargs: Any) -> Any:
+    """A signal to the whole group ends the workers that read the data; now only their parent's SIGTERM does.
+
+    Schedulers send SIGTERM, and terminals SIGINT, to all processes: the update under way, or its validation, needs the
+    workers. fairseq makes its DataLoader in the wrapped function (data/iterators.py).
     """
+    loader = torch.utils.data.DataLoader
 
-    def make(init: Callable[..., None]) -> Callable[..., None]:
-        def init_with_workers(self: DataLoader, *args: Any, **kwargs: Any) -> None:
-            init(self, *args, **kwargs)
-            if self.worker_init_fn is None:
-                self.worker_init_fn = _outlive_others_signals
+    def make_loader(*words: Any, worker_init_fn: Any = None, **options: Any) -> Any:
+        return loader(*words, worker_init_fn=worker_init_fn or _outlive_others_signals, **options)
 
-        return init_with_workers
-
-    wrap(DataLoader, "__init__", make)
+    with _replaced(torch.utils.data, "DataLoader", make_loader):
+        return get_iterator(*args, **kwargs)
 
 
 def _outlive_others_signals(worker_id: int) -> None:
@@ -183,26 +169,25 @@ def _outlive_others_signals(worker_id: int) -> None:
     threading.Thread(target=wait_for_the_parents, daemon=True).start()
 
 
-def _pass_on_to_spawned_processes() -> None:
-    """Let a signal to the process that has spawned those that train reach them, and end as they do."""
+@around
+def pass_signals_on(call_main: Original, *args: Any, **kwargs: Any) -> Any:
+    """The process that spawns those that train passes no signal on; now it does, and ends as they do."""
+    with _replaced(torch.multiprocessing, "spawn", functools.partial(_spawn, torch.multiprocessing.spawn)):
+        return call_main(*args, **kwargs)
 
-    def make(spawn: Callable[..., Any]) -> Callable[..., Any]:
-        def spawn_and_pass_on(*args: Any, **kwargs: Any) -> Any:
-            with _pass_on_to_children() as passed:
-                try:
-                    spawned = spawn(*args, **kwargs)
-                except torch.multiprocessing.ProcessExitedException as ended:
-                    for number in (*passed, *SIGNALS):
-                        if number in passed or ended.exit_code in (status_of(number), -number):
-                            raise SystemExit(status_of(number)) from ended
-                    raise
-                if signal.SIGINT in passed:  # processes that it ended before they trained say that all is well
-                    raise SystemExit(status_of(signal.SIGINT))
-                return spawned
 
-        return spawn_and_pass_on
-
-    wrap(torch.multiprocessing, "spawn", make)
+def _spawn(spawn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _pass_on_to_children() as passed:
+        try:
+            spawned = spawn(*args, **kwargs)
+        except torch.multiprocessing.ProcessExitedException as ended:
+            for number in (*passed, *SIGNALS):
+                if number in passed or ended.exit_code in (status_of(number), -number):
+                    raise SystemExit(status_of(number)) from ended
+            raise
+        if signal.SIGINT in passed:  # processes that it ended before they trained say that all is well
+            raise SystemExit(status_of(signal.SIGINT))
+        return spawned
 
 
 @contextlib.contextmanager
@@ -223,27 +208,21 @@ def _pass_on_to_children() -> Iterator[list[signal.Signals]]:
         _restore(before)
 
 
-def _end_well() -> None:
-    """Leave the signals to whoever called fairseq's main function when that is done, and explain a process's death."""
-
-    def make(call_main: Callable[..., Any]) -> Callable[..., Any]:
-        def call_main_and_end(cfg: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return call_main(cfg, *args, **kwargs)
-            except (RuntimeError, OSError, EOFError, torch.multiprocessing.ProcessRaisedException) as error:
-                if threading.current_thread() is threading.main_thread():
-                    # A DataLoader has torch raise an error in the middle of anything when a worker dies: one is enough.
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                explained = _explain_death(error, cfg.checkpoint.save_dir)
-                if explained is None:
-                    raise
-                raise explained from error
-            finally:
-                _restore(_before)
-
-        return call_main_and_end
-
-    wrap(fairseq.distributed.utils, "call_main", make)
+@around
+def end_well(call_main: Original, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+    """A dead worker or process ends training in a traceback; now in one sentence, and the caller has its signals."""
+    try:
+        return call_main(cfg, *args, **kwargs)
+    except (RuntimeError, OSError, EOFError, torch.multiprocessing.ProcessRaisedException) as error:
+        if threading.current_thread() is threading.main_thread():
+            # A DataLoader has torch raise an error in the middle of anything when a worker dies: one is enough.
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        explained = _explain_death(error, cfg.checkpoint.save_dir)
+        if explained is None:
+            raise
+        raise explained from error
+    finally:
+        _restore(_before)
 
 
 def _explain_death(error: Exception, save_dir: str) -> InputError | None:

@@ -15,8 +15,9 @@ from fairseq.trainer import Trainer
 
 from recipes.fault_injection.run import is_equal, read_state
 from rnnsearch_fairseq.files.integrity import count_updates
+from rnnsearch_fairseq.patches import ORIGINALS
 from tests.builders import make_model, make_sample
-from tests.patches.recovery.training import PAIRED, TREES, UPDATES, Trained, train, train_two, uncured
+from tests.patches.recovery.training import PAIRED, TREES, UPDATES, Trained, train, train_two
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
@@ -110,7 +111,7 @@ def test_fairseq_alone_would_end_here(data: Path, tmp_path: Path, words: list[st
     """And look for the NaN by its detector."""
 
     def prepare() -> None:
-        Trainer.clip_grad_norm = uncured(Trainer.clip_grad_norm)
+        Trainer.clip_grad_norm = ORIGINALS[Trainer, "clip_grad_norm"]
         poison(3, 3, math.nan)
 
     ended = train(data, tmp_path, words=words, prepare=prepare)
@@ -192,7 +193,7 @@ def test_the_detector_finds_where_a_nan_arises(
     messages = [record.getMessage() for record in caplog.records]
     assert any(message.startswith("NaN detected in output of encoder.annotator.embedding") for message in messages)
     assert any(message.endswith("backward") for message in messages)
-    monkeypatch.setattr(NanDetector, "add_hooks", uncured(NanDetector.add_hooks))
+    monkeypatch.setattr(NanDetector, "add_hooks", ORIGINALS[NanDetector, "add_hooks"])
     model = make_model().train()
     with NanDetector(model):
         try:

@@ -26,8 +26,9 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files import output
 from rnnsearch_fairseq.files.integrity import SealedFile, count_updates, find_damage
 from rnnsearch_fairseq.files.output import write_whole
+from rnnsearch_fairseq.patches import ORIGINALS
 from rnnsearch_fairseq.patches.recovery import saving
-from tests.patches.recovery.training import COMMON, PAIRED, WAIT, Trained, assert_same, train, uncured
+from tests.patches.recovery.training import COMMON, PAIRED, WAIT, Trained, assert_same, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
@@ -208,7 +209,7 @@ def test_a_copy_that_is_stopped_leaves_the_checkpoint_whole(tmp_path: Path, monk
     source.write_bytes(b"after")
     monkeypatch.setattr(shutil, "copyfile", killed_halfway)
     monkeypatch.setattr(shutil, "copyfileobj", stopped_halfway)
-    for copy, left in ((uncured(PathManager.copy), b"af"), (PathManager.copy, b"before")):
+    for copy, left in ((ORIGINALS[PathManager, "copy"], b"af"), (PathManager.copy, b"before")):
         target.write_bytes(b"before")
         with pytest.raises(KeyboardInterrupt):
             copy(str(source), str(target), overwrite=True)

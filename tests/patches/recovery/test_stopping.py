@@ -15,8 +15,9 @@ from typing import Any
 import fairseq.distributed.utils
 import pytest
 import torch
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.trainer import Trainer
-from torch.utils.data import DataLoader
 
 import rnnsearch_fairseq
 from recipes.fault_injection.run import is_equal, read_state
@@ -224,7 +225,9 @@ def test_a_worker_that_is_killed_ends_training_in_one_sentence(
     assert_same(undisturbed, broken, train(data, tmp_path))
 
 
-class Squares(torch.utils.data.Dataset):
+class Squares(FairseqDataset):
+    supports_fetch_outside_dataloader = True
+
     def __len__(self) -> int:
         return 50
 
@@ -234,9 +237,11 @@ class Squares(torch.utils.data.Dataset):
 
 
 def test_workers_outlive_all_signals_but_their_parents_sigterm() -> None:
-    iterator = iter(DataLoader(Squares(), num_workers=1))
+    squares = Squares()
+    batches = EpochBatchIterator(squares, sum, [[number] for number in range(50)], num_workers=1)
+    iterator = batches.next_epoch_itr(shuffle=False)
     assert next(iterator) == 0
-    (worker,) = iterator._workers
+    (worker,) = multiprocessing.active_children()
     # Sent by another process.
     threading.Thread(target=os.system, args=(f"kill -TERM {worker.pid}; kill -INT {worker.pid}",)).start()
     assert [int(square) for square in iterator] == [number**2 for number in range(1, 50)]

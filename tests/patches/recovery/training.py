@@ -122,10 +122,3 @@ def train_two(
         for process in processes:
             process.kill()
     return [Trained(folder / "saved", log, process.exitcode) for log, process in zip(logs, processes)]
-
-
-def uncured(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of fairseq, as it was."""
-    while hasattr(function, "_cures"):
-        function = function.__wrapped__  # type: ignore[attr-defined]
-    return function

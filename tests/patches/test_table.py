@@ -1,0 +1,157 @@
+"""The table of patches, how it is applied, and RNNSEARCH_PATCHES."""
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rnnsearch_fairseq import patches
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.patches import GROUPS, ORIGINALS, PATCHES, Patch
+from tests.commands import PAPER, SEARCH, generate, preprocess, train
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = sorted({patch.target for patch in PATCHES if not patch.target.startswith("fairseq_cli.")})
+# Prints the targets that are not fairseq's own. Those of commands are loaded first, as a command would.
+REPORT = """
+import json, pkgutil, sys
+import fairseq_cli.generate, fairseq_cli.hydra_train, fairseq_cli.interactive, fairseq_cli.preprocess
+import fairseq_cli.train
+import fairseq.trainer, fairseq.tasks.translation, fairseq.data.indexed_dataset, fairseq.data.iterators
+import fairseq.sequence_scorer, fairseq.optim.amp_optimizer, fairseq.nan_detector
+targets = json.loads(sys.argv.pop())
+before = {target: pkgutil.resolve_name(target) for target in targets}
+safe = len(__import__("torch").serialization.get_safe_globals())
+import rnnsearch_fairseq
+changed = [target for target in targets if pkgutil.resolve_name(target) is not before[target]]
+more = len(__import__("torch").serialization.get_safe_globals()) - safe
+print(json.dumps([changed, more > 0, hasattr(sys.modules["fairseq.utils"], "eval")]))
+"""
+
+
+def python(code: str, *words: str, chosen: str | None = None) -> subprocess.CompletedProcess[str]:
+    """A program of Python's; ``chosen`` is its RNNSEARCH_PATCHES."""
+    environment = {name: value for name, value in os.environ.items() if name != patches.VARIABLE}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({} if chosen is None else {patches.VARIABLE: chosen})
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_every_target_is_there_and_replaced() -> None:
+    for target in LIBRARY:
+        owner, _, name = target.rpartition(".")
+        assert (pkgutil.resolve_name(owner), name) in ORIGINALS
+        assert pkgutil.resolve_name(target) is not ORIGINALS[pkgutil.resolve_name(owner), name]
+
+
+def test_every_patch_has_a_group_and_a_reason_of_its_own() -> None:
+    assert {patch.group for patch in PATCHES} == set(GROUPS)
+    for patch in PATCHES:
+        assert patch.why.endswith("."), patch
+        # A function of a module, and none inside another.
+        assert getattr(sys.modules[patch.wrapper.__module__], patch.wrapper.__qualname__) is patch.wrapper
+
+
+def test_a_second_call_changes_nothing() -> None:
+    before = {target: pkgutil.resolve_name(target) for target in LIBRARY}
+    patches.apply()
+    assert all(pkgutil.resolve_name(target) is before[target] for target in LIBRARY)
+
+
+@pytest.fixture
+def stranger(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module with a function to be replaced, ``name``; ``sets`` are the names that were replaced."""
+
+    class Stranger:
+        def __init__(self) -> None:
+            vars(self).update(sets=[], name=str.lower)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            self.sets.append(name)
+            vars(self)[name] = value
+
+    module = Stranger()
+    resolve = pkgutil.resolve_name
+    monkeypatch.setattr(pkgutil, "resolve_name", lambda name: module if name == "stranger" else resolve(name))
+    yield module
+    ORIGINALS.pop((module, "name"), None)
+
+
+def mark(sign: str) -> Callable[[Any], Any]:
+    return lambda original: lambda word: original(word) + sign
+
+
+def test_a_target_is_replaced_once_by_its_wrappers_in_order(stranger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = tuple(Patch("stranger.name", mark(sign), group) for sign, group in zip("abc", GROUPS))
+    monkeypatch.setattr(patches, "PATCHES", ours)
+    for _ in range(2):
+        patches.replace_targets()
+        assert (stranger.name("x"), stranger.sets) == ("xabc", ["name"])
+    assert ORIGINALS[stranger, "name"]("x") == "x"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [f"fairseq{end}" for end in (".trainer.Trainer.gone", ".trainer.Gone.step", ".gone.step", "_cli.train.gone")],
+)
+def test_a_missing_target_is_named_and_nothing_is_replaced(
+    stranger: Any, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    pytest.importorskip("fairseq_cli.train")
+    ours = tuple(Patch(name, mark(""), "fixes") for name in ("stranger.name", target))
+    monkeypatch.setattr(patches, "PATCHES", ours)
+    with pytest.raises(InputError, match=rf"^{target} is not there: this fairseq is another version than"):
+        patches.apply()
+    assert stranger.sets == []
+
+
+@pytest.mark.parametrize("chosen", [None, "all", "none", "fixes", "fixes,recovery"])
+def test_the_variable_chooses_groups(chosen: str | None) -> None:
+    groups = {None: set(GROUPS), "all": set(GROUPS), "none": set()}.get(chosen, set((chosen or "").split(",")))
+    done = python(REPORT, json.dumps(sorted({patch.target for patch in PATCHES})), chosen=chosen)
+    assert done.returncode == 0, done.stderr
+    changed, allows_classes, has_eval = json.loads(done.stdout.splitlines()[-1])
+    assert set(changed) == {patch.target for patch in PATCHES if patch.group in groups}
+    assert (allows_classes, has_eval) == ("fixes" in groups, "untrusted" in groups)
+
+
+@pytest.mark.parametrize("chosen", ["fixed", "fixes,none", ""])
+def test_a_wrong_word_is_refused(chosen: str) -> None:
+    done = python("import rnnsearch_fairseq", chosen=chosen)
+    assert done.returncode == 1
+    assert "InputError: RNNSEARCH_PATCHES: there is no group '" in done.stderr
+
+
+def test_torch_and_commands_are_left_alone() -> None:
+    code = """
+import sys, torch.multiprocessing, torch.utils.data
+def parts():
+    return torch.multiprocessing.spawn, torch.utils.data.DataLoader.__init__, torch.load, sys.excepthook
+before = parts()
+import rnnsearch_fairseq
+assert parts() == before
+assert not any(name.startswith("fairseq_cli.") for name in sys.modules)
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_training_and_generation_do_without_patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("train", "valid", "test"):
+        for language in ("en", "fr"):
+            (tmp_path / f"{part}.{language}").write_text("the cat sees a black horse .\na cat ( 3.14 )\n" * 8)
+    monkeypatch.setenv(patches.VARIABLE, "none")
+    preprocess(tmp_path, "bin", "--trainpref", "train", "--validpref", "valid", "--testpref", "test")
+    words = ["--batch-size", "8", "--max-epoch", "1", "--cpu"]
+    assert "done training" in train(tmp_path / "bin", tmp_path / "model", *SEARCH, *PAPER, *words)
+    words = ["--batch-size", "8", "--max-len-b", "5", "--cpu"]
+    found = generate(tmp_path / "bin", tmp_path / "model/checkpoint1.pt", *words)
+    assert sorted(found.order) == list(range(16))
