@@ -18,6 +18,7 @@ def register() -> None:
     recovery.guard()
 
     from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: F401
+    from rnnsearch_fairseq.inference import hub  # noqa: F401  gives the models their from_pretrained
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
     from rnnsearch_fairseq.optim import adadelta  # noqa: F401
     from rnnsearch_fairseq.search import options  # noqa: F401

@@ -56,6 +56,8 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import find_checkpoint, load_models
 from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, score_pairs
 from rnnsearch_fairseq.inference.text import TypedText, combine, configure, find_preparation, set_generation
+from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from rnnsearch_fairseq.search.progress import OnStep, watch
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 
@@ -144,6 +146,34 @@ def load(
     sides = (found.source, found.target)
     cfgs = [configure(combine(side.options(found.folder), options)) for side in sides]
     return TranslationHub(cfgs[0], task, models, TypedText.of(task, cfgs, [side.lowercase for side in sides]))
+
+
+def from_pretrained(
+    cls: type[BaseFairseqModel],
+    model_name_or_path: str | Path,
+    checkpoint_file: str | None = None,
+    data_name_or_path: str | Path | None = None,
+    **options: Any,
+) -> "TranslationHub":
+    """Load trained models from a local folder: `load` under the names that fairseq's ``from_pretrained`` has.
+
+    Args:
+        model_name_or_path: folder of the checkpoint.
+        checkpoint_file: default: the best one there.
+        data_name_or_path: folder of the dictionaries; default: found near the checkpoint. ``data`` is the same.
+        options: see `load`.
+
+    Raises:
+        InputError: a file is missing or damaged, or an option is unknown.
+    """
+    if data_name_or_path is not None:
+        options["data"] = data_name_or_path
+    return load(model_name_or_path, checkpoint_file, **options)
+
+
+# Here and not in the models: models must not import inference.
+for _model in (RNNsearchModel, Tree2SeqModel):
+    _model.from_pretrained = classmethod(from_pretrained)
 
 
 class TranslationHub(GeneratorHubInterface):

@@ -3,8 +3,7 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -14,9 +13,6 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
-
-if TYPE_CHECKING:
-    from rnnsearch_fairseq.inference.hub import TranslationHub
 
 MAX_POSITIONS = 100_000  # recurrent networks have no table of positions: any length fits
 
@@ -67,36 +63,6 @@ def register_architectures(
                 then(args)
 
         register_model_architecture(model, name)(architecture)
-
-
-class FromPretrained:
-    """A model's ``from_pretrained``, which gives a :class:`~rnnsearch_fairseq.inference.hub.TranslationHub`."""
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str | Path,
-        checkpoint_file: str | None = None,
-        data_name_or_path: str | Path | None = None,
-        **options: Any,
-    ) -> "TranslationHub":
-        """Load trained models from a local folder; see :func:`rnnsearch_fairseq.inference.hub.load` for all of it.
-
-        Args:
-            model_name_or_path: folder of the checkpoint.
-            checkpoint_file: default: the best one there.
-            data_name_or_path: folder of the dictionaries; default: found near the checkpoint.
-            options: of the languages, of text and of translation.
-
-        Raises:
-            InputError: a file is missing or damaged, or an option is unknown.
-        """
-        # Not at the top: the package must not import the modules that are commands, such as score.
-        from rnnsearch_fairseq.inference.hub import load
-
-        if data_name_or_path is not None:
-            options["data"] = data_name_or_path
-        return load(model_name_or_path, checkpoint_file, **options)
 
 
 class BatchFirstEncoder(FairseqEncoder):
