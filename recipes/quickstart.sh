@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to translations: set up, write a small English-French corpus, train RNNsearch on it, translate held-out
-# sentences, print BLEU and a few translations, and draw one alignment. Under five minutes on two cores after set-up.
+# Quick start: set up, write a small English-French corpus, train RNNsearch on it, translate held-out sentences, print
+# BLEU and a few translations, and draw one alignment. Under five minutes on two cores after set-up.
 #
 #   recipes/quickstart.sh [OUT]      (default: runs/quickstart)
 #
@@ -25,7 +25,7 @@ preprocess() {
     fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr "$@" >> "$OUT/log" 2>&1 || die_of_log "$OUT/log" fairseq-preprocess
 }
 preprocess --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --thresholdsrc 3 --thresholdtgt 3 --destdir "$OUT/bin"
-# The test set as raw text, which keeps the unknown words themselves for --replace-unk to copy.
+# The test set as raw text, in which --replace-unk finds the unknown words to copy.
 preprocess --testpref "$OUT/text/test" --dataset-impl raw --destdir "$OUT/test" \
     --srcdict "$OUT/bin/dict.en.txt" --tgtdict "$OUT/bin/dict.fr.txt"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Sourced by every recipe and by tests/run.sh: the functions that they share. --help prints the comment at the head of the
-# script that was called, and nothing else is done.
+# Shared functions, sourced by every recipe and by tests/run.sh. --help prints the comment at the head of the script that
+# was called, and exits.
 #
-# set_up makes .venv at the top of the checkout and installs the package into it, unless that has been done before.
+# set_up makes .venv at the top of the checkout and installs the package into it, if this has not been done yet.
 #
 #   PYTHON=python3.12   the Python to use, 3.10 to 3.12 (default: the first found of 3.11, 3.12, 3.10)
 #   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
@@ -17,9 +17,8 @@ die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
 usage() { awk 'NR == 1 || /^#SBATCH/ { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
 
-parse_options() { # "NAME= NAME --" WORDS...: --NAME sets the variable NAME, in capitals and with _ for -, to the word
-    # after it, or to 1 where no = stands behind its name. A -- ends the options, where it is named; REST has the words
-    # after it.
+parse_options() { # "NAME= NAME --" WORDS...: the option --NAME sets the variable NAME, in capitals and with _ for -, to
+    # the next word or, without =, to 1. If -- is listed, it ends the options, and the words after it go to REST.
     local known=" $1 " option name variable
     shift
     REST=()
@@ -42,8 +41,8 @@ parse_options() { # "NAME= NAME --" WORDS...: --NAME sets the variable NAME, in 
     done
 }
 
-own_folder() { # FOLDER NAME OTHERS...: make FOLDER, marked as that of the recipe NAME; die unless FOLDER is new or empty,
-    # or has the mark of NAME or of one of the OTHERS
+own_folder() { # FOLDER NAME OTHERS...: make FOLDER and mark it with the recipe's NAME; die unless FOLDER is new, empty or
+    # marked with NAME or one of the OTHERS
     local folder=$1 name=$2 mark=$1/.made-by maker
     shift
     if [ -f "$mark" ]; then
@@ -74,11 +73,11 @@ install_package() {
     say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version)"
     rm -rf "$ROOT/.venv"
     "$python" -m venv "$ROOT/.venv"
-    # Without a GPU, PyTorch's own index has a build a tenth the size; where it cannot be reached, the usual one does.
+    # Without a GPU, the build in PyTorch's own index is a tenth the size; if it cannot be reached, use the default index.
     local cpu_build=()
     command -v nvidia-smi >/dev/null || cpu_build=(--extra-index-url https://download.pytorch.org/whl/cpu --retries 0)
     $pip install --quiet ${cpu_build[@]+"${cpu_build[@]}"} "$TORCH" || $pip install --quiet "$TORCH"
-    # Without build isolation: with it, pip would fetch a second PyTorch only to compile fairseq.
+    # With build isolation, pip would download a second PyTorch only to compile fairseq.
     say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
     $pip install --quiet numpy cython 'setuptools<81' wheel
     $pip install --quiet --no-build-isolation fairseq-fixed==0.12.3.1
@@ -94,9 +93,8 @@ set_up() {
         echo "$wanted" > "$installed"
     fi
     export PATH="$ROOT/.venv/bin:$PATH"
-    # Threads that wait for each other spin, by default so long that training becomes several times slower as soon as
-    # another program wants one of the cores; not to spin at all costs a quarter of the speed, since small matrices make
-    # them wait often.
+    # By default, waiting threads spin so long that training becomes several times slower when another program uses a core.
+    # Without any spinning, training loses a quarter of its speed, because small matrices cause many short waits.
     export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
     export USER_DIR="$ROOT/rnnsearch_fairseq"
 }

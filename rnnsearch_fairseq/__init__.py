@@ -1,6 +1,6 @@
-"""Attentional recurrent translation for fairseq: importing the package registers all of it, and does nothing else.
+"""Attentional recurrent translation for fairseq; importing the package registers its models and patches fairseq.
 
-fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``rnnsearch user-dir`` prints the path to give.
+fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``rnnsearch user-dir`` prints that path.
 """
 
 import sys
@@ -16,6 +16,7 @@ def register() -> None:
     patches.apply()
 
     from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: F401
+    from rnnsearch_fairseq.inference import hub  # noqa: F401  (attaches from_pretrained to the models)
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
     from rnnsearch_fairseq.optim import adadelta  # noqa: F401
     from rnnsearch_fairseq.search import options  # noqa: F401
@@ -27,6 +28,6 @@ def _is_own_command() -> bool:
     return Path(sys.argv[0]).name == "rnnsearch" or (sys.argv[0] == "-m" and __name__ in sys.orig_argv)
 
 
-# The command registers when a subcommand runs: PyTorch and fairseq take seconds to import, and --help needs neither.
+# PyTorch and fairseq take seconds to import, and --help needs neither, so the command registers only for subcommands.
 if not _is_own_command():
     register()

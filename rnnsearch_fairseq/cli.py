@@ -1,4 +1,4 @@
-"""The command ``rnnsearch``: everything that this package adds beside fairseq's own commands."""
+"""The command ``rnnsearch``: everything that this package adds to fairseq's own commands."""
 
 import argparse
 import importlib
@@ -8,23 +8,23 @@ from pathlib import Path
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import print_without_traceback
 
-# Name of the command, its module and what it does. The modules take seconds to import, so only the chosen one is.
+# For each command, its module and function, and a description. Only the chosen module is imported: it takes seconds.
 COMMANDS = {
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
-    "prepare": ("corpora.prepare:main", "raw parallel text to tokens, or to subwords"),
-    "record": ("files.preparation:main", "record how text was prepared, for the text that people type"),
-    "select": ("corpora.selection:main", "select parallel text like that of a domain (Axelrod et al., 2011)"),
-    "wmt": ("corpora.wmt:main", "tokenise and shuffle parallel text as large as WMT's"),
-    "aspec": ("corpora.aspec:main", "the ASPEC corpus to plain text, and Enju's words"),
+    "prepare": ("corpora.prepare:main", "split raw parallel text into tokens or subwords"),
+    "record": ("files.preparation:main", "record how text was prepared, so that typed text is prepared alike"),
+    "select": ("corpora.selection:main", "select parallel text of a domain (Axelrod et al., 2011)"),
+    "wmt": ("corpora.wmt:main", "tokenise and shuffle large parallel text, such as WMT's"),
+    "aspec": ("corpora.aspec:main", "convert the ASPEC corpus to plain text, and extract Enju's words"),
     "grammar": ("corpora.grammar:main", "write the built-in English-French corpus"),
-    "parse": ("corpora.link_grammar:main", "parse English text by Link Grammar"),
-    "trees": ("corpora.parses:main", "parses (Penn brackets, Enju's XML) to what training reads"),
+    "parse": ("corpora.link_grammar:main", "parse English text with Link Grammar"),
+    "trees": ("corpora.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
     "lengths": ("search.length_statistics:main", "count target lengths by source length, for --length-statistics"),
-    "score": ("inference.scoring:main", "log-probabilities and attention of given translations"),
+    "score": ("inference.scoring:main", "compute log-probabilities and attention of given translations"),
     "unknown-words": ("inference.unknown_words:main", "replace the unknown words of translations"),
     "average": ("inference.average_checkpoints:main", "average the parameters of checkpoints"),
-    "convert-groundhog": ("groundhog.convert:main", "a model of the first paper's program to a checkpoint"),
-    "report": ("analysis.report:main", "all tables and figures of a folder of runs, as Markdown and HTML"),
+    "convert-groundhog": ("groundhog.convert:main", "convert a model of the first paper's own code to a checkpoint"),
+    "report": ("analysis.report:main", "write all tables and figures of a folder of runs, as Markdown and HTML"),
     "tables": ("analysis.bahdanau_tables:main", "Tables 1 to 3 of Bahdanau et al. (2015), with significance"),
     "by-length": ("analysis.by_length:main", "their Figure 2: BLEU by source length"),
     "plot alignment": ("analysis.alignment_plot:main", "their Figure 3: the alignment of a sentence"),
@@ -32,12 +32,12 @@ COMMANDS = {
     "token-scores": ("analysis.token_scores:main", "BLEU and RIBES on tokens"),
     "tree-tables": ("analysis.eriguchi_tables:main", "Tables 3 to 5 of Eriguchi et al. (2016)"),
     "plot constituents": ("analysis.constituent_plot:main", "their Figures 4 and 5: words and phrases attended to"),
-    "serve": ("serve.main:main", "a page to translate on, with a JSON API"),
+    "serve": ("serve.main:main", "serve a translation page and a JSON API"),
 }
 
 
 def main() -> int | None:
-    """Run the command that the command line names; the words behind its name are its own."""
+    """Run the command that the command line names, with the remaining words as its arguments."""
     words = sys.argv[1:]
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name = " ".join(words[:size])
@@ -47,23 +47,23 @@ def main() -> int | None:
     if name != "user-dir":
         rnnsearch_fairseq.register()
         print_without_traceback()
-    # argparse calls the program by this name.
+    # argparse prints this as the program's name.
     sys.argv[: size + 1] = [f"rnnsearch {name}"]
     return getattr(importlib.import_module(f"rnnsearch_fairseq.{module}"), function)()
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    """A parser that prints help, the version, or what is wrong with the command's name."""
+    """Build a parser that prints help, the version, or an error about an unknown command."""
     width = max(map(len, COMMANDS))
     parser = argparse.ArgumentParser(
         prog="rnnsearch",
         description=f"{__doc__}\n\n" + "\n".join(f"  {name:{width}}  {does}" for name, (_, does) in COMMANDS.items()),
-        epilog="Each tells more: rnnsearch COMMAND --help",
+        epilog="For help on a command: rnnsearch COMMAND --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="rnnsearch COMMAND ...",
     )
     parser.add_argument("--version", action="version", version=rnnsearch_fairseq.__version__)
-    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of those above")
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="a command of the list above")
     return parser
 
 

@@ -1,17 +1,17 @@
-"""The error by which this package refuses bad input."""
+"""The error that this package raises for bad input."""
 
 import sys
 from types import TracebackType
 
-LONGEST = 700  # characters of a message; what is in the middle of a longer one came from a file
-LONGEST_PART = 200
+LONGEST = 700  # characters of a message; a longer one is cut in the middle, where it quotes a file
+LONGEST_PART = 200  # characters of a quotation
 
 
 class InputError(ValueError):
     """Bad input; the message is one sentence that names the file, line or option and the cure.
 
-    What it quotes may come from anyone: a message is short, and holds nothing that would move a cursor. At the end of a
-    command it is printed without a traceback (`print_without_traceback`).
+    It may quote untrusted text, so the message is cut, and unprintable characters are escaped. Commands print it
+    without a traceback (`print_without_traceback`).
     """
 
     def __init__(self, message: str) -> None:
@@ -20,9 +20,9 @@ class InputError(ValueError):
 
 
 def print_without_traceback() -> None:
-    """From now on, print an `InputError` that ends this program as one line; the exit status stays 1.
+    """Print an `InputError` that ends this program as one line; the exit status stays 1.
 
-    It replaces `sys.excepthook`, which belongs to the program: this is for commands alone.
+    Only for commands, because it replaces `sys.excepthook`.
     """
     before = sys.excepthook
 
@@ -37,14 +37,14 @@ def print_without_traceback() -> None:
 
 
 def input_error_behind(error: BaseException | None) -> InputError | None:
-    """The first `InputError` among an error and those that it came from."""
+    """The first `InputError` among an error and the errors that caused it."""
     while error is not None and not isinstance(error, InputError):
         error = error.__cause__ or error.__context__
     return error
 
 
 def in_short(said: object) -> str:
-    """What an error or a file says, as part of a message: on one line, and cut."""
+    """Quote an error or a file's content in a message: on one line, and cut."""
     return _cut(" ".join(str(said).split()), LONGEST_PART)
 
 

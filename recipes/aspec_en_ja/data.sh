@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Prepare ASPEC-JE for run.sh, which sources this; alone, it stops when the data is ready to train on.
+# Prepare the training data from ASPEC-JE; run.sh sources this.
 #
 #   recipes/aspec_en_ja/data.sh --data DIR [--out DIR] [--small]
 #
-# --data   the folder ASPEC-JE (train/train-1.txt, ..., dev/dev.txt, test/test.txt), for which NICT and JST give licences:
-#          https://jipsti.jst.go.jp/aspec/ What is in it of the following is not made anew, line N for the Nth pair:
-#            {train,dev,test}.xml   what enju -xml prints for the English side; else enju must be on the PATH
-#            {train,dev,test}.ja    KyTea's tokens of the Japanese side; else kytea must be
-# --out    where everything is written (default: runs/aspec_en_ja, runs/aspec_en_ja_small); stopped there, it goes on there
-# --small  the paper's small setting, 100,000 pairs and words seen twice; else 1,500,000 pairs and words seen five times
+# --data   the folder ASPEC-JE (train/train-1.txt, ..., dev/dev.txt, test/test.txt), licensed by NICT and JST:
+#          https://jipsti.jst.go.jp/aspec/ It may also hold these files, with line N for the Nth pair:
+#            {train,dev,test}.xml   output of enju -xml for the English side; without it, enju must be on the PATH
+#            {train,dev,test}.ja    KyTea's tokens of the Japanese side; without it, kytea must be on the PATH
+# --out    output folder (default: runs/aspec_en_ja, runs/aspec_en_ja_small); an interrupted run is resumed there
+# --small  the paper's small setting, 100,000 pairs and words seen twice (otherwise 1,500,000 pairs, words seen five times)
 #
-# It leaves OUT, SMALL, and in $OUT text, lengths and bin.
+# It sets OUT and SMALL, and writes text, lengths and bin to $OUT.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT= SMALL= PAIRS=1500000 SEEN=5
@@ -24,13 +24,13 @@ mkdir -p "$OUT/parses" "$OUT/text"
 
 lines() { wc -l < "$1"; }
 
-first_lines() { # FILE RAW OUTPUT: as many of FILE as RAW has, since a user may have parsed more
+first_lines() { # FILE RAW OUTPUT: the first lines of FILE, as many as RAW has; FILE may hold more
     [ "$(lines "$1")" -ge "$(lines "$2")" ] || die "$1 has $(lines "$1") lines for $(lines "$2") pairs; give one a pair"
     head -n "$(lines "$2")" "$1" > "$3.part"
     mv "$3.part" "$3"
 }
 
-convert() { # PROGRAM RAW OUTPUT COMMAND...: what a program that reads a sentence a line says of RAW
+convert() { # PROGRAM RAW OUTPUT COMMAND...: write the output of COMMAND for RAW, one line for each, to OUTPUT
     command -v "$1" > /dev/null || die "$1 is not on the PATH, and $DATA has no $(basename "$3"); install $1 or give that file"
     say "$1: $3"
     "${@:4}" < "$2" > "$3.part" 2> "$3.log" || die_of_log "$3.log" "$1"
@@ -54,7 +54,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch aspec words "$raw.en" "$parses" --output "$text.en"
         rnnsearch trees "$text.en" "$parses" --format enju --lowercase --output "$text.tree"
     done
-    # How typed text becomes such words: by Moses, which splits as Enju does but for n't; Japanese comes in KyTea's words.
+    # For typed text: Moses splits English as Enju does, except n't; Japanese must be typed in KyTea's words.
     rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
     rnnsearch record "$OUT/text" ja
     preprocess() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The second paper's experiments on ASPEC-JE: train the tree-to-sequence model, translate the test set with a beam of 20
-# and length statistics, and print BLEU and RIBES on KyTea's tokens. Large: BlackOut with 2,500 negatives, widths of 512,
-# 768 and 1024, and the ensemble of the three; this needs a GPU. Small: width 256, softmax.
+# and length statistics, and print BLEU and RIBES on KyTea's tokens. The large setting trains with BlackOut, 2,500
+# negatives, in widths of 512, 768 and 1024, and evaluates their ensemble; it needs a GPU. The small one has width 256 and
+# softmax.
 #
 #   recipes/aspec_en_ja/run.sh --data DIR [--out DIR] [--small]      (as in data.sh)
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
@@ -20,7 +21,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, until the learning rate has
     touch "$run/.done"
 }
 
-translate() { # NAME CHECKPOINTS: the test set to NAME.tok
+translate() { # NAME CHECKPOINTS: translate the test set to NAME.tok
     local output=$OUT/$1
     say "translating $(wc -l < "$OUT/text/test.en") sentences by $1"
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset test \

@@ -1,9 +1,9 @@
-"""Compare speed, memory and growth in one program, in turns: timings of separate runs can't be compared.
+"""Compare the speed, memory and scaling of setups, in turns within one program; separate runs are not comparable.
 
 ``python -m recipes.benchmark COMMAND 'NAME: OPTIONS' ['NAME: OPTIONS' ...] -- COMMON OPTIONS``
 
-Every setup has a name and options of its own; the common options go to all of them. In each round, every setup does the
-same amount of work, and each round starts with another of them. OMP_NUM_THREADS sets the number of threads.
+Each setup has its own name and options; the common options apply to all. In each round, every setup does the same
+amount of work, and each round starts with another setup. OMP_NUM_THREADS sets the number of threads.
 """
 
 from recipes.benchmark.workloads import Training

@@ -14,10 +14,10 @@ COMMANDS = {"train": speed.train, "generate": speed.generate, "memory": memory.r
 
 
 def main() -> None:
-    """Run the command that is named; what it gives is the JSON."""
+    """Run the named command; with --output, write its results as JSON."""
     args = parse_arguments(sys.argv[1:])
     logging.disable(logging.INFO)
-    # Opened first: a name that cannot be written must not cost a run.
+    # Opened first, so that an unwritable name fails before the measurement.
     with open_output(args.output) if args.output else contextlib.nullcontext() as out:
         measured = COMMANDS[args.command](args)
         if out:

@@ -1,4 +1,4 @@
-"""What stands on the benchmarks' command line."""
+"""The benchmarks' command line."""
 
 import argparse
 import shlex
@@ -10,38 +10,37 @@ from rnnsearch_fairseq.errors import InputError
 
 PROGRAM = "python -m recipes.benchmark"
 OPTIONS = """\
-OPTIONS and COMMON OPTIONS are those of fairseq-train, a data folder among them; with --vocabulary there is no data, and
-the dictionaries are made up."""
+OPTIONS and COMMON OPTIONS are options of fairseq-train, including a data folder; with --vocabulary there is no data,
+and the dictionaries are made up."""
 GROWTH = """\
-Batches are of random words. One size grows, along an axis; the others stay at --lengths, --batch-size, --vocabulary and
-one process. Two fits by least squares: the exponent b of a · size^b, with its standard error, and the line that is
+Batches consist of random words. One size grows along an axis; the others stay at --lengths, --batch-size, --vocabulary
+and one process. Two least-squares fits are printed: the exponent b of a · size^b, with its standard error, and the line
 fixed + each · size."""
 HELP = {
     "train": f"""Whole updates: forward, backward, clipping, optimizer.
 
 {OPTIONS}
 
-With --lengths the batches are of random words, all sentences of these lengths. The operations a second are those of the
-models' matrix products; their share is of the rate at which this machine multiplies large matrices, measured in the
-same rounds.""",
+With --lengths, the batches consist of random sentences of these lengths. Operations a second count the models' matrix
+products; their share is relative to this machine's rate on large matrices, measured in the same rounds.""",
     "generate": """Search, from a batch of sources to its translations.
 
-OPTIONS and COMMON OPTIONS are those of fairseq-generate, --path MODEL.pt and a data folder among them.""",
-    "memory": f"""The peak memory of an update, and how it grows.
+OPTIONS and COMMON OPTIONS are options of fairseq-generate, including --path MODEL.pt and a data folder.""",
+    "memory": f"""Peak memory of an update, and how it grows.
 
 {OPTIONS}
 
-The peak is above what stays between updates, the parameters and the optimizer's state; every byte counts that torch
-allocates for tensors.
+The peak excludes the parameters and the optimizer's state, which stay between updates; it counts all of torch's
+allocations for tensors.
 
 {GROWTH}""",
-    "scaling": f"""The time of an update, and how it grows.
+    "scaling": f"""Time of an update, and how it grows.
 
 {OPTIONS}
 
 {GROWTH}
 
-Several processes share each batch. They are fairseq's own, with gloo, and have OMP_NUM_THREADS threads each.""",
+Several processes share each batch in fairseq's distributed training with gloo; each has OMP_NUM_THREADS threads.""",
 }
 SIZES = {
     "source": [15, 30, 60, 120],
@@ -55,18 +54,18 @@ AXES = {
     "memory": ["source", "target", "lengths", "batch", "vocabulary"],
     "scaling": ["source", "target", "lengths", "batch", "vocabulary", "processes"],
 }
-UNASKED = {
+DEFAULT_AXES = {
     "memory": ["source", "target", "lengths", "batch"],
     "scaling": ["source", "target", "batch", "vocabulary", "processes"],
 }
-ENTRIES = 5  # of the smallest dictionary: fairseq's four and a word
+ENTRIES = 5  # in the smallest dictionary: fairseq's four symbols and a word
 
 
 def parse_arguments(words: list[str]) -> argparse.Namespace:
-    """Read the command line; ``setups`` has each setup's options by its name, the common ones with them.
+    """Read the command line; ``setups`` maps each setup's name to its options and the common ones.
 
     Raises:
-        InputError: a number is out of range, options do not go together, or a setup has no name of its own.
+        InputError: a number is out of range, options conflict, or a setup has no name of its own.
     """
     own, common = words, []
     if "--" in words:
@@ -75,17 +74,17 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     args.setups = parse_setups(args.setups, common)
     if args.command == "train" and args.lengths is None and (args.vocabulary or args.joeynmt):
         given = "--vocabulary" if args.vocabulary else "--joeynmt"
-        raise InputError(f"{given} goes with batches of random words; give their --lengths S,T, too")
+        raise InputError(f"{given} needs batches of random words; give --lengths S,T, too")
     if args.command in AXES:
-        args.along = _choose_axes(args.along, args.vocabulary, UNASKED[args.command])
+        args.along = _choose_axes(args.along, args.vocabulary, DEFAULT_AXES[args.command])
     return args
 
 
 def parse_setups(given: list[str], common: list[str]) -> dict[str, list[str]]:
-    """'NAME: OPTIONS', each with the common options after its own.
+    """Parse 'NAME: OPTIONS' for each setup, and append the common options.
 
     Raises:
-        InputError: if one has no name, or the name of another.
+        InputError: a setup has no name, or the name of another.
     """
     setups: dict[str, list[str]] = {}
     for text in given:
@@ -97,21 +96,21 @@ def parse_setups(given: list[str], common: list[str]) -> dict[str, list[str]]:
 
 
 def _choose_axes(
-    given: list[tuple[str, list[int]]] | None, vocabulary: int | None, unasked: list[str]
+    given: list[tuple[str, list[int]]] | None, vocabulary: int | None, default: list[str]
 ) -> dict[str, list[int]]:
-    """The sizes along each axis; where none is given, all that the data allows."""
-    axes = dict(given or [(axis, SIZES[axis]) for axis in unasked if vocabulary or axis != "vocabulary"])
+    """The sizes along each axis; without any given, the default axes that the data allows."""
+    axes = dict(given or [(axis, SIZES[axis]) for axis in default if vocabulary or axis != "vocabulary"])
     if "vocabulary" in axes and vocabulary is None:
         raise InputError("--along vocabulary: the data's dictionaries have one size; give --vocabulary N and no data")
     return axes
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """For what stands before --."""
+    """Build the parser of the words before --."""
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description=benchmark.__doc__,
-        epilog=f"Each tells more: {PROGRAM} COMMAND --help",
+        epilog=f"For help on a command: {PROGRAM} COMMAND --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage=f"{PROGRAM} COMMAND [options] 'NAME: OPTIONS' ... -- COMMON OPTIONS",
     )
@@ -124,7 +123,7 @@ def make_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             usage="%(prog)s [options] 'NAME: OPTIONS' ... -- COMMON OPTIONS",
         )
-        command.add_argument("setups", nargs="+", metavar="'NAME: OPTIONS'", help="what to compare")
+        command.add_argument("setups", nargs="+", metavar="'NAME: OPTIONS'", help="setups to compare")
         if name != "memory":
             _add_rounds(command, name)
         if name != "generate":
@@ -134,10 +133,10 @@ def make_parser() -> argparse.ArgumentParser:
                 "--joeynmt",
                 type=_at_least(1),
                 metavar="WIDTH",
-                help="JoeyNMT's GRU encoder-decoder with attention, too: this width throughout, by Adam, on the random "
-                "words of the first setup",
+                help="also time JoeyNMT's GRU encoder-decoder with attention: this width throughout, Adam, and the "
+                "first setup's random words",
             )
-        command.add_argument("--output", type=Path, metavar="FILE", help="write what was measured as JSON, too")
+        command.add_argument("--output", type=Path, metavar="FILE", help="also write the measurements as JSON")
     return parser
 
 
@@ -149,26 +148,26 @@ def _add_rounds(command: argparse.ArgumentParser, name: str) -> None:
 
 
 def _add_sizes(command: argparse.ArgumentParser, name: str) -> None:
-    told = "words of source and target, end-of-sentence included"
+    told = "source and target words, with end-of-sentence"
     if name == "train":
         command.add_argument("--lengths", type=_lengths, metavar="S,T", help=f"random words: {told}")
     else:
         command.add_argument(
             "--lengths", type=_lengths, default=(30, 30), metavar="S,T", help=f"{told} (default: 30,30)"
         )
-        unasked = " ".join(f"{axis}={','.join(map(str, SIZES[axis]))}" for axis in UNASKED[name])
+        default = " ".join(f"{axis}={','.join(map(str, SIZES[axis]))}" for axis in DEFAULT_AXES[name])
         command.add_argument(
             "--along",
             action="append",
             type=_axis(AXES[name]),
             metavar="AXIS=N,N",
-            help=f"what grows, with its sizes: {', '.join(AXES[name])}; can be repeated (default: {unasked})",
+            help=f"an axis and its sizes: {', '.join(AXES[name])}; can be repeated (default: {default})",
         )
     command.add_argument(
         "--vocabulary",
         type=_at_least(ENTRIES),
         metavar="N",
-        help="make up dictionaries of N entries, fairseq's four among them; without it, they are the data's",
+        help="make up dictionaries of N entries, including fairseq's four symbols (default: the data's dictionaries)",
     )
 
 

@@ -1,7 +1,7 @@
-"""Run the steps of a measurement on a GPU one after another: gpu.sh calls this.
+"""Run the steps of a measurement on a GPU in turn; called by gpu.sh.
 
-Each step is a process of its own with a limit in seconds: a step that fails, hangs or loses the GPU does not end the
-next. Nothing here imports PyTorch. The results are written anew after each step.
+Each step is a process with a time limit, so a step that fails, hangs or loses the GPU does not affect the next. This
+module does not import PyTorch. Results are written after each step.
 """
 
 import argparse
@@ -21,17 +21,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-LEAST = 5  # seconds that must be left for a step to begin
-LAST_WORDS = 10  # seconds that a process has to vanish once it is killed
-PATIENCE = 5  # times as long may a step of a dry run take, on a processor that others use
+LEAST = 5  # a step begins only if this many seconds are left
+SECONDS_TO_DIE = 10  # wait for a killed process
+DRY_RUN_FACTOR = 5  # times a step's limit, for a dry run on a busy processor
 PROBE = "import torch; raise SystemExit(not torch.cuda.is_available())"
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command and the seconds that it may take, all that are left if ``limit`` is None.
+    """A command and its limit in seconds; None: all the time that is left.
 
-    ``environment`` goes on top of that of all steps.
+    ``environment`` is added to the common environment.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Step:
 
 
 def make_steps(out: Path, wheels: Path | None, site: Path, dry_run: bool) -> list[Step]:
-    """All steps, in the order in which they run.
+    """Make all steps, in order.
 
     Args:
-        out: folder for the files that a step leaves.
-        wheels: folder of the wheels to install, if any, into ``site``.
+        out: folder for the steps' files.
+        wheels: folder of wheels to install into ``site``, if any.
     """
 
     def measure(name: str) -> list[str]:
@@ -54,7 +54,7 @@ def make_steps(out: Path, wheels: Path | None, site: Path, dry_run: bool) -> lis
         return words + ["--dry-run"] * dry_run
 
     def step(name: str, tells: str, limit: int | None, environment: Mapping[str, str] | None = None) -> Step:
-        seconds = limit and limit * (PATIENCE if dry_run else 1)
+        seconds = limit and limit * (DRY_RUN_FACTOR if dry_run else 1)
         return Step(name, tells, seconds, measure(name), environment or {})
 
     kernels = {"TRITON_INTERPRET": "1"} if dry_run else {}
@@ -63,8 +63,8 @@ def make_steps(out: Path, wheels: Path | None, site: Path, dry_run: bool) -> lis
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         offline = ["--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--upgrade", "--target", str(site)]
         files = sorted(map(str, wheels.glob("*.whl")))
-        steps.append(Step("wheels", "installs what PyTorch's Python lacks", 30, [*pip, *offline, *files]))
-    # Without its own memory pool, PyTorch asks CUDA for each tensor, and the checker sees where each one ends.
+        steps.append(Step("wheels", "installs missing packages", 30, [*pip, *offline, *files]))
+    # Without PyTorch's memory pool, each tensor is a CUDA allocation, so the checker knows its bounds.
     unpooled = {**kernels, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     checker = [] if dry_run else [find_sanitizer(), "--tool", "memcheck", "--error-exitcode", "9"]
     last = step("memcheck", "the kernels' memory accesses, checked", None, unpooled)
@@ -83,7 +83,7 @@ def make_steps(out: Path, wheels: Path | None, site: Path, dry_run: bool) -> lis
 
 
 def find_sanitizer() -> str:
-    """compute-sanitizer, which a CUDA toolkit may have outside of PATH."""
+    """Find compute-sanitizer, which may be in a CUDA toolkit outside PATH."""
     places = [os.environ.get("PATH", ""), "/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer"]
     return shutil.which("compute-sanitizer", path=os.pathsep.join(places)) or "compute-sanitizer"
 
@@ -92,9 +92,9 @@ def run_steps(steps: Sequence[Step], out: Path, limit: float, environment: Mappi
     """Run the steps until ``limit`` seconds are over, and write ``results.json`` and ``results.md`` after each.
 
     Args:
-        out: folder of the results; ``log.txt`` there gets what the steps print.
-        environment: of all steps.
-        facts: what else is to stand in the results.
+        out: folder of the results; the steps' output goes to ``log.txt`` there.
+        environment: the common environment of all steps.
+        facts: further entries of the results.
     """
     started = time.monotonic()
     results: dict[str, Any] = {**facts, "limit_s": round(limit, 1), "steps": {}}
@@ -114,9 +114,9 @@ def run_steps(steps: Sequence[Step], out: Path, limit: float, environment: Mappi
 
 
 def run_step(step: Step, log: Path, limit: float, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Run a step, kill all that is left of it after ``limit`` seconds, and give its status and results.
+    """Run a step, kill its processes after ``limit`` seconds, and return its status and results.
 
-    The step reports by lines of JSON in the file that the variable RECORDS names: see ``gpu_measure.record``.
+    The step writes results as lines of JSON to the file in the variable RECORDS; see ``gpu_measure.record``.
     """
     print(f"\n== {step.name}: {step.tells}; at most {limit:.0f} s", flush=True)
     began, said = time.monotonic(), log.stat().st_size
@@ -146,7 +146,7 @@ def run_step(step: Step, log: Path, limit: float, environment: Mapping[str, str]
 
 
 def wait_or_kill(process: subprocess.Popen, limit: float) -> int | None:
-    """The exit status of a process that leads a session, None if it did not end in time; its session is killed."""
+    """Wait for a session leader; return its exit status, or None after ``limit`` seconds, and kill its session."""
     try:
         return process.wait(limit)
     except subprocess.TimeoutExpired:
@@ -154,12 +154,12 @@ def wait_or_kill(process: subprocess.Popen, limit: float) -> int | None:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a process inside the driver may outlive its signal
-            process.wait(LAST_WORDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process inside the driver may not die
+            process.wait(SECONDS_TO_DIE)
 
 
 def read_records(path: Path) -> dict[str, dict[str, Any]]:
-    """What a step has recorded, by name; the last record of a name counts. A line that was cut off is left out."""
+    """Read a step's records by name; the last record of a name counts, and incomplete lines are skipped."""
     found: dict[str, dict[str, Any]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         with contextlib.suppress(json.JSONDecodeError):
@@ -169,7 +169,7 @@ def read_records(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def last_line(log: Path, begin: int) -> str:
-    """The last line in the log from byte ``begin`` on that is not empty."""
+    """The last non-empty line in the log from byte ``begin`` on."""
     with open(log, "rb") as file:
         file.seek(begin)
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
@@ -177,7 +177,7 @@ def last_line(log: Path, begin: int) -> str:
 
 
 def decide(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The questions of the design, each with what was measured, the answer, and what follows from a yes."""
+    """Answer the design questions from the measurements, each with the consequence of a yes."""
 
     def find(step: str, result: str, number: str) -> float | None:
         return steps.get(step, {}).get("results", {}).get(result, {}).get(number)
@@ -215,14 +215,14 @@ def decide(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def write_results(out: Path, results: Mapping[str, Any]) -> None:
-    """As JSON and as Markdown."""
+    """Write the results as JSON and as Markdown."""
     (out / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / "results.md").write_text(report(results), encoding="utf-8")
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """The results as Markdown: the steps, what each has measured, and the decisions."""
-    kind = "a dry run: no number here says anything of a GPU" if results.get("dry_run") else "on a GPU"
+    """Format the results as Markdown: the steps, their measurements, and the decisions."""
+    kind = "a dry run: no number here is about a GPU" if results.get("dry_run") else "on a GPU"
     parts = [f"# Measurements of {results.get('date')}, {kind}", f"In {results['seconds']} of {results['limit_s']} s."]
     rows = [
         [name, step["status"], show(step.get("seconds")), show(step.get("limit_s")), step.get("reason", "")]
@@ -243,14 +243,14 @@ def report(results: Mapping[str, Any]) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown, a row a line."""
+    """Format a Markdown table."""
     clean = [[re.sub(r"\s+", " ", cell).replace("|", "\\|") for cell in row] for row in [header, *rows]]
     lines = [f"| {' | '.join(row)} |" for row in clean]
     return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]])
 
 
 def show(value: Any) -> str:
-    """A number to three digits at least, nothing for None, anything else as it is."""
+    """Format a number with at least three digits, None as nothing, anything else as it is."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -259,7 +259,7 @@ def show(value: Any) -> str:
 
 
 def has_gpu() -> bool:
-    """Whether this Python's PyTorch finds one."""
+    """Whether this Python's PyTorch finds a GPU."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return subprocess.run([sys.executable, "-c", PROBE], capture_output=True, timeout=60).returncode == 0
     return False
@@ -270,10 +270,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--wheels", type=Path, help="folder of wheels to install first")
-    parser.add_argument("--limit", type=float, required=True, help="seconds of all steps together")
+    parser.add_argument("--limit", type=float, required=True, help="seconds for all steps together")
     parser.add_argument("--dry-run", action="store_true", help="tiny sizes, on the processor")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the step which runs is killed, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the running step is killed, too
     began = time.monotonic()
     dry_run = args.dry_run or not has_gpu()
     with tempfile.TemporaryDirectory() as site:

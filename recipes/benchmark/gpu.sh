@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Measure the models on a GPU, and run their kernels' tests there, in one call of at most ten minutes that needs no network.
-# README.md, beside this file, tells what each step measures.
+# Measure the models on a GPU and run their kernels' tests there, in one call of at most ten minutes, without a network.
+# README.md in this folder describes each step.
 #
 #   recipes/benchmark/gpu.sh [--wheels DIR] [--out DIR] [--limit SECONDS] [--dry-run]
 #
-# --wheels   folder of wheels that PyTorch's Python lacks, fairseq's among them; they are installed into a temporary folder
-# --out      where the results are written (default: $OUT or, where that is not set,
-#            recipes/benchmark/results/gpu-DATE); new or empty, or that of an earlier run, whose results are replaced
-# --limit    seconds for all steps together (default: 580); those that come too late are dropped, and named
-# --dry-run  tiny sizes on the processor, the kernels in Triton's interpreter; so it is wherever there is no GPU
+# --wheels   folder of wheels that the Python lacks, including fairseq's; they are installed into a temporary folder
+# --out      folder of the results (default: $OUT, or else recipes/benchmark/results/gpu-DATE); it must be new, empty or
+#            an earlier run's, whose results are replaced
+# --limit    seconds for all steps together (default: 580); steps that do not fit are dropped, and named
+# --dry-run  tiny sizes on the processor, with the kernels in Triton's interpreter; this is the default without a GPU
 #
-# The environment variable PYTHON names the Python that has PyTorch (default: that of .venv, or else python3). Nothing is
-# set up: the package is used from this checkout.
+# The environment variable PYTHON names the Python that has PyTorch (default: .venv's, or else python3). The package is
+# used from this checkout, without an installation.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 WHEELS= OUT=${OUT:-$ROOT/recipes/benchmark/results/gpu-$(date +%Y-%m-%d-%H%M)} LIMIT=580 DRY_RUN=

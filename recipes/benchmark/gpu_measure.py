@@ -1,6 +1,6 @@
-"""The steps that gpu.py runs, each in a process of its own: ``python -m recipes.benchmark.gpu_measure STEP --out DIR``.
+"""The steps that gpu.py runs, each in its own process: ``python -m recipes.benchmark.gpu_measure STEP --out DIR``.
 
-What a step finds it records at once, so that a step which is killed keeps what it has measured.
+A step records each result at once, so that a killed step keeps its results.
 """
 
 import argparse
@@ -41,7 +41,7 @@ BARRIERS = 1000
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the model and the batches; ``options`` has those of the model that differ from the paper's."""
+    """Sizes of the model and the batches; ``options`` holds the model's options that differ from the paper's."""
 
     embedding: int = 620
     hidden: int = 1000
@@ -61,7 +61,7 @@ TINY = Sizes(6, 8, 7, 60, 4, 8, 5, 2, 2, 2, tuple(TINY_WIDTHS))
 
 
 def record(name: str, **values: Any) -> None:
-    """Report a result to gpu.py, in place of an earlier one of this name."""
+    """Report a result to gpu.py; it replaces an earlier one of this name."""
     line = json.dumps({"name": name, **values}, ensure_ascii=False)
     print(line, flush=True)
     if "RECORDS" in os.environ:
@@ -70,7 +70,7 @@ def record(name: str, **values: Any) -> None:
 
 
 def attempt(name: str, work: Callable[..., dict[str, Any] | None], *args: Any) -> None:
-    """Record what ``work`` measures, or its failure, after which other work goes on."""
+    """Record the results of ``work``, or its failure; other work continues."""
     try:
         values = work(*args)
     except Exception as error:
@@ -82,13 +82,13 @@ def attempt(name: str, work: Callable[..., dict[str, Any] | None], *args: Any) -
 
 
 def finish() -> None:
-    """Wait for the GPU to be done."""
+    """Wait until the GPU has finished."""
     if GPU:
         torch.cuda.synchronize()
 
 
 def seconds_of(work: Callable[[], Any], repeats: int) -> float:
-    """The median time of ``work``: on a GPU between events, with the gaps between its kernels."""
+    """The median time of ``work``; on a GPU between events, including the gaps between kernels."""
     for _ in range(3):
         work()
     finish()
@@ -109,7 +109,7 @@ def seconds_of(work: Callable[[], Any], repeats: int) -> float:
 
 
 def capture(work: Callable[[], Any]) -> Callable[[], Any]:
-    """What replays ``work`` as one CUDA graph; without a GPU, ``work`` itself."""
+    """Return a function that replays ``work`` as one CUDA graph; without a GPU, ``work`` itself."""
     if not GPU:
         return work
     stream = torch.cuda.Stream()
@@ -125,7 +125,7 @@ def capture(work: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _replay(graph: "torch.cuda.CUDAGraph", work: Callable[[], Any]) -> None:
-    """``work`` is here because it holds the tensors that the graph reads."""
+    """Replay the graph; the reference to ``work`` keeps the tensors that the graph reads."""
     graph.replay()
 
 
@@ -133,7 +133,7 @@ def _replay(graph: "torch.cuda.CUDAGraph", work: Callable[[], Any]) -> None:
 
 
 def versions(sizes: Sizes, out: Path) -> None:
-    """The machine and its libraries."""
+    """Record the machine and its libraries."""
     record("torch", value=torch.__version__)
     for name in ("triton", "fairseq-fixed", "numpy"):
         attempt(name, lambda name=name: {"value": importlib.metadata.version(name)})
@@ -150,7 +150,7 @@ def versions(sizes: Sizes, out: Path) -> None:
 
 
 def says(*command: str) -> list[str]:
-    """The lines that a program prints, one at least."""
+    """Run a program and return the lines of its output, at least one."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     return (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
 
@@ -159,7 +159,7 @@ def says(*command: str) -> list[str]:
 
 
 class Recorder:
-    """A plugin of pytest that records after each test how many have passed, and what has failed."""
+    """A pytest plugin that records the passed and failed tests after each test."""
 
     def __init__(self) -> None:
         self.passed, self.failed = 0, []
@@ -176,10 +176,10 @@ class Recorder:
 
 
 def run_tests(chosen: str, processes: int) -> None:
-    """Those cases of the kernels and scans whose names match pytest's expression ``chosen``.
+    """Run the test cases of the kernels and scans that match pytest's expression ``chosen``.
 
     Raises:
-        SystemExit: not all of them passed.
+        SystemExit: always, with pytest's status.
     """
     import pytest
 
@@ -190,12 +190,12 @@ def run_tests(chosen: str, processes: int) -> None:
 
 
 def tests(sizes: Sizes, out: Path) -> None:
-    """All cases; in a dry run those in float32. Compiling is what takes long: several processes share it."""
+    """Run all cases, or those in float32 in a dry run; several processes share the compilation."""
     run_tests("test" if GPU else "float32", min(8, os.cpu_count() or 1) if GPU else 1)
 
 
 def memcheck(sizes: Sizes, out: Path) -> None:
-    """Each kernel in float32, and the scans: gpu.py starts it in compute-sanitizer."""
+    """Run each kernel in float32, and the scans; gpu.py starts this in compute-sanitizer."""
     run_tests("float32 or test_scans" if GPU else "test_softmax_of_large_energies", 1)
 
 
@@ -203,7 +203,7 @@ def memcheck(sizes: Sizes, out: Path) -> None:
 
 
 def training(name: str, precision: Sequence[str], sizes: Sizes, pairs: int, updates: int) -> Any:
-    """A setup of the benchmarks that trains on batches of random words; TF32 is allowed where the name is that."""
+    """Make a benchmark setup that trains on random words; TF32 is allowed if ``name`` is TF32."""
     from recipes.benchmark.workloads import Training
 
     class InTF32(Training):
@@ -220,7 +220,7 @@ def training(name: str, precision: Sequence[str], sizes: Sizes, pairs: int, upda
 
 
 def rates(work: Any) -> dict[str, Any]:
-    """Of a training that was timed. An update that is left out, since its gradients were not finite, is skipped."""
+    """The rates of a timed training; updates with non-finite gradients count as skipped."""
     from recipes.benchmark.workloads import WARM_UP
 
     wall, updates = work.timing.wall, len(work.batches)
@@ -237,7 +237,7 @@ def rates(work: Any) -> dict[str, Any]:
 
 
 def updates(sizes: Sizes, out: Path) -> None:
-    """The precisions in turns; each is recorded as soon as it has run once."""
+    """Time the precisions in turns; each is recorded after its first round."""
     from recipes.benchmark.workloads import measure
 
     trainings = []
@@ -258,7 +258,7 @@ def updates(sizes: Sizes, out: Path) -> None:
 
 
 def large(sizes: Sizes, out: Path) -> None:
-    """bf16 with many pairs."""
+    """Time updates in bf16 with many pairs."""
     from recipes.benchmark.workloads import measure
 
     work = training("bf16", PRECISIONS["bf16"], sizes, sizes.many_pairs, max(2, sizes.updates // 5))
@@ -271,7 +271,7 @@ def large(sizes: Sizes, out: Path) -> None:
 
 
 def profile(sizes: Sizes, out: Path) -> None:
-    """``profile.txt``, torch's table of three updates in bf16; ``trace.json.gz``; and the kernels of an update."""
+    """Profile three updates in bf16 to ``profile.txt`` and ``trace.json.gz``, and count the kernels of an update."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as watch
 
@@ -291,7 +291,7 @@ def profile(sizes: Sizes, out: Path) -> None:
 
 
 def count_events(events: Sequence[dict[str, Any]], updates: int) -> dict[str, float]:
-    """Of one update: kernels, the calls that start them, those that wait for the device, and its busy milliseconds."""
+    """Count an update's kernels, launches, synchronisations and copies to the host, and the device's busy ms."""
     device = [event for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     calls = [event["name"] for event in events if event.get("cat") in ("cuda_runtime", "cuda_driver")]
     return {
@@ -307,7 +307,7 @@ def count_events(events: Sequence[dict[str, Any]], updates: int) -> dict[str, fl
 
 
 def micro(sizes: Sizes, out: Path) -> None:
-    """Products, the grid barrier, and what a kernel costs in a graph, alone, and by Triton."""
+    """Time products, the grid barrier, and a kernel's cost in a graph, alone, and launched by Triton."""
     for how in ("load", "atomic"):
         attempt(f"grid barrier, polled by {how}", barrier, how == "load", sizes)
     for width in (500, 504, 620, 624):
@@ -322,7 +322,7 @@ def micro(sizes: Sizes, out: Path) -> None:
 
 
 def product(rows: int, width: int, columns: int, count: int, sizes: Sizes) -> dict[str, Any]:
-    """Of (rows, K) with a layer's weight of (columns, K) in bf16, ``count`` times in one graph."""
+    """Time a linear layer in bf16, inputs (rows, width) and weight (columns, width), ``count`` times in a graph."""
     inputs, weight = (
         torch.randn(length, width, device=DEVICE, dtype=torch.bfloat16) for length in (rows, columns)
     )  # fmt: skip
@@ -336,7 +336,7 @@ def product(rows: int, width: int, columns: int, count: int, sizes: Sizes) -> di
 
 
 def large_product(dtype: torch.dtype, tf32: bool, sizes: Sizes) -> dict[str, Any]:
-    """Of two large square matrices: the rate of the machine."""
+    """Time the product of two large square matrices: the machine's rate."""
     side = 8192 if GPU else 64
     first, second = (torch.randn(side, side, device=DEVICE).to(dtype) for _ in range(2))
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
@@ -346,7 +346,7 @@ def large_product(dtype: torch.dtype, tf32: bool, sizes: Sizes) -> dict[str, Any
 
 
 def barrier(by_load: bool, sizes: Sizes) -> dict[str, Any]:
-    """A program on each multiprocessor. What one barrier costs, from the time of many less that of one.
+    """Time one barrier of a program on each multiprocessor: the time of many barriers minus the time of one.
 
     Raises:
         RuntimeError: programs gave up waiting.
@@ -375,7 +375,7 @@ def barrier(by_load: bool, sizes: Sizes) -> dict[str, Any]:
 
 
 def kernel_gap(sizes: Sizes) -> dict[str, Any]:
-    """A kernel of one number: in a graph of many, and started one by one."""
+    """Time a kernel of one number, in a graph of many and started one by one."""
     number, count = torch.zeros(1, device=DEVICE), GRAPH_NODES if GPU else 10
 
     def work() -> None:
@@ -387,7 +387,7 @@ def kernel_gap(sizes: Sizes) -> dict[str, Any]:
 
 
 def triton_launch(sizes: Sizes) -> dict[str, Any]:
-    """The host's time to start one of the kernels of the scans."""
+    """Time the host's launch of one of the scans' kernels."""
     from rnnsearch_fairseq.modules.fused import triton_kernels
 
     tensors, count = torch.zeros(4, sizes.pairs, sizes.hidden, device=DEVICE), 200 if GPU else 2
@@ -407,14 +407,14 @@ def triton_launch(sizes: Sizes) -> dict[str, Any]:
 
 
 def scans(sizes: Sizes, out: Path) -> None:
-    """Both loops forward and back in bf16: eager, and as a graph; and Triton's gradients against PyTorch's."""
+    """Time both loops, forward and backward in bf16, eager and as a graph; compare Triton's gradients to PyTorch's."""
     for name, make in (("encoder", encoder_work), ("decoder", decoder_work)):
         attempt(name, time_scan, make, sizes)
         attempt(f"{name}, Triton against PyTorch in float32", compare_scan, make, sizes)
 
 
 def encoder_work(sizes: Sizes, dtype: torch.dtype) -> Callable[[], Sequence[Tensor]]:
-    """The scan of both directions and its gradients; the embedded words are given."""
+    """The encoder's scan in both directions and its gradients, from embedded words."""
     from rnnsearch_fairseq.modules.fused.rnn import FusedEncoder
 
     encoder = FusedEncoder(8, sizes.embedding, sizes.hidden, padding_idx=1).to(DEVICE, dtype)
@@ -432,7 +432,7 @@ def encoder_work(sizes: Sizes, dtype: torch.dtype) -> Callable[[], Sequence[Tens
 
 
 def decoder_work(sizes: Sizes, dtype: torch.dtype) -> Callable[[], Sequence[Tensor]]:
-    """The scan of the decoder and its gradients; embedded words, first state, annotations and keys are given."""
+    """The decoder's scan and its gradients, from embedded words, first state, annotations and keys."""
     from rnnsearch_fairseq.modules.attention import Memory
     from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
 
@@ -458,7 +458,7 @@ def decoder_work(sizes: Sizes, dtype: torch.dtype) -> Callable[[], Sequence[Tens
 def forward_and_back(
     forward: Callable[[], Sequence[Tensor]], given: Sequence[Tensor], factors: dict[int, Tensor]
 ) -> Sequence[Tensor]:
-    """The gradients of ``given``; those of the outputs are random numbers, drawn at the first call."""
+    """The gradients of ``given``; the outputs' gradients are random numbers, drawn at the first call."""
     outputs = forward()
     for place, output in enumerate(outputs):
         if place not in factors:
@@ -467,7 +467,7 @@ def forward_and_back(
 
 
 def time_scan(make: Callable[..., Callable[[], Any]], sizes: Sizes) -> dict[str, Any]:
-    """The milliseconds of a scan; the graph is recorded after the eager time is."""
+    """The milliseconds of a scan, eager and as a graph."""
     work = make(sizes, torch.bfloat16)
     eager = 1e3 * seconds_of(work, sizes.repeats)
     graph = 1e3 * seconds_of(capture(work), sizes.repeats)
@@ -475,10 +475,10 @@ def time_scan(make: Callable[..., Callable[[], Any]], sizes: Sizes) -> dict[str,
 
 
 def compare_scan(make: Callable[..., Callable[[], Any]], sizes: Sizes) -> dict[str, Any]:
-    """The largest difference of a gradient from PyTorch's, relative to its norm.
+    """The largest difference between Triton's and PyTorch's gradients, relative to the norm.
 
     Raises:
-        RuntimeError: it is more than float32's rounding explains.
+        RuntimeError: the difference is larger than float32's rounding.
     """
     from rnnsearch_fairseq.modules.fused import kernels, rnn, triton_kernels
 
@@ -496,7 +496,7 @@ def compare_scan(make: Callable[..., Callable[[], Any]], sizes: Sizes) -> dict[s
 
 
 def translation(sizes: Sizes, out: Path) -> None:
-    """Two batches of random sentences by a model with random weights: each search goes on to the longest length."""
+    """Time the translation of two batches with random weights, so that each search reaches the longest length."""
     from recipes.benchmark.workloads import Translation, measure
 
     with tempfile.TemporaryDirectory() as folder:
@@ -515,7 +515,7 @@ def translation(sizes: Sizes, out: Path) -> None:
 
 
 def write_model(folder: Path, sizes: Sizes) -> None:
-    """A checkpoint of random weights, its dictionaries, and two batches of random sentences as raw text."""
+    """Write a checkpoint of random weights, its dictionaries, and two batches of random sentences as raw text."""
     from recipes.benchmark.setups import Setup, configure
 
     options = ["--arch", "bahdanau_gru", *sizes.options, *TRAINING, "--no-save-optimizer-state"]
@@ -545,7 +545,7 @@ def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("step", choices=STEPS)
-    parser.add_argument("--out", type=Path, required=True, help="folder for the files that a step leaves")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the step's files")
     parser.add_argument("--dry-run", action="store_true", help="tiny sizes")
     args = parser.parse_args()
     logging.disable(logging.INFO)

@@ -1,25 +1,25 @@
-"""A barrier that all programs of a grid pass, as a kernel that runs the whole loop over words would need it.
+"""A grid barrier, which a kernel that runs the whole loop over words would need.
 
-The programs wait for each other on the device. They must all run at once: no more than the GPU has multiprocessors. A
-program gives up after ``PATIENCE`` looks at the counter, so that a barrier that does not open ends the kernel.
+The programs wait for each other on the device, so all must run at once: at most one for each multiprocessor. A program
+gives up after ``PATIENCE`` reads of the counter, so that a kernel always ends.
 """
 
 import torch
 import triton
 import triton.language as tl
 
-PATIENCE = 1 << 20  # looks of a program at the counter, over all barriers: about a second
+PATIENCE = 1 << 20  # reads of the counter by a program, over all barriers: about a second
 
 
 def pass_barriers(counter: torch.Tensor, programs: int, barriers: int, by_load: bool) -> None:
-    """Have ``programs`` programs pass ``barriers`` barriers, one after another.
+    """Let ``programs`` programs pass ``barriers`` barriers in turn.
 
     Args:
-        counter: two int32 zeros: the arrivals, and the number of programs that gave up.
-        by_load: a program looks at the counter by plain loads rather than by atomic additions of zero.
+        counter: two int32 zeros, for the arrivals and for the number of programs that gave up.
+        by_load: read the counter by plain loads instead of atomic additions of zero.
     """
-    cooperative = {"launch_cooperative_grid": True} if counter.is_cuda else {}  # refused where not all can run at once
-    # One warp: what the lanes of a warp read of one address in one load is one value, so they stay together.
+    cooperative = {"launch_cooperative_grid": True} if counter.is_cuda else {}  # fails unless all can run at once
+    # One warp: all its lanes read the same value in one load, so they stay together.
     _pass_barriers[(programs,)](counter, barriers, programs, PATIENCE, by_load, num_warps=1, **cooperative)
 
 

@@ -1,4 +1,4 @@
-"""JoeyNMT's updates, where it is installed: its model, cost, clipping and optimizer."""
+"""Updates of JoeyNMT, if it is installed: its model, cost, clipping and optimizer."""
 
 import importlib
 from importlib.metadata import version
@@ -12,21 +12,21 @@ from torch import Tensor
 from recipes.benchmark.workloads import WARM_UP, Timing, Workload, count_operations
 from rnnsearch_fairseq.errors import InputError
 
-SYMBOLS = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}  # in its order, from 0
+SYMBOLS = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}  # in the order of JoeyNMT's ids, from 0
 
 
 class JoeyNMT(Workload):
-    """Updates of its encoder-decoder of GRUs with attention, at the sizes of `model_options`, on given batches.
+    """Updates of JoeyNMT's GRU encoder-decoder with attention, with the sizes of `model_options`, on given batches.
 
-    The update is that of its ``TrainManager``: the cost of the sentences' mean, gradients clipped to norm 1, Adam.
+    The update is the same as in its ``TrainManager``: cost averaged over sentences, gradients clipped to norm 1, Adam.
 
     Args:
-        dictionaries: of source and target.
-        batches: fairseq's, of sentences of equal lengths.
-        device: where it trains.
+        dictionaries: source and target dictionary.
+        batches: fairseq's batches, of sentences of equal lengths.
+        device: device of the model.
 
     Raises:
-        InputError: if JoeyNMT is not installed.
+        InputError: JoeyNMT is not installed.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class JoeyNMT(Workload):
         self.timing.operations = count_operations(self.work)
 
     def update(self, source: Tensor, target: Tensor) -> float:
-        """One update on words ``(batch, src_len)`` and ``(batch, tgt_len)``, fairseq's ids; the cost."""
+        """Make one update on fairseq's ids ``(batch, src_len)`` and ``(batch, tgt_len)``; return the cost."""
         batch = self.make_batch(source, target)
         batch.sort_by_src_length()
         cost, _, _, _ = self.model(return_type="loss", **vars(batch))
@@ -62,7 +62,7 @@ class JoeyNMT(Workload):
         return cost.item()
 
     def make_batch(self, source: Tensor, target: Tensor) -> Any:
-        """JoeyNMT's batch of the same words, which has a beginning-of-sentence before the target."""
+        """Make JoeyNMT's batch of the same words, with beginning-of-sentence before the target."""
         index = self.model
         source, target = (translate_ids(words, index) for words in (source, target))
         first = target.new_full((len(target), 1), index.bos_index)
@@ -79,16 +79,16 @@ class JoeyNMT(Workload):
         )
 
     def work(self) -> None:
-        """Update by update."""
+        """Make one update for each batch."""
         for words in self.words:
             self.update(*words)
 
 
 def load(name: str) -> ModuleType:
-    """A module of JoeyNMT.
+    """Import a module of JoeyNMT.
 
     Raises:
-        InputError: if it is not there, or something that it needs.
+        InputError: JoeyNMT or one of its requirements is missing.
     """
     try:
         return importlib.import_module(f"joeynmt.{name}")
@@ -100,7 +100,7 @@ def load(name: str) -> ModuleType:
 
 
 def model_options(width: int) -> dict[str, Any]:
-    """Its options for a bidirectional encoder and a decoder of GRUs, ``width`` throughout, as in RNNsearch."""
+    """JoeyNMT's options for a bidirectional GRU encoder and a GRU decoder as in RNNsearch, ``width`` throughout."""
     shared = {"type": "recurrent", "rnn_type": "gru", "num_layers": 1, "hidden_size": width, "dropout": 0.0}
     shared |= {"embeddings": {"embedding_dim": width, "dropout": 0.0}}
     decoder = {"attention": "bahdanau", "init_hidden": "bridge", "input_feeding": True, "hidden_dropout": 0.0}
@@ -108,7 +108,7 @@ def model_options(width: int) -> dict[str, Any]:
 
 
 def make_vocabulary(dictionary: Dictionary) -> Any:
-    """A vocabulary of as many entries, with the same words."""
+    """Make JoeyNMT's vocabulary of the same words."""
     tokens = {f"{name}_token": symbol for name, symbol in SYMBOLS.items()}
     ids = {f"{name}_id": number for number, name in enumerate(SYMBOLS)}
     options = SimpleNamespace(**tokens, **ids, sep_token=None, sep_id=None, lang_tags=[])
@@ -116,6 +116,6 @@ def make_vocabulary(dictionary: Dictionary) -> Any:
 
 
 def translate_ids(words: Tensor, index: Any) -> Tensor:
-    """JoeyNMT's ids for fairseq's, which differ for the four symbols only."""
+    """Convert fairseq's ids to JoeyNMT's; only the four symbols differ."""
     ids = torch.tensor([index.bos_index, index.pad_index, index.eos_index, index.unk_index])
     return torch.where(words < len(ids), ids[words.clamp(max=len(ids) - 1)], words)

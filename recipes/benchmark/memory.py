@@ -1,4 +1,4 @@
-"""The peak memory of an update, and how it grows."""
+"""Measure the peak memory of an update, and how it grows with each size."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ MEGABYTE = 1e6
 
 
 def run(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measure along each axis; print the tables, and give the lines with their fits."""
+    """Measure along each axis; print the tables, and return the lines with their fits."""
     base = base_size(args.setups, args.lengths, args.vocabulary)
     lines = [
         measure_line(name, options, axis, sizes, base)
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def measure_line(name: str, options: list[str], axis: str, sizes: list[int], base: Size) -> Line:
-    """The peak of one setup at each size."""
+    """Measure the peak of one setup at each size."""
     line = Line(name, axis, sizes, [])
     setup = None
     for size in sizes:
@@ -60,29 +60,26 @@ def measure_line(name: str, options: list[str], axis: str, sizes: list[int], bas
 
 
 def bytes_of_a_word_pair(line: Line, pairs: int) -> float | None:
-    """What the peak grows by for each source word × target word × sentence pair, as both lengths grow.
+    """Bytes of the peak for each source word × target word × sentence pair, when both lengths grow.
 
-    It is the quadratic term of the least-squares parabola; None of fewer than three lengths.
+    This is the quadratic coefficient of a least-squares parabola; None for fewer than three lengths.
     """
     square = fit_square(line)
     return None if square is None else square / pairs
 
 
 def update_peak(trainer: Trainer, batch: dict[str, Any]) -> int:
-    """Bytes at the peak of an update, above what stays: parameters, the optimizer's state.
-
-    Gradients count, as the update makes them.
-    """
-    trainer.train_step([batch])  # the first one makes the optimizer's state
+    """Bytes at the peak of an update, above the parameters and the optimizer's state; gradients count."""
+    trainer.train_step([batch])  # the first update allocates the optimizer's state
     trainer.zero_grad()
     return peak_bytes(lambda: trainer.train_step([batch]), next(trainer.model.parameters()).device)
 
 
 def peak_bytes(work: Callable[[], Any], device: torch.device) -> int:
-    """The most that torch has allocated at any moment of ``work``, above what it had allocated before.
+    """The peak of torch's allocations during ``work``, above the allocations before it.
 
-    On CPUs by torch's record of each allocation: what was there before ``work`` must stay until it is done. Memory that
-    is allocated and never touched counts; what libraries keep to themselves, as for a matrix product, does not.
+    On CPUs it comes from torch's record of each allocation, so ``work`` must not free earlier tensors. Memory that is
+    allocated but never touched counts; memory that libraries allocate themselves, for matrix products, does not.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -91,7 +88,7 @@ def peak_bytes(work: Callable[[], Any], device: torch.device) -> int:
         work()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler says on stderr when it starts and stops
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler logs its start and stop to stderr
     with profile(profile_memory=True) as record:
         work()
     live = peak = 0

@@ -1,4 +1,4 @@
-"""Updates that several processes make together: fairseq's own distributed training, with gloo."""
+"""Updates shared by several processes, in fairseq's own distributed training with gloo."""
 
 import contextlib
 import logging
@@ -23,17 +23,17 @@ from recipes.benchmark.sizes import Size
 from recipes.benchmark.workloads import Timing, Workload, finish
 from rnnsearch_fairseq.errors import InputError
 
-LAST_WORDS = 60  # seconds that a process has to end by itself
+SECONDS_TO_STOP = 60  # before a process is terminated
 
 
 class Processes(Workload):
-    """A setup's updates by ``size.processes``, each of which has its share of the batch; a context.
+    """A setup's updates by ``size.processes`` processes, which share each batch; a context manager.
 
-    They wait between rounds, without computing.
+    Between rounds the processes are idle.
 
     Raises:
-        InputError: if a process refuses the options.
-        RuntimeError: if a process fails.
+        InputError: a process refuses the options.
+        RuntimeError: a process fails.
     """
 
     def __init__(self, name: str, options: list[str], size: Size, updates: int) -> None:
@@ -42,14 +42,14 @@ class Processes(Workload):
         self.members: list[tuple[SpawnProcess, Connection]] = []
         try:
             for rank in range(size.processes):
-                words = options + distributed_options(Path(self.folder.name, "meeting"), rank, size.processes)
+                words = options + distributed_options(Path(self.folder.name, "rendezvous"), rank, size.processes)
                 ours, theirs = context.Pipe()
                 given = (theirs, name, words, size, updates)
                 process = context.Process(target=serve, args=given, daemon=True)
                 process.start()
                 theirs.close()
                 self.members.append((process, ours))
-            self.timing = Timing(name, self.hear())
+            self.timing = Timing(name, self.collect())
         except BaseException:
             self.__exit__()
             raise
@@ -62,12 +62,12 @@ class Processes(Workload):
         for _, connection in self.members:
             connection.close()
         for process, _ in self.members:
-            process.join(LAST_WORDS)
+            process.join(SECONDS_TO_STOP)
             process.terminate()
         self.folder.cleanup()
 
-    def hear(self) -> int:
-        """Wait for what each process says, the words of a round and its CPU time; the first error is raised."""
+    def collect(self) -> int:
+        """Wait for each process's report, and return the words of a round; raise the first error that is reported."""
         said: dict[Connection, Any] = {}
         while silent := [connection for _, connection in self.members if connection not in said]:
             for connection in wait(silent):
@@ -81,40 +81,42 @@ class Processes(Workload):
         return next(words for words, _ in said.values())
 
     def work(self) -> None:
-        """The updates of a round."""
+        """Make the updates of a round."""
         for _, connection in self.members:
             connection.send("go")
-        self.hear()
+        self.collect()
 
     def cpu_seconds(self) -> float:
-        """Of all the processes, at the end of the last round."""
+        """CPU time of all processes, at the end of the last round."""
         return self.seconds
 
 
 def check_shares(pairs: int, processes: Iterable[int]) -> None:
-    """Raises:
-    InputError: processes can't share a batch equally.
+    """Refuse numbers of processes that cannot share a batch equally.
+
+    Raises:
+        InputError: ``pairs`` is not a multiple of a number.
     """
     for number in processes:
         if pairs % number:
             raise InputError(f"--along processes: {number} can't share --batch-size {pairs} equally; give a multiple")
 
 
-def distributed_options(meeting: Path, rank: int, processes: int) -> list[str]:
-    """What makes ``fairseq-train`` one of several processes; see ``run_processes_on_cpu`` in patches.fixes.
+def distributed_options(rendezvous: Path, rank: int, processes: int) -> list[str]:
+    """The options that make ``fairseq-train`` one of several processes; see ``run_processes_on_cpu`` in patches.fixes.
 
     Args:
-        meeting: a file through which they find each other.
+        rendezvous: a file through which the processes find each other.
     """
     if processes == 1:
         return []
     words = ["--distributed-world-size", str(processes), "--distributed-rank", str(rank), "--distributed-no-spawn"]
-    words += ["--distributed-init-method", f"file://{meeting}", "--distributed-backend", "gloo"]
+    words += ["--distributed-init-method", f"file://{rendezvous}", "--distributed-backend", "gloo"]
     return [*words, "--ddp-backend", "legacy_ddp"]
 
 
 def serve(connection: Connection, name: str, options: list[str], size: Size, updates: int) -> None:
-    """What a process does: be a ``fairseq-train`` that makes the updates of a round whenever it is told to."""
+    """The main function of a process: a ``fairseq-train`` that makes the updates of a round on each message."""
     logging.disable(logging.INFO)
     try:
         config = configure(name, options, size.vocabulary)
@@ -126,18 +128,18 @@ def serve(connection: Connection, name: str, options: list[str], size: Size, upd
 
 
 def count_words(trainer: Trainer, batch: dict[str, Any]) -> int:
-    """The target words of an update on this batch and those of the other processes, by fairseq's own count."""
+    """The target words of an update in all processes, by fairseq's own count."""
     with metrics.aggregate(new_root=True) as counted:
         trainer.train_step([batch])
     return round(counted.get_smoothed_values()["wpb"])
 
 
 def answer(config: DictConfig, connection: Connection, name: str, size: Size, updates: int) -> None:
-    """Make the updates of a round, and say how many words they have in all processes and the CPU time so far."""
+    """Make updates, and report the words of a round in all processes and this process's CPU time before each round."""
     setup = Setup(name, config, size.vocabulary)
     batches = setup.random_batches(updates, size.lengths, size.batch // size.processes)
     words = sum(count_words(setup.trainer, batch) for batch in batches)
-    with contextlib.suppress(EOFError):  # the benchmark is done with it
+    with contextlib.suppress(EOFError):  # the benchmark has closed the connection
         while True:
             connection.send((words, time.process_time()))
             connection.recv()

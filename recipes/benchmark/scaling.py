@@ -1,4 +1,4 @@
-"""The time of an update, and how it grows."""
+"""Measure the time of an update, and how it grows with each size."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ MILLISECOND = 1e-3
 
 
 def run(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measure along each axis; print the tables, and give the lines with their fits."""
+    """Measure along each axis; print the tables, and return the lines with their fits."""
     base = base_size(args.setups, args.lengths, args.vocabulary)
     check_shares(base.batch, args.along.get("processes", []))
     print(f"Time of an update, median of {args.rounds} rounds of {args.updates} and their range; {name_device()}")
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
 def measure_lines(
     setups: dict[str, list[str]], axis: str, sizes: list[int], base: Size, updates: int, rounds: int
 ) -> list[Line]:
-    """The time of an update of every setup at each size, all in turns."""
+    """Time updates of every setup at each size, all in turns."""
     with contextlib.ExitStack() as stack:
         workloads = {
             name: make_workloads(name, options, axis, [base.along(axis, size) for size in sizes], updates, stack)
@@ -53,10 +53,10 @@ def measure_lines(
 def make_workloads(
     name: str, options: list[str], axis: str, sizes: list[Size], updates: int, stack: contextlib.ExitStack
 ) -> list[Workload]:
-    """One setup's updates of each size; one model makes them all, but for vocabularies and processes.
+    """Make one setup's workloads, one for each size; they share a model unless vocabularies or processes differ.
 
     Args:
-        stack: ends the processes.
+        stack: ends the processes on exit.
     """
     if axis == "processes":
         return [stack.enter_context(Processes(name, options, size, updates)) for size in sizes]

@@ -1,9 +1,9 @@
-"""How a running page holds many users: ``python -m recipes.benchmark.serving_load URL TEXT --users 50 --seconds 300``
+"""Load test of a running page: ``python -m recipes.benchmark.serving_load URL TEXT --users 50 --seconds 300``
 
-Each user asks, as the page does, for the translation of a line of TEXT, reads the answer to its end, and asks again at
-once, until the time is over. Printed are the translations, how often there was none because the server was busy or ran
-out of time, errors of every other kind, and the median and the 95th percentile of the seconds from question to answer,
-of translations. The exit status is 1 if there were errors.
+Each user requests the translation of a line of TEXT as the page does, reads the whole answer, and requests the next one
+at once, until the time is over. The output counts translations, requests that failed because the server was busy or out
+of time, and all other errors, and gives the median and the 95th percentile of the seconds that a translation took. The
+exit status is 1 if there were errors.
 """
 
 import argparse
@@ -29,14 +29,14 @@ SECONDS_TO_TRY_AGAIN = 1.0
 
 @dataclass
 class Answers:
-    """What the users met."""
+    """The results of all requests."""
 
     seconds: list[float] = field(default_factory=list)
     busy: int = 0  # or out of time
     errors: Counter[str] = field(default_factory=Counter)
 
     def summary(self) -> str:
-        """Some lines for people."""
+        """A few readable lines."""
         counts = f"{len(self.seconds):,} translations, {self.busy:,} times busy or out of time"
         lines = [f"{counts}, {self.errors.total():,} errors"]
         if len(self.seconds) > 1:
@@ -46,7 +46,7 @@ class Answers:
 
 
 def use(url: str, sentences: list[str], users: int, seconds: float) -> Answers:
-    """Let ``users`` ask the server at ``url`` for the translations of ``sentences``, drawn at random."""
+    """Let ``users`` request translations of random ``sentences`` from the server at ``url``."""
     answers, lock = Answers(), threading.Lock()
     ends = time.monotonic() + seconds
 
@@ -76,7 +76,7 @@ def use(url: str, sentences: list[str], users: int, seconds: float) -> Answers:
 
 
 def ask(url: str, sentence: str) -> str:
-    """Ask for a translation as the page does: "" if one came, "busy", or what went wrong."""
+    """Request a translation as the page does; return "" on success, "busy", or an error message."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port or 80, timeout=SECONDS_TO_ANSWER)
     try:
@@ -104,16 +104,16 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("url", help="of the page: http://127.0.0.1:8000/")
+    parser.add_argument("url", help="address of the page: http://127.0.0.1:8000/")
     parser.add_argument("text", type=Path, help="sentences to translate, one a line")
-    parser.add_argument("--users", type=int, default=50, metavar="N", help="at a time (default: 50)")
+    parser.add_argument("--users", type=int, default=50, metavar="N", help="concurrent users (default: 50)")
     parser.add_argument("--seconds", type=float, default=300, metavar="S", help="default: 300")
     args = parser.parse_args()
     for option in ("users", "seconds"):
         if getattr(args, option) <= 0:
             raise InputError(f"--{option} is {getattr(args, option)}; give a positive number")
     if urlsplit(args.url).scheme != "http":
-        raise InputError(f"{args.url}: no address of a page; give one like http://127.0.0.1:8000/")
+        raise InputError(f"{args.url}: not the address of a page; give one like http://127.0.0.1:8000/")
     sentences = [line.strip() for line in read_lines(args.text) if line.strip()]
     if not sentences:
         raise InputError(f"{args.text}: no sentences; give a file of one sentence per line")

@@ -1,4 +1,4 @@
-"""What a setup's options make: a task, a model, a trainer, and batches for it."""
+"""Build a setup from its options: a task, a model, a trainer, and batches."""
 
 import argparse
 import warnings
@@ -17,16 +17,16 @@ from omegaconf import DictConfig
 from recipes.benchmark.sizes import Size
 from rnnsearch_fairseq.errors import InputError
 
-MADE_UP = "made-up"  # stands for the data folder until there is one
+MADE_UP = "made-up"  # placeholder for the data folder
 
 
 def read_options(
     name: str, options: list[str], parser: argparse.ArgumentParser, cure: str = "see its --help"
 ) -> DictConfig:
-    """The configuration that a fairseq command makes of its options.
+    """Parse the options of a fairseq command into its configuration.
 
     Raises:
-        InputError: where the command would refuse them.
+        InputError: the command would refuse the options.
     """
 
     def refuse(message: str) -> NoReturn:
@@ -35,18 +35,18 @@ def read_options(
     parser.error = refuse  # type: ignore[method-assign]
     args = parse_args_and_arch(parser, options)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of hydra, which finds fairseq old
+        warnings.simplefilter("ignore")  # hydra warns about fairseq's old configuration
         return convert_namespace_to_omegaconf(args)
 
 
 def configure(name: str, options: list[str], vocabulary: int | None = None) -> DictConfig:
-    """The configuration of ``fairseq-train`` with these options.
+    """Build the configuration of ``fairseq-train`` with these options.
 
     Args:
-        vocabulary: entries of made-up dictionaries, where the options have no data folder.
+        vocabulary: number of entries in made-up dictionaries, if the options have no data folder.
 
     Raises:
-        InputError: options are unknown, or there is no data folder, or one too many.
+        InputError: an option is unknown, or a data folder is missing or superfluous.
     """
     if vocabulary is None:
         cure = "see fairseq-train --help; without --vocabulary N, a data folder is among the options"
@@ -56,14 +56,13 @@ def configure(name: str, options: list[str], vocabulary: int | None = None) -> D
 
 
 class Setup:
-    """A model and its trainer, as ``fairseq-train`` makes them.
+    """A model and its trainer, as ``fairseq-train`` builds them.
 
     Args:
-        config: see `configure`.
-        vocabulary: the same as there.
+        config, vocabulary: see `configure`.
 
     Raises:
-        InputError: if dictionaries are to be made up for a task that reads trees.
+        InputError: ``vocabulary`` is given for a task that reads trees.
     """
 
     def __init__(self, name: str, config: DictConfig, vocabulary: int | None = None) -> None:
@@ -78,36 +77,36 @@ class Setup:
 
     @property
     def dictionaries(self) -> tuple[Dictionary, Dictionary]:
-        """Of source and target."""
+        """The source and target dictionary."""
         return self.task.source_dictionary, self.task.target_dictionary
 
     @property
     def dtype(self) -> str:
-        """Of the parameters, as ``float32``."""
+        """The type of the parameters, such as ``float32``."""
         return str(next(self.trainer.model.parameters()).dtype).removeprefix("torch.")
 
     def data_batches(self, count: int) -> list[dict[str, Any]]:
-        """The first batches of the training data.
+        """Return the first batches of the training data.
 
         Raises:
-            InputError: if it has fewer.
+            InputError: the data has fewer batches.
         """
         self.task.load_dataset(self.config.dataset.train_subset)
         epoch = self.trainer.get_train_iterator(1, load_dataset=False).next_epoch_itr(shuffle=True)
         batches = [batch for _, batch in zip(range(count), epoch)]
         if len(batches) < count:
-            raise InputError(f"{self.name}: the data has {len(batches)} batches; give --updates of that at most")
+            raise InputError(f"{self.name}: the data has {len(batches)} batches; give at most that many --updates")
         return batches
 
     def random_batches(self, count: int, lengths: tuple[int, int], pairs: int) -> list[dict[str, Any]]:
-        """Batches of random words.
+        """Make batches of random words.
 
         Args:
-            lengths: of source and target, in words, end-of-sentence included.
-            pairs: sentence pairs of each.
+            lengths: source and target length, in words with end-of-sentence.
+            pairs: number of sentence pairs in a batch.
 
         Raises:
-            InputError: if the task reads trees, which random words do not have.
+            InputError: the task reads trees, which random words do not have.
         """
         self._refuse_trees()
         # BlackOut counts the words of the training data.
@@ -123,21 +122,21 @@ class Setup:
 
 
 def batch_size(name: str, config: DictConfig) -> int:
-    """The setup's own.
+    """The setup's --batch-size.
 
     Raises:
-        InputError: if it has none.
+        InputError: it is not given.
     """
     if config.dataset.batch_size is None:
-        raise InputError(f"{name}: random batches are of --batch-size pairs; give it")
+        raise InputError(f"{name}: random batches have --batch-size pairs; give this option")
     return config.dataset.batch_size
 
 
 def base_size(setups: dict[str, list[str]], lengths: tuple[int, int], vocabulary: int | None) -> Size:
-    """The size from which one axis grows, of all setups.
+    """The common size of all setups, of which one axis is varied.
 
     Raises:
-        InputError: if a setup's options are bad, or not all setups have the same ``--batch-size``.
+        InputError: a setup's options are refused, or the setups differ in ``--batch-size``.
     """
     sizes = {name: batch_size(name, configure(name, options, vocabulary)) for name, options in setups.items()}
     if len(set(sizes.values())) > 1:
@@ -147,7 +146,7 @@ def base_size(setups: dict[str, list[str]], lengths: tuple[int, int], vocabulary
 
 
 def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
-    """The task, with made-up dictionaries of ``vocabulary`` entries, fairseq's four among them."""
+    """Build the task with made-up dictionaries of ``vocabulary`` entries, including fairseq's four symbols."""
     dictionary = Dictionary()
     for number in range(vocabulary - dictionary.nspecial):
         dictionary.add_symbol(f"w{number}")
@@ -161,7 +160,7 @@ def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
 
 
 def random_batch(dictionaries: tuple[Dictionary, Dictionary], lengths: tuple[int, int], pairs: int) -> dict[str, Any]:
-    """A batch of pairs of random words that all have these lengths, end-of-sentence included."""
+    """Make a batch of random sentences, all of these lengths, end-of-sentence included."""
     sides = []
     for dictionary, length in zip(dictionaries, lengths):
         words = torch.randint(dictionary.nspecial, len(dictionary), (pairs, length))
@@ -172,7 +171,7 @@ def random_batch(dictionaries: tuple[Dictionary, Dictionary], lengths: tuple[int
 
 
 def every_word(dictionaries: tuple[Dictionary, Dictionary]) -> LanguagePairDataset:
-    """One pair, of all words of the dictionaries."""
+    """A data set of one pair, which holds all words of the dictionaries."""
     sides = []
     for dictionary in dictionaries:
         words = torch.tensor([*range(dictionary.nspecial, len(dictionary)), dictionary.eos()])

@@ -1,4 +1,4 @@
-"""What grows in a benchmark while all else stays, and what was measured of it."""
+"""The sizes that a benchmark varies one at a time, and the measurements along them."""
 
 import statistics
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ AXES = {
 
 @dataclass(frozen=True)
 class Size:
-    """Of the batches and the model of an update.
+    """The sizes of an update.
 
     Args:
-        lengths: of source and target, in words, end-of-sentence included.
-        batch: sentence pairs.
-        vocabulary: entries of both dictionaries, which are made up; None: those of the data.
-        processes: that share each batch.
+        lengths: source and target length, in words with end-of-sentence.
+        batch: number of sentence pairs.
+        vocabulary: number of entries in both made-up dictionaries; None: the data's dictionaries.
+        processes: number of processes that share each batch.
     """
 
     lengths: tuple[int, int]
@@ -31,13 +31,13 @@ class Size:
     processes: int = 1
 
     def along(self, axis: str, size: int) -> "Size":
-        """The same, but of this size along one of `AXES`."""
+        """Return a copy with another size along one of `AXES`."""
         source, target = self.lengths
         lengths = {"source": (size, target), "target": (source, size), "lengths": (size, size)}
         return replace(self, **({"lengths": lengths[axis]} if axis in lengths else {axis: size}))
 
     def besides(self, axis: str) -> str:
-        """In words, what stays while an axis grows."""
+        """Describe the sizes other than ``axis``."""
         source, target = self.lengths
         told = {
             "source": f"{source} source words",
@@ -51,7 +51,7 @@ class Size:
 
 @dataclass
 class Line:
-    """What a setup took at each size along an axis: seconds of an update in each round, or bytes."""
+    """A setup's measurements at each size along an axis: seconds per update in each round, or bytes."""
 
     setup: str
     axis: str
@@ -60,5 +60,5 @@ class Line:
 
     @property
     def medians(self) -> list[float]:
-        """Of each size."""
+        """The median at each size."""
         return [statistics.median(values) for values in self.values]

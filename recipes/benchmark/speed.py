@@ -1,4 +1,4 @@
-"""Words or sentences a second: whole updates, and search."""
+"""Measure the speed of training and of search, in words or sentences a second."""
 
 import argparse
 import statistics
@@ -8,11 +8,11 @@ from typing import Any
 
 from recipes.benchmark.joeynmt import JoeyNMT
 from recipes.benchmark.tables import speed_table
-from recipes.benchmark.workloads import Machine, Training, TranslationWorkload, Workload, measure, name_device
+from recipes.benchmark.workloads import Machine, Training, Translation, Workload, measure, name_device
 
 
 def train(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time updates; print the table, and give the timings."""
+    """Time updates; print the table, and return the timings."""
     trainings = [
         Training(name, options, args.updates, args.lengths, args.vocabulary) for name, options in args.setups.items()
     ]
@@ -23,8 +23,8 @@ def train(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def generate(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time search; print the table, and give the timings."""
-    workloads = [TranslationWorkload(name, options, args.updates) for name, options in args.setups.items()]
+    """Time search; print the table, and return the timings."""
+    workloads = [Translation(name, options, args.updates) for name, options in args.setups.items()]
     return _compare(workloads, args.rounds, f"{args.updates} batches", "sentences")
 
 

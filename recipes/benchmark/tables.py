@@ -1,4 +1,4 @@
-"""What was measured, as Markdown."""
+"""Format measurements as Markdown."""
 
 import statistics
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ NONE = "–"
 
 
 def speed_table(timings: Sequence[Timing], unit: str, rates: dict[str, float]) -> str:
-    """Units a second, the range over the rounds, operations a second and their share of the machine's.
+    """Format units a second, their range over the rounds, operations a second and their share of the machine's rate.
 
-    The last column is the time that a unit takes, the first setup's being 1.
+    The last column is the time per unit, relative to the first setup.
 
     Args:
-        rates: operations a second of the machine, by precision.
+        rates: the machine's operations a second, by precision.
     """
     header = [
         "",
@@ -53,10 +53,10 @@ def speed_table(timings: Sequence[Timing], unit: str, rates: dict[str, float]) -
 
 
 def growth_table(lines: Sequence[Line], growths: Sequence[Growth], per: float, more: dict[str, list[str]]) -> str:
-    """Lines along one axis, a row each: the median at each size and its range, the exponent, what is fixed and each.
+    """Format lines along one axis, one a row: the median and range at each size, and the coefficients of the fits.
 
     Args:
-        per: what was measured is told as so many of this.
+        per: the unit of the measurements, such as 1e-3 for milliseconds.
         more: further columns, by their headers.
     """
     straight = ["fixed + each"] if growths[0].each is not None else []
@@ -77,5 +77,5 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _short(value: float) -> str:
-    """To three digits at least."""
+    """Format a number with at least three digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""What is timed, and how: in turns."""
+"""The workloads that are timed, and the timing, in turns."""
 
 import statistics
 import time
@@ -14,15 +14,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from recipes.benchmark.setups import Setup, batch_size, configure, read_options
 
-WARM_UP = 2  # batches before the first is timed
-SIDE = 2048  # of the machine's matrices
+WARM_UP = 2  # batches before the timed ones
+SIDE = 2048  # of the matrices that measure the machine's rate
 
 
 @dataclass
 class Timing:
-    """What one setup took: ``count`` words or sentences a round, and the seconds of each round.
+    """The timing of one setup: ``count`` words or sentences a round, and the seconds of each round.
 
-    ``operations`` are those of a round's matrix products, 0 where they are not counted; ``dtype`` is their precision.
+    ``operations`` is the number of operations of a round's matrix products, 0 if not counted; ``dtype`` is their
+    precision.
     """
 
     name: str
@@ -33,17 +34,17 @@ class Timing:
     cpu: list[float] = field(default_factory=list)
 
     def per_second(self, seconds: list[float]) -> float:
-        """By the median round."""
+        """The rate in the median round."""
         return self.count / statistics.median(seconds)
 
 
 class Workload:
-    """What is timed: ``timing``, and what a round does."""
+    """Work to be timed: ``work`` does a round, and ``timing`` collects the results."""
 
     timing: Timing
 
     def work(self) -> None:
-        """All of a round."""
+        """Do the work of a round."""
         raise NotImplementedError
 
     def cpu_seconds(self) -> float:
@@ -60,7 +61,7 @@ class Workload:
 
 
 def finish() -> None:
-    """Wait for the device to be done."""
+    """Wait until the device has finished."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -83,20 +84,21 @@ class Updates(Workload):
             trainer.train_step([batch])
 
     def work(self) -> None:
-        """Update by update."""
+        """Make one update for each batch."""
         for batch in self.batches:
             self.trainer.train_step([batch])
 
 
 class Training(Updates):
-    """One setup's model, and the batches on which it makes its updates.
+    """Updates of one setup's model on batches of its own.
 
     Args:
-        lengths: of source and target, in words with end-of-sentence, of batches of random words; None for the data's.
-        vocabulary: entries of made-up dictionaries, where the options have no data folder.
+        lengths: source and target length, in words with end-of-sentence, of random sentences; None: batches of the
+            data.
+        vocabulary: number of entries in made-up dictionaries, if the options have no data folder.
 
     Raises:
-        InputError: if the data has fewer batches than ``updates``, or random batches have no size.
+        InputError: the data has fewer batches than ``updates``, or the options have no --batch-size for random ones.
     """
 
     def __init__(
@@ -117,8 +119,8 @@ class Training(Updates):
         self.timing.dtype = self.setup.dtype
 
 
-class TranslationWorkload(Workload):
-    """One setup's models and search, and the batches that it translates."""
+class Translation(Workload):
+    """Translation of the first batches by one setup's models and search."""
 
     def __init__(self, name: str, options: list[str], batches: int) -> None:
         config = read_options(name, options, get_generation_parser(), "see fairseq-generate --help")
@@ -142,17 +144,17 @@ class TranslationWorkload(Workload):
         self.translate(self.batches[:WARM_UP])
 
     def translate(self, batches: Sequence[dict[str, Any]]) -> None:
-        """Some batches."""
+        """Translate some batches."""
         for batch in batches:
             self.task.inference_step(self.search, self.models, utils.move_to_cuda(batch) if self.cuda else batch)
 
     def work(self) -> None:
-        """Batch by batch."""
+        """Translate all batches."""
         self.translate(self.batches)
 
 
 class Machine(Workload):
-    """The product of two large square matrices, whose rate is the machine's."""
+    """The product of two large square matrices, which measures the machine's rate."""
 
     def __init__(self, dtype: str) -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -161,12 +163,12 @@ class Machine(Workload):
         self.work()
 
     def work(self) -> None:
-        """One product."""
+        """Multiply once."""
         _ = self.matrix @ self.matrix
 
 
 def count_operations(work: Callable[[], Any]) -> int:
-    """Multiplications and additions of the matrix products that ``work`` makes."""
+    """Count the multiplications and additions in the matrix products of ``work``."""
 
     def in_place(summand: Sequence[int], first: Sequence[int], second: Sequence[int], **_: Any) -> int:
         return 2 * first[0] * first[1] * second[1]
@@ -185,7 +187,7 @@ def count_operations(work: Callable[[], Any]) -> int:
 
 
 def name_device() -> str:
-    """torch's version and the device that it computes on."""
+    """Describe torch's version and device."""
     threads = torch.get_num_threads()
     on_cpu = f"CPU, {threads} thread" + "s" * (threads > 1)
     return f"torch {torch.__version__}, {torch.cuda.get_device_name() if torch.cuda.is_available() else on_cpu}"

@@ -1,4 +1,4 @@
-"""``python -m recipes.fault_injection OUT`` breaks a training again and again, and sees that every resume is exact."""
+"""``python -m recipes.fault_injection OUT`` injects faults into a training and checks that every resume is exact."""
 
 import sys
 

@@ -1,13 +1,13 @@
-"""Train a small model, break its training again and again, and see that it always goes on to the same numbers.
+"""Inject faults into the training of a small model, and check that each resumed training gives the same numbers.
 
 ``python -m recipes.fault_injection OUT [--kills 100]``
 
-One ``fairseq-train`` is left in peace: the reference. The same training is then killed at random moments (two in five
-times while it saves), stopped by SIGTERM, given a full disk and robbed of the worker that reads its data, and its
-checkpoints are damaged. After each fault it is started again. It *resumes exactly* if it goes on from the newest
-checkpoint there is, and all that it logs of its updates, and the parameters, the optimizer's state and the position in
-the data that it saves are the reference's, bit for bit. A checkpoint is *lost* if it was saved and is missing or
-damaged, by anything but our own hand. Where a training comes to its end, another begins, until all faults were done.
+The reference is one undisturbed ``fairseq-train``. Then the same training is killed at random moments (two in five
+times while it saves), stopped by SIGTERM, run on a full disk and deprived of its data worker, and its checkpoints are
+damaged. After each fault it is started again. It *resumes exactly* if it continues from the newest intact checkpoint,
+and its logged updates and the saved parameters, optimizer state and position in the data equal the reference's bit for
+bit. A checkpoint is *lost* if it was saved, and is missing or damaged although this program did not damage it. When a
+training is complete, another begins, until all faults were injected.
 
 Attempts are forked from this process, which has imported fairseq already, so that each starts in a second. Linux only.
 """
@@ -53,11 +53,11 @@ MODEL = ["--arch", "bahdanau_gru_small", "--dropout", "0.1", "--task", "pooled_t
 MODEL += [word for name in ("embedding", "hidden", "alignment", "maxout") for word in (f"--{name}-size", "16")]
 TRAINING = ["--batch-size", "16", "--criterion", "summed_nll", "--optimizer", "adadelta", "--clip-norm", "1", "--cpu"]
 TRAINING += ["--save-interval-updates", "5", "--no-epoch-checkpoints", "--log-format", "json", "--log-interval", "1"]
-# What a log says of an update, without what the time changes.
+# The values of an update in a log that do not depend on time.
 EXACT = ("epoch", "loss", "nll_sentence_nats", "nll_word_nats", "ppl")
 EXACT += ("wpb", "bsz", "num_updates", "lr", "gnorm", "clip")
-WAIT = 600  # seconds for an attempt, which takes some
-FILE_LIMIT = 200_000  # bytes: less than a checkpoint has
+WAIT = 600  # seconds for an attempt, which takes a few
+FILE_LIMIT = 200_000  # bytes: less than a checkpoint
 
 Log = Path
 
@@ -65,17 +65,17 @@ Log = Path
 def start_training(
     data: Path, folder: Path, log: Log, words: Sequence[str], prepare: Callable[[], None] | None = None
 ) -> multiprocessing.Process:
-    """Begin what ``fairseq-train DATA`` does with further ``words``, in a fork of this process.
+    """Start ``fairseq-train DATA`` with further ``words`` in a fork of this process.
 
     Args:
         folder: its --save-dir.
-        log: gets what it prints.
+        log: file for its output.
         prepare: called in the fork.
     """
-    for module in ("fairseq_cli.train", "torch._dynamo"):  # which every attempt would import for itself otherwise
+    for module in ("fairseq_cli.train", "torch._dynamo"):  # imported once here instead of in every fork
         importlib.import_module(module)
     words = [str(data), "--user-dir", PLUGIN, "--save-dir", str(folder), *words]
-    log.write_bytes(b"")  # here, since the fork may be killed before it gets so far
+    log.write_bytes(b"")  # here, because the fork may be killed before it can
     process = multiprocessing.get_context("fork").Process(target=_train, args=(words, log, prepare))
     process.start()
     return process  # type: ignore[return-value]
@@ -87,8 +87,8 @@ def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> No
     sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
     form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
     logging.basicConfig(format=form, level=logging.INFO, stream=sys.stdout, force=True)
-    torch.set_num_threads(1)  # those of the process that was forked are not here
-    # What fairseq keeps there of a training in the process that was forked.
+    torch.set_num_threads(1)  # a fork has no threads of its parent
+    # fairseq keeps the best score of the parent's trainings here.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
     sys.argv = ["fairseq-train", *words]
     if prepare is not None:
@@ -102,20 +102,20 @@ def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> No
 
 
 def read_updates(log: Log) -> list[dict[str, Any]]:
-    """What a log says of each update."""
+    """Read the values of each update from a log."""
     records = re.findall(r"\| train_inner \| (\{.*\})$", log.read_text(encoding="utf-8"), re.MULTILINE)
     return [{name: value for name, value in json.loads(record).items() if name in EXACT} for record in records]
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """What the training goes on from: parameters, optimizer state, position in the data, best score."""
+    """Read the training state: parameters, optimizer state, position in the data, best score."""
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     kept = {name: state["extra_state"].get(name) for name in ("train_iterator", "val_loss", "best")}
     return {"model": state["model"], "optimizer": state["last_optimizer_state"], **kept}
 
 
 def is_equal(one: Any, other: Any) -> bool:
-    """Whether two states are the same, tensors bit for bit."""
+    """Whether two states are equal, tensors bit for bit."""
     if isinstance(one, torch.Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
     if isinstance(one, dict):
@@ -125,11 +125,11 @@ def is_equal(one: Any, other: Any) -> bool:
     return one == other
 
 
-# The faults: each starts an attempt, does its harm, and returns the exit status, 0 where it came too late.
+# The faults: each starts an attempt, injects the fault, and returns the exit status, 0 if the fault came too late.
 
 
-def send_sometime(number: signal.Signals, run: "FaultRun", log: Log) -> int:
-    """Send it a signal at a random moment."""
+def send_signal(number: signal.Signals, run: "FaultRun", log: Log) -> int:
+    """Send a signal at a random moment."""
     process = run.start(log)
     process.join(run.random.uniform(0, run.span))
     if process.is_alive():
@@ -138,7 +138,7 @@ def send_sometime(number: signal.Signals, run: "FaultRun", log: Log) -> int:
 
 
 def kill_while_saving(run: "FaultRun", log: Log) -> int:
-    """Kill it when it opens, renames or removes some file of its checkpoints, or some milliseconds later."""
+    """Kill the training when it opens, renames or removes a checkpoint file, or up to 5 ms later."""
     left, delay = run.random.randint(1, 60), run.random.choice([0, run.random.uniform(0, 0.005)])
 
     def count_down(event: str, args: tuple[Any, ...]) -> None:
@@ -154,7 +154,7 @@ def kill_while_saving(run: "FaultRun", log: Log) -> int:
 
 
 def fill_disk(run: "FaultRun", log: Log) -> int:
-    """Let it write no file as large as a checkpoint."""
+    """Limit the size of files to less than a checkpoint."""
 
     def prepare() -> None:
         saving.WAITS = (0.01, 0.01)
@@ -164,7 +164,7 @@ def fill_disk(run: "FaultRun", log: Log) -> int:
 
 
 def kill_worker(run: "FaultRun", log: Log) -> int:
-    """Kill the process that reads its data, at a random moment."""
+    """Kill the data worker at a random moment."""
     process = run.start(log, "--num-workers", "1")
     moment = time.monotonic() + run.random.uniform(0, run.span)
     while process.is_alive():
@@ -184,26 +184,24 @@ def _threads(process: multiprocessing.Process) -> list[str]:
 
 @dataclasses.dataclass
 class Fault:
-    """How to bring it about, with what status the training then ends, and how often, for each 100 kills."""
+    """How to inject a fault, the exit statuses that it may cause, and its number for each 100 kills."""
 
-    strike: Callable[["FaultRun", Log], int]
+    inject: Callable[["FaultRun", Log], int]
     statuses: tuple[int, ...]
     share: int
 
 
 FAULTS = {
-    "kill -9 at a random moment": Fault(functools.partial(send_sometime, signal.SIGKILL), (-signal.SIGKILL,), 60),
+    "kill -9 at a random moment": Fault(functools.partial(send_signal, signal.SIGKILL), (-signal.SIGKILL,), 60),
     "kill -9 while saving": Fault(kill_while_saving, (-signal.SIGKILL,), 40),
-    # Before the first update, when there is nothing to save, SIGTERM does what it always does.
-    "SIGTERM": Fault(
-        functools.partial(send_sometime, signal.SIGTERM), (status_of(signal.SIGTERM), -signal.SIGTERM), 15
-    ),
+    # Before the first update there is nothing to save, and SIGTERM has its default effect.
+    "SIGTERM": Fault(functools.partial(send_signal, signal.SIGTERM), (status_of(signal.SIGTERM), -signal.SIGTERM), 15),
     "full disk while saving": Fault(fill_disk, (1,), 5),
     "kill -9 of the data's worker": Fault(kill_worker, (1,), 5),
 }
 
 
-# Damage to checkpoints, between two attempts
+# Damage to checkpoints between two attempts
 
 
 def cut_off(path: Path, random_: random.Random) -> None:
@@ -228,7 +226,7 @@ DAMAGES = {"cut off": cut_off, "with one bit flipped": flip_a_bit, "removed": re
 
 @dataclasses.dataclass
 class FaultCounts:
-    """Of a kind of fault: how many there were, how many resumes after them were exact, what they cost."""
+    """For a kind of fault: its number, the number of exact resumes after it, and the checkpoints lost."""
 
     times: int = 0
     exact: int = 0
@@ -236,12 +234,12 @@ class FaultCounts:
 
 
 class FaultRun:
-    """A training that is broken, started again, and compared.
+    """A training into which faults are injected, and whose resumes are compared with the reference.
 
     Args:
         data: binarized data.
-        out: folder of the reference, ``out/reference`` and ``out/reference.log``, and for all that is written.
-        span: seconds from the start of an attempt, within which faults happen.
+        out: folder of the reference, ``out/reference`` and ``out/reference.log``, and of all output.
+        span: faults happen within this many seconds from the start of an attempt.
     """
 
     def __init__(self, data: Path, out: Path, span: float, seed: int) -> None:
@@ -261,7 +259,7 @@ class FaultRun:
         return start_training(self.data, self.folder, log, words, prepare)
 
     def wait(self, process: multiprocessing.Process, log: Log) -> int:
-        """The exit status of an attempt.
+        """Wait for an attempt, and return its exit status.
 
         Raises:
             InputError: it does not end.
@@ -269,20 +267,23 @@ class FaultRun:
         process.join(WAIT)
         if process.exitcode is None:
             process.kill()
-            raise InputError(f"{log}: this attempt did not end within {WAIT} seconds; see what it hangs in")
+            raise InputError(f"{log}: this attempt did not end within {WAIT} seconds; see where it hangs")
         return process.exitcode
 
     def attempt(self, kind: str | None) -> bool:
-        """Start, or go on, with a fault of this kind or none; and compare. Whether the fault came before the end.
+        """Start or resume the training with a fault of this kind, or none, and compare it with the reference.
+
+        Returns:
+            Whether the fault came before the end of the training.
 
         Raises:
-            InputError: the attempt ended in another way than it should.
+            InputError: the attempt ended with an unexpected status.
         """
         self.attempts += 1
         log = self.out / "logs" / f"{self.attempts:04}.log"
         newest = self._newest_updates()
         started = time.monotonic()
-        status = self.wait(self.start(log), log) if kind is None else FAULTS[kind].strike(self, log)
+        status = self.wait(self.start(log), log) if kind is None else FAULTS[kind].inject(self, log)
         if status != 0 and (kind is None or status not in FAULTS[kind].statuses):
             raise InputError(f"{log}: after {kind}, this attempt ended with status {status}; see why")
         counts = self.table.setdefault(kind or "none", FaultCounts())
@@ -297,7 +298,7 @@ class FaultRun:
         return True
 
     def damage(self) -> None:
-        """Damage checkpoint_last.pt or, one time in three, all of the newest, where there is another to go on from."""
+        """Damage checkpoint_last.pt or, one time in three, all of the newest, if another intact one remains."""
         counts = {path: count_updates(path) for path in self.folder.glob("checkpoint*.pt") if not find_damage(path)}
         last = self.folder / "checkpoint_last.pt"
         all_newest = self.random.random() < 1 / 3
@@ -318,14 +319,14 @@ class FaultRun:
         return 0 if newest is None else count_updates(newest) or 0
 
     def _count_lost(self, log: Log, newest: int) -> int:
-        """Checkpoints that are damaged, and whether there is none as new as the newest that was saved."""
+        """Count damaged checkpoints, and one more if the newest that was saved is gone."""
         said = re.findall(r"Saved checkpoint .* @ (\d+) updates|training stops after update (\d+)", log.read_text())
         saved = max([newest, *(int(updates) for pair in said for updates in pair if updates)])
         paths = [path for path in self.folder.glob("checkpoint*.pt") if _identify(path) not in self._our_damage]
         return sum(find_damage(path) is not None for path in paths) + (self._newest_updates() < saved)
 
     def _compare(self, log: Log, newest: int) -> None:
-        """Settle whether the attempt resumed exactly, if it got so far."""
+        """Record whether the attempt resumed exactly, unless it ended before its first update."""
         updates = read_updates(log)
         loaded = re.search(r"Loaded checkpoint .* @ (\d+) updates", log.read_text())
         if not updates and "done training" not in log.read_text():
@@ -340,7 +341,7 @@ class FaultRun:
 
     def _is_reference(self, checkpoint: Path) -> bool:
         saved = self.saved.get(count_updates(checkpoint))
-        # After a SIGTERM, there may be one that the reference has not saved.
+        # SIGTERM causes a checkpoint that the reference does not have.
         return saved is None or is_equal(read_state(checkpoint), read_state(saved))
 
 
@@ -365,11 +366,11 @@ def _run_command(command: list[str], log: Log) -> None:
             [program, *command[1:]], stdout=printed, stderr=subprocess.STDOUT, env=one_thread, check=False
         )
     if done.returncode != 0:
-        raise InputError(f"{log}: {command[0]} failed; see there why")
+        raise InputError(f"{log}: {command[0]} failed; see the reason there")
 
 
 def measure_span(run: FaultRun) -> float:
-    """The seconds that an attempt takes to start, and to make a sixth of its updates."""
+    """Measure the seconds that an attempt takes to start and to make a sixth of its updates."""
     seconds = []
     for updates in (1, UPDATES):
         started = time.monotonic()
@@ -380,7 +381,7 @@ def measure_span(run: FaultRun) -> float:
 
 
 def run_faults(out: Path, kills: int) -> dict[str, FaultCounts]:
-    """Make the data, train the reference, and break ``kills`` trainings by kill -9 and some in other ways."""
+    """Make the data, train the reference, and inject ``kills`` times kill -9, and other faults in proportion."""
     (out / "logs").mkdir(parents=True)
     data = make_data(out)
     words = [str(data), "--user-dir", PLUGIN, "--save-dir", str(out / "reference"), *MODEL, *TRAINING]
@@ -402,7 +403,7 @@ def run_faults(out: Path, kills: int) -> dict[str, FaultCounts]:
 
 
 def format_table(table: dict[str, FaultCounts]) -> str:
-    """A Markdown table, with the sums."""
+    """Format the counts as a Markdown table, with the sums."""
     total = FaultCounts(
         *(sum(getattr(counts, name) for counts in table.values()) for name in ("times", "exact", "lost"))
     )
@@ -415,13 +416,13 @@ def format_table(table: dict[str, FaultCounts]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; status 1 if a resume was not exact or a checkpoint was lost."""
+    """The command line; returns 1 if a resume was not exact or a checkpoint was lost, otherwise 0."""
     parser = argparse.ArgumentParser(prog="python -m recipes.fault_injection", description=__doc__.split("\n")[0])
-    parser.add_argument("out", type=Path, help="new folder for all that is written; the table is faults.md in it")
+    parser.add_argument("out", type=Path, help="new folder for all output; the table is faults.md in it")
     parser.add_argument("--kills", type=int, default=100, help="how often to kill the training (default: 100)")
     args = parser.parse_args(arguments)
     if args.kills < 1:
-        raise InputError(f"--kills is {args.kills}, but there is at least 1")
+        raise InputError(f"--kills is {args.kills}, but it must be at least 1")
     if args.out.exists():
         raise InputError(f"{args.out}: exists already; give a new folder, or remove it")
     started = time.monotonic()

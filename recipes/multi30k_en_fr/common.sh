@@ -1,4 +1,4 @@
-# Sourced by run.sh and readings.sh: options, data, and the evaluation. It leaves DATA, OUT and $OUT/bin.
+# Options, data and evaluation, sourced by run.sh and readings.sh. It sets DATA and OUT, and writes $OUT/bin.
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
 if [ ! -f "$OUT/bin/.done" ]; then
@@ -12,7 +12,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
     touch "$OUT/bin/.done"
 fi
 
-translate() { # CHECKPOINT NAME: test_2016_flickr to NAME.out (all that fairseq prints) and NAME.fr (detokenised)
+translate() { # CHECKPOINT NAME: translate test_2016_flickr to NAME.out (fairseq's output) and NAME.fr (detokenised)
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$1" \
         --beam 12 --batch-size 32 --print-alignment soft > "$2.out" 2> "$2.log" || die_of_log "$2.log" fairseq-generate
     grep '^H-' "$2.out" | sort -t- -k2n | cut -f3 | sed 's/@@ //g; s/@@$//' |
@@ -20,6 +20,6 @@ translate() { # CHECKPOINT NAME: test_2016_flickr to NAME.out (all that fairseq 
     wc -l < "$DATA/test_2016_flickr.fr" | grep -qx "$(wc -l < "$2.fr")" || die "not one translation for each caption"
 }
 
-bleu() { # NAME OPTIONS...: sacrebleu of NAME.fr, detokenised, cased
+bleu() { # NAME OPTIONS...: print sacrebleu of NAME.fr, detokenised and cased
     sacrebleu "$DATA/test_2016_flickr.fr" -i "$1.fr" -l en-fr -w 2 "${@:2}"
 }

@@ -1,5 +1,5 @@
-# Sourced by the recipes of this folder: their options, and the data. It leaves DATA and OUT. RECIPE, which may be set before,
-# names the default folder, and marks what was made with it.
+# Options and data, sourced by the recipes of this folder. It sets DATA and OUT. RECIPE, if set before, names the default
+# folder and marks the output folder.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 RECIPE=${RECIPE:-multi30k_en_fr} DATA=

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Train one small model in each of the readings that the paper and its original code leave open, on the same data and for
-# the same number of updates, as Section 4.2 trains; print BLEU and negative log-likelihood of each on test_2016_flickr.
+# Compare the readings that the paper and its original code allow: train a small model in each, on the same data and for
+# the same number of updates, as in Section 4.2; print BLEU and negative log-likelihood of each on test_2016_flickr.
 # Six runs of 16 passes: about two and a half hours on two CPU cores.
 #
 #   recipes/multi30k_en_fr/readings.sh [--data DIR] [--out DIR]      (as in run.sh)

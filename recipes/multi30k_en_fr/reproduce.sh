@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The first paper's tables and figures on Multi30k English-French, with shortlists of 4,000 words: about an hour
+# Reproduce the first paper's tables and figures on Multi30k English-French, with shortlists of 4,000 words: about an hour
 # on two cores.
 #
 #   recipes/multi30k_en_fr/reproduce.sh [--data DIR] [--out DIR]      (as in run.sh; default: runs/multi30k_reproduce)
@@ -7,7 +7,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 RECIPE=multi30k_reproduce
 source "$ROOT/recipes/multi30k_en_fr/data.sh"
 
-# Settings for 29,000 captions, of which hardly one has 30 words. Adadelta as in the paper would take ten times as long.
+# Settings for 29,000 captions, almost all shorter than 30 words. The paper's Adadelta would take ten times as long.
 exec bash "$ROOT/recipes/reproduce/run.sh" --data "$DATA" --src en --trg fr --valid val --test test_2016_flickr \
     --out "$OUT" --arch bahdanau_gru_small --words 4000 --budget 2200 --patience 6 --long 20 -- \
     --optimizer adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.3 --readout-dropout 0.3

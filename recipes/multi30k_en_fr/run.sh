@@ -4,7 +4,7 @@
 #   recipes/multi30k_en_fr/run.sh [--data DIR] [--out DIR]
 #
 # --data  folder with {train,val,test_2016_flickr}.{en,fr}; without it they are downloaded
-# --out   where everything is written (default: runs/multi30k_en_fr); stopped there, it goes on there
+# --out   output folder (default: runs/multi30k_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 if [ ! -f "$OUT/checkpoints/.done" ]; then

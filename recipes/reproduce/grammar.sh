@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The first paper's tables and figures on the built-in corpus of a bilingual grammar, whose sentences have 3 to 60 words
-# and gold alignments: about half an hour on two cores.
+# Reproduce the first paper's tables and figures on the corpus of the built-in bilingual grammar, with sentences of 3 to 60
+# words and gold alignments: about half an hour on two cores.
 #
 #   recipes/reproduce/grammar.sh [OPTION VALUE]... [-- OPTIONS OF fairseq-train]      (as in run.sh)
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
@@ -14,8 +14,8 @@ fi
 own=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do own+=("$1"); shift; done
 [ $# = 0 ] || shift
-# Adadelta as in the paper would take tens of thousands of updates. The decoder is that of the original code, which learns
-# these alignments sooner and better than the one of the paper's appendix.
+# The paper's Adadelta would take tens of thousands of updates. The decoder is the original code's, which learns these
+# alignments faster and better than the decoder of the paper's appendix.
 exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$TEXT" --src en --trg fr --out "$ROOT/runs/reproduce_grammar" \
     --arch bahdanau_gru_small --words 800 --budget 1000 --interval 500 --patience 5 ${own[@]+"${own[@]}"} -- \
     --update-word current --optimizer adam --lr 0.003 --warmup-updates 100 \

@@ -1,30 +1,29 @@
 #!/usr/bin/env bash
-# Every table and figure of the first paper on one's own corpus: train RNNencdec-30, RNNsearch-30, RNNencdec-50,
-# RNNsearch-50 and RNNsearch-50⋆ (RNNsearch-50, trained on until the development score stops improving), translate the test
-# set by each, and write one report.
+# Reproduce every table and figure of the first paper on your own corpus: train RNNencdec-30, RNNsearch-30, RNNencdec-50,
+# RNNsearch-50 and RNNsearch-50⋆ (RNNsearch-50, trained until the development score stops improving), translate the test
+# set with each, and write one report.
 #
 #   recipes/reproduce/run.sh --data DIR --src en --trg fr [OPTION VALUE]... [-- OPTIONS OF fairseq-train]
 #
 # --data       folder with {train,valid,test}.LANGUAGE, one sentence a line
-# --src, --trg languages of the source and of the target
-# --out        where everything is written (default: runs/reproduce); stopped at any moment, it goes on there. Put other
-#              systems' translations of the test set, tokenised, in OUT/runs/others/NAME
-# --models     those to train, with commas between (default: RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,
-#              RNNsearch-50-long); the report is of all that are there
-# --budget     updates of each model; RNNsearch-50⋆ goes on from there (default: 300,000, about the paper's)
-# --interval   updates between checkpoints, each of which is validated (default: 1,000); an epoch's end is one, too
-# --patience   checkpoints in a row without a better development score that end RNNsearch-50⋆ (default: 10)
-# --arch       sizes (default: bahdanau_gru, the paper's)
+# --src, --trg source and target language
+# --out        output folder (default: runs/reproduce); an interrupted run is resumed there. Tokenised translations of the
+#              test set by other systems can be added as OUT/runs/others/NAME
+# --models     models to train, separated by commas (default: RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,
+#              RNNsearch-50-long); the report covers all models in OUT
+# --budget     updates of each model; RNNsearch-50⋆ continues from there (default: 300,000, about the paper's)
+# --interval   updates between checkpoints (default: 1,000); these and the ends of epochs are validated
+# --patience   RNNsearch-50⋆ stops after this many checkpoints without a better development score (default: 10)
+# --arch       architecture with the sizes (default: bahdanau_gru, the paper's)
 # --words      words of the shortlists (default: 30,000)
-# --bpe        BPE merges, instead (default: 0, whole words)
-# --rare       training pairs from whose alignments to learn what replaces unknown words in the last RNNsearch's
-#              translations (default: 100,000; 0: they stay)
-# --train, --valid, --test   names of the files, where they have others
-# --tokens     DIR: likewise, but the text is in tokens; test.align may hold gold alignments of the test set
-# --long       words that make a sentence long (default: 30)
+# --bpe        number of BPE merges, instead of shortlists (default: 0, whole words)
+# --rare       training pairs whose alignments give the dictionary that replaces unknown words in the last RNNsearch's
+#              translations (default: 100,000; 0: keep unknown words)
+# --train, --valid, --test   other names of the files
+# --tokens     DIR: in place of --data, a folder of tokenised text; test.align may hold gold alignments of the test set
+# --long       words of a long sentence (default: 30)
 #
-# Training is the paper's (Section 4.2), on one GPU if there is any, but for what the options of fairseq-train change; they
-# are for all models.
+# Training follows the paper (Section 4.2), on one GPU if there is one; options of fairseq-train apply to all models.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PATIENCE=10 ARCH=bahdanau_gru WORDS=30000 BPE=0 RARE=100000
@@ -56,7 +55,7 @@ set_up
 RUNS=$OUT/runs
 mkdir -p "$RUNS/data"
 exec {lock}> "$OUT/.lock"
-flock "$lock" # the text is prepared once, also by two runs that are started together
+flock "$lock" # two runs that start together must prepare the text once
 if [ ! -f "$OUT/bin/.done" ]; then
     say "preparing text: Moses tokens, shuffled once; dictionaries of $WORDS words"
     rm -rf "$OUT/text" "$OUT/bin"
@@ -67,7 +66,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
                 cp "$TOKENS/${part#* }.$side" "$OUT/text/${part% *}.$side"
             done
         done
-        for name in preparation.json bpe.codes sentencepiece.model; do # how typed text becomes such tokens
+        for name in preparation.json bpe.codes sentencepiece.model; do # the record of the text's preparation, and its files
             if [ -f "$TOKENS/$name" ]; then cp "$TOKENS/$name" "$OUT/text"; fi
         done
         if [ -f "$TOKENS/$TEST.align" ]; then cp "$TOKENS/$TEST.align" "$RUNS/data/test.align"; fi
@@ -75,7 +74,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \
             --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1
     fi
-    types=$((WORDS + 4)) # fairseq's four symbols are counted with the words
+    types=$((WORDS + 4)) # including fairseq's four symbols
     fairseq-preprocess --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --destdir "$OUT/bin" --workers 2 \
         --nwordssrc "$types" --nwordstgt "$types" \
         --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
@@ -85,7 +84,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
 fi
 flock -u "$lock"
 
-train() { # MODEL GOAL OPTIONS...: what is still to do up to the GOAL
+train() { # MODEL GOAL OPTIONS...: train up to the GOAL, from the last checkpoint
     local run=$RUNS/$1 goal=$2
     [ "$(cat "$run/.trained" 2>/dev/null)" = "$goal" ] && return
     say "training $1 ($goal); full log in $run/train.log"
@@ -99,7 +98,7 @@ train() { # MODEL GOAL OPTIONS...: what is still to do up to the GOAL
     echo "$goal" > "$run/.trained"
 }
 
-translate() { # MODEL NAME OPTIONS...: the test set to MODEL/NAME.out
+translate() { # MODEL NAME OPTIONS...: translate the test set to MODEL/NAME.out
     local run=$RUNS/$1 name=$2
     [ -f "$run/$name.out" ] && return
     say "translating the test set by $1: $name"
@@ -108,14 +107,14 @@ translate() { # MODEL NAME OPTIONS...: the test set to MODEL/NAME.out
     mv "$run/$name.part" "$run/$name.out"
 }
 
-score() { # MODEL TEXT NAME: its alignments of the pairs in TEXT to MODEL/NAME.jsonl
+score() { # MODEL TEXT NAME: write the model's alignments of the pairs in TEXT to MODEL/NAME.jsonl
     local run=$RUNS/$1
     [ -f "$run/$3.jsonl" ] && return
     rnnsearch score --path "$run/checkpoints/checkpoint_best.pt" --data "$OUT/bin" \
         "$2.$SRC" "$2.$TRG" --output "$run/$3.jsonl" 2> "$run/$3.log" || die_of_log "$run/$3.log" "rnnsearch score"
 }
 
-replace_unknown() { # MODEL: its translations with source words, or their translations, for unknown words, as two systems
+replace_unknown() { # MODEL: replace unknown words by source words, and by dictionary entries, as two further systems
     local run=$RUNS/$1 text=$OUT/text/rare name=${1/-long/⋆}
     say "replacing unknown words in the translations by $1"
     mkdir -p "$RUNS/others"
@@ -134,7 +133,7 @@ for model in ${MODELS//,/ }; do
     # shellcheck disable=SC2206  # options are several words
     options=(${MODEL[$model]} "$@")
     mkdir -p "$run"
-    exec {busy}> "$run/.lock" # held by fairseq-train, too, should it outlive this script
+    exec {busy}> "$run/.lock" # fairseq-train inherits the lock, in case it outlives this script
     flock --timeout 30 "$busy" || die "$run is being trained; wait for it, or stop it"
     if [ "$model" = RNNsearch-50-long ]; then
         if [ ! -f "$run/.begun" ] && [ -f "$RUNS/RNNsearch-50/.trained" ]; then

@@ -1,5 +1,5 @@
-# Sourced by the recipes of this folder: their options and the data. It leaves DATA, OUT, EPOCHS, and in $OUT text,
-# lengths and bin.
+# Options and data, sourced by the recipes of this folder. It sets DATA, OUT and EPOCHS, and writes text, lengths and bin
+# to $OUT.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=6
@@ -41,7 +41,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
     done
-    # How typed text becomes the corpus's words: English by Moses, in lower case; Japanese comes in words.
+    # For typed text: English is split by Moses, in lower case; Japanese must be typed in words.
     rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
     rnnsearch record "$OUT/text" ja
     preprocess() {

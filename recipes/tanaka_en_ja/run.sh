@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# The second paper's Tables 3, 4 and 5 on the Tanaka corpus, English-Japanese, 50,000 pairs: the tree-to-sequence model,
-# the sequential one, that with the source reversed, and the tree model without its LSTM, each trained by softmax and by
-# BlackOut with 500 and 2,000 negatives, for the same number of epochs.
+# Reproduce the second paper's Tables 3, 4 and 5 on the Tanaka corpus, English-Japanese, 50,000 pairs. The tree-to-sequence
+# model, the sequential model, the sequential model with the source reversed, and the tree model without its LSTM are each
+# trained with softmax and with BlackOut, 500 and 2,000 negatives, for the same number of epochs.
 #
 #   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N]
 #
-# --data    folder with {train,dev}.{en,ja}, and the parses in {train,dev}.tree (Penn brackets; where they are missing,
-#           Link Grammar parses); without it the corpus is downloaded
-# --out     where everything is written (default: runs/tanaka_en_ja); stopped there, it goes on there
-# --epochs  passes over the training pairs (default: 6); with more than before, training goes on
+# --data    folder with {train,dev}.{en,ja} and parses in {train,dev}.tree (Penn brackets; without these files, Link
+#           Grammar parses the text); without --data the corpus is downloaded
+# --out     output folder (default: runs/tanaka_en_ja); an interrupted run is resumed there
+# --epochs  passes over the training pairs (default: 6); with a larger number than before, training continues
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
-train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is still to do
+train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last checkpoint
     local run=$OUT/runs/$1
     mkdir -p "$run"
     [ "$(cat "$run/.epochs" 2>/dev/null)" = "$EPOCHS" ] && return
@@ -25,7 +25,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, whatever of the EPOCHS is s
     echo "$EPOCHS" > "$run/.epochs"
 }
 
-translate() { # RUN NAME BEAM OPTIONS...: the development sentences to RUN/NAME.tok
+translate() { # RUN NAME BEAM OPTIONS...: translate the development sentences to RUN/NAME.tok
     local run=$OUT/runs/$1 name=$2
     [ -f "$run/$name.tok" ] && return
     say "translating $(wc -l < "$DATA/dev.ja") sentences by $1: $name"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# The data of Bahdanau et al. (2015), Section 4.1: WMT 2014's English-French corpora in Moses tokens, cut to 348 million
-# French words by data selection, shuffled and binarised. news-test-2012 and 2013 are the development set, newstest2014
-# the test set.
+# Prepare the data of Bahdanau et al. (2015), Section 4.1: WMT 2014's English-French corpora in Moses tokens, reduced to 348
+# million French words by data selection, shuffled and binarised. news-test-2012 and 2013 are the development set,
+# newstest2014 is the test set.
 #
 #   recipes/wmt14_en_fr/data.sh [--data DIR] [--out DIR] [--words N]
 #
-# --data   folder that has some of the files already, or all, under the names that they have in their archives, and the
-#          test set as newstest2014.{en,fr}; the rest is downloaded: 6.7 GB in all. The test set is sacrebleu's: where
-#          SACREBLEU names sacrebleu's folder and it has wmt14/full, that is taken
-# --out    where everything is written (default: runs/wmt14_en_fr); stopped at any moment, it goes on there
+# --data   folder with some or all of the files, under their names in the archives, and the test set as
+#          newstest2014.{en,fr}; other files are downloaded, 6.7 GB in all. The test set is sacrebleu's; if SACREBLEU names
+#          sacrebleu's folder, wmt14/full is taken from there
+# --out    output folder (default: runs/wmt14_en_fr); an interrupted run is resumed there
 # --words  French words to select (default: 348,000,000)
 #
-# What it needs of disk, memory and time is in README.md, beside this file. The program lmplz must be on PATH and kenlm be
-# installed: rnnsearch select --help says how. Every core is used; taskset limits them.
+# README.md in this folder states the disk space, memory and time that are needed. The program lmplz must be on PATH, and
+# kenlm installed: see rnnsearch select --help. All cores are used; taskset limits them.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/wmt14_en_fr WORDS=348000000
@@ -28,19 +28,19 @@ WORKERS=$(nproc) PAIR=(-s en -t fr)
 mkdir -p "$RAW" "$TEXT" "$OUT/runs/data"
 exec {lock}> "$OUT/.lock"
 flock --nonblock "$lock" || die "another data.sh is at work in $OUT; wait for it, or stop it"
-# What a command that was killed has left, which is as large as the text; and a selection of another size.
+# Remove large leftovers of a killed command, and a selection of another size.
 find "$TEXT" -mindepth 1 -maxdepth 1 -name '.*' \( -type d -o -name '*.partial' \) -exec rm -r {} +
 if [ "$(cat "$TEXT/.words" 2>/dev/null || echo "$WORDS")" != "$WORDS" ]; then rm -f "$TEXT"/.{selection,order,binary}.done; fi
 echo "$WORDS" > "$TEXT/.words"
 
-step() { # NAME WHAT: the function NAME, unless it was finished before
+step() { # NAME WHAT: run the function NAME, unless it was completed before
     [ -f "$TEXT/.$1.done" ] && return
     say "$2"
     "$1"
     touch "$TEXT/.$1.done"
 }
 
-present() { # FILES...: whether all of an archive's files are in RAW, or can be linked there
+present() { # FILES...: whether all of an archive's files are in RAW; link them there from --data if they are in it
     local file
     for file in "$@"; do
         file=$(basename "${file%.gz}")
@@ -48,7 +48,7 @@ present() { # FILES...: whether all of an archive's files are in RAW, or can be 
     done
 }
 
-fetch() { # ARCHIVE FILES...: those files of it to RAW; a download that was cut goes on where it was
+fetch() { # ARCHIVE FILES...: download and unpack these files to RAW; an interrupted download is resumed
     local archive=$OUT/${1##*/} file raw unpack
     if present "${@:2}"; then return; fi
     if [ ! -f "$archive" ]; then
@@ -79,7 +79,7 @@ corpora() {
     test_set ref fr
 }
 
-test_set() { # SIDE LANGUAGE: a side of newstest2014 to RAW, with characters for its entities
+test_set() { # SIDE LANGUAGE: write a side of newstest2014 to RAW, with characters in place of entities
     sacrebleu --test-set wmt14/full --language-pair en-fr --echo "$1" |
         python -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))' > "$RAW/newstest2014.part" ||
         die "sacrebleu has no wmt14/full; start this again, or give a folder with newstest2014.{en,fr} by --data"
@@ -103,9 +103,9 @@ tokens() {
     done
 }
 
-# By what is like the development set: so did Cho et al. (2014), whose procedure the paper follows.
+# Select pairs similar to the development set, as Cho et al. (2014) did, whose procedure the paper follows.
 selection() {
-    for name in "${CORPORA[@]}"; do rm -f "$TEXT/$name".{en,fr}; done # they are in $TEXT/all
+    for name in "${CORPORA[@]}"; do rm -f "$TEXT/$name".{en,fr}; done # $TEXT/all has their text
     rnnsearch select "$TEXT/all" "$TEXT/valid" "$TEXT/selected" "${PAIR[@]}" --words "$WORDS"
 }
 
@@ -113,7 +113,7 @@ order() {
     rnnsearch wmt shuffle "$TEXT/selected" "$TEXT/train" "${PAIR[@]}" --seed 1
 }
 
-binary() { # the four symbols of fairseq are counted with the words
+binary() { # --nwords counts fairseq's four symbols, too
     rm -rf "$OUT/bin"
     fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --destdir "$OUT/bin" --workers "$WORKERS" \
         --nwordssrc 30004 --nwordstgt 30004 --padding-factor 1 --trainpref "$TEXT/train" --validpref "$TEXT/valid" \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Translate newstest2014 by every model that train.sh has trained, or is training, with a beam of 12, with and without
+# Translate newstest2014 with every model that train.sh has trained or is training, with a beam of 12, with and without
 # unknown words; write all of the paper's tables and figures, and print Table 1 beside the paper's own.
 #
 #   recipes/wmt14_en_fr/evaluate.sh [--out DIR]      (default: runs/wmt14_en_fr)
 #
-# The checkpoint is the best on the development set. Tokenised translations by other systems (Moses, anything) in
-# OUT/runs/others/NAME join the tables. It runs on one GPU, which CUDA_VISIBLE_DEVICES chooses.
+# Each model's checkpoint is the best on the development set. Tokenised translations by other systems, such as Moses, in
+# OUT/runs/others/NAME are included in the tables. It runs on one GPU, which CUDA_VISIBLE_DEVICES chooses.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 OUT=$ROOT/runs/wmt14_en_fr
@@ -13,7 +13,7 @@ parse_options "out=" "$@"
 [ -f "$OUT/bin/.done" ] || die "$OUT has no data; make it by $(dirname "$0")/data.sh --out $OUT"
 set_up
 
-translate() { # RUN NAME OPTIONS...: newstest2014 to NAME.out, unless that is newer than the checkpoint
+translate() { # RUN NAME OPTIONS...: translate newstest2014 to NAME.out, unless this is newer than the checkpoint
     local checkpoint=$1/checkpoints/checkpoint_best.pt out=$1/$2
     if [ "$out.out" -nt "$checkpoint" ]; then return; fi
     say "translating newstest2014 by $(basename "$1"): $2"
@@ -22,7 +22,7 @@ translate() { # RUN NAME OPTIONS...: newstest2014 to NAME.out, unless that is ne
     mv "$out.part" "$out.out"
 }
 
-bleu() { # OUTPUT: sacrebleu of its translations as text, against the reference as it came
+bleu() { # OUTPUT: print sacrebleu of the detokenised translations against the original reference
     grep '^H-' "$1" | sort -t- -k2n | cut -f3 | sacremoses --language fr --processes 1 --quiet detokenize |
         sacrebleu "$OUT/raw/newstest2014.fr" --language-pair en-fr --width 2 --score-only
 }

@@ -10,14 +10,13 @@
 #SBATCH --signal=B:USR1@120
 #SBATCH --open-mode=append
 #SBATCH --output=%x-%j.log
-# train.sh as a Slurm job, on one machine or on several, with what data.sh made on a disk that all of them see; submitted
-# at the top of the checkout. Two minutes before its time is over, the job queues itself again, to go on from the last
-# checkpoint.
+# Run train.sh as a Slurm job on one or several machines, with the output of data.sh on a shared disk; submit it at the top
+# of the checkout. Two minutes before its time limit, the job requeues itself, to continue from the last checkpoint.
 #
 #   sbatch [--nodes=N] [--gpus-per-node=N] [OPTIONS] recipes/wmt14_en_fr/slurm.sh MODEL [OPTIONS OF train.sh]
 set -euo pipefail
 recipes=$(dirname "${BASH_SOURCE[0]}")/..
-[ -f "$recipes/setup.sh" ] || recipes=${SLURM_SUBMIT_DIR:-.}/recipes # Slurm runs a copy of this script somewhere else
+[ -f "$recipes/setup.sh" ] || recipes=${SLURM_SUBMIT_DIR:-.}/recipes # Slurm runs a copy of this script from another folder
 [ -f "$recipes/setup.sh" ] || { echo "error: $PWD has no $recipes/setup.sh; give sbatch at the top of the checkout" >&2; exit 1; }
 source "$recipes/setup.sh"
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Train one of the paper's models on what data.sh made, for as many updates as the paper did (Table 2).
+# Train one of the paper's models on the output of data.sh, for the paper's number of updates (Table 2).
 #
 #   recipes/wmt14_en_fr/train.sh MODEL GPUS [--out DIR] [--interval N] [--nodes N --master HOST:PORT] [-- OPTIONS]
 #
 # MODEL       RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50, or RNNsearch-50-long, which is the paper's
-#             RNNsearch-50⋆: it begins with what RNNsearch-50 has learnt, if that is trained
-# GPUS        how many of this machine; without any, how many processes on its cores. CUDA_VISIBLE_DEVICES chooses them
-# --out       that of data.sh (default: runs/wmt14_en_fr); stopped at any moment, it goes on from the last checkpoint
+#             RNNsearch-50⋆ and starts from RNNsearch-50's parameters, if that is trained
+# GPUS        number of GPUs of this machine, chosen by CUDA_VISIBLE_DEVICES; without a GPU, number of processes
+# --out       output folder of data.sh (default: runs/wmt14_en_fr); an interrupted training is resumed there
 # --interval  updates between checkpoints, each of which is validated (default: 1,000)
-# --nodes     machines that train together, each with this command, numbered by SLURM_NODEID; slurm.sh does it
-# --master    the first of them, and a port that is free there
-# OPTIONS     of fairseq-train, which come last and so win: --bf16, --fp16, --arch, --batch-size
+# --nodes     number of machines that train together; each runs this command, numbered by SLURM_NODEID (see slurm.sh)
+# --master    the first machine and a free port on it
+# OPTIONS     options of fairseq-train, which override the recipe's: --bf16, --fp16, --arch, --batch-size
 #
-# All GPUs together get the paper's batches of 80 pairs, from pools of 20 such batches, so that their number changes no
-# update. --batch-size is that of one GPU: with 80 on each of several, training is faster, and is not the paper's.
+# All GPUs together get the paper's batches of 80 pairs, from pools of 20 such batches, so the number of GPUs changes no
+# update. --batch-size is the size on one GPU: with 80 on each of several, training is faster, but differs from the paper.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 MODEL=${1-} GPUS=${2-} OUT=$ROOT/runs/wmt14_en_fr INTERVAL=1000 NODES=1 MASTER=
@@ -42,10 +42,10 @@ BATCH=$((80 / WORLD))
 
 RUN=$OUT/runs/$MODEL LOG=train.log
 mkdir -p "$RUN"
-if [ "$NODE" != 0 ]; then LOG=train.$NODE.log; fi # of a machine that says little
-exec {busy}> "$RUN/.lock.$NODE" # held by what trains, too, should it outlive this script
+if [ "$NODE" != 0 ]; then LOG=train.$NODE.log; fi # the first machine writes the main log
+exec {busy}> "$RUN/.lock.$NODE" # the training inherits the lock, in case it outlives this script
 flock --nonblock "$busy" || die "$RUN is being trained; wait for it, or stop it"
-if [ "$(cat "$RUN/.trained" 2>/dev/null)" = "$*" ]; then # fairseq-train would do one update more
+if [ "$(cat "$RUN/.trained" 2>/dev/null)" = "$*" ]; then # fairseq-train would make another update
     say "$MODEL is trained; evaluate.sh translates by it"
     exit
 fi
@@ -61,7 +61,7 @@ rendezvous=(--standalone)
 if [ "$NODES" != 1 ]; then
     rendezvous=(--nnodes "$NODES" --node-rank "$NODE" --master-addr "${MASTER%:*}" --master-port "${MASTER##*:}")
 fi
-fairseq-train() { # by torchrun, where there are several processes
+fairseq-train() { # with torchrun if there are several processes
     if [ "$WORLD" = 1 ]; then command fairseq-train "$@"; return; fi
     torchrun "${rendezvous[@]}" --nproc-per-node "$GPUS" "$(type -P fairseq-train)" "$@"
 }

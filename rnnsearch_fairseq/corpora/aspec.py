@@ -1,17 +1,17 @@
-"""Take the English-Japanese corpus ASPEC-JE apart, and Enju's words out of its XML.
+"""Extract the sentences of the English-Japanese corpus ASPEC-JE, and the words from Enju's XML.
 
 ``rnnsearch aspec extract ASPEC OUT [--pairs N]``
 
-ASPEC is the folder ASPEC-JE as NICT and JST distribute it. OUT gets {train,dev,test}.{en,ja}, raw, one sentence a line;
-the training pairs are the first N of train/train-1.txt and train/train-2.txt. Lines are, in train/,
-``score ||| document ||| number ||| Japanese ||| English``; in dev/ and test/ they have no score.
+ASPEC is the folder ASPEC-JE as NICT and JST distribute it. Raw sentences are written to OUT/{train,dev,test}.{en,ja},
+one a line; the training pairs are the first N of train/train-1.txt and train/train-2.txt. A line in train/ is
+``score ||| document ||| number ||| Japanese ||| English``; lines in dev/ and test/ have no score.
 
 ``rnnsearch aspec words TEXT XML --output FILE``
 
-XML is what ``enju -xml`` printed for TEXT, one sentence a line. FILE gets Enju's words, lowercased, of which
-``rnnsearch trees FILE XML --format enju --lowercase`` makes trees. Punctuation that Enju leaves out
-is a word after the sentence, and is dropped within it. A sentence of which Enju gives no words gets those of the Moses
-tokenizer; it has no tree.
+XML is the output of ``enju -xml`` for TEXT, one sentence a line. Enju's words are written to FILE in lower case;
+``rnnsearch trees FILE XML --format enju --lowercase`` then makes the trees. Punctuation that Enju leaves out of the
+tree becomes a word at the end of the sentence, and is dropped inside it. A sentence without words from Enju gets the
+Moses tokenizer's words, and has no tree.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from rnnsearch_fairseq.files.output import check_not_input, open_output
 from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_lines, read_pairs
 
 SEPARATOR = "|||"
-# Files of each part, and the fields of their lines; the last two are Japanese and English.
+# The files of each part, and the number of fields in a line; the last two are Japanese and English.
 PARTS = {
     "train": (("train/train-1.txt", "train/train-2.txt"), 5),
     "dev": (("dev/dev.txt",), 4),
@@ -37,13 +37,13 @@ PARTS = {
 
 
 def read_aspec(path: Path, fields: int) -> Iterator[tuple[str, str]]:
-    """The English and Japanese sentences of a file of ASPEC-JE.
+    """Yield the English and Japanese sentences of a file of ASPEC-JE.
 
     Args:
-        fields: how many a line has.
+        fields: the number of fields in a line.
 
     Raises:
-        InputError: the file is bad, or a line has not that many fields or no sentence in one of them.
+        InputError: the file cannot be read, or a line has another number of fields or an empty sentence.
     """
     check_text_file(path)
     for number, line in enumerate(read_lines(path), 1):
@@ -65,20 +65,20 @@ def extract(aspec: Path, out: Path, pairs: int | None) -> dict[str, int]:
 
     Args:
         aspec: the folder ASPEC-JE.
-        pairs: take at most so many of the training pairs, the first ones.
+        pairs: the most training pairs to take, from the first on; None: all.
 
     Returns:
         The number of pairs of each part.
 
     Raises:
-        InputError: a file is missing or bad.
+        InputError: a file is missing or damaged.
     """
     if not aspec.is_dir():
         raise InputError(f"{aspec}: no such folder; give the folder ASPEC-JE, which has train, dev and test in it")
     out.mkdir(parents=True, exist_ok=True)
     counts = {}
     for part, (names, fields) in PARTS.items():
-        # The second file is opened, and checked, only if the first has too few.
+        # The second file is opened only if the first has too few pairs.
         read = chain.from_iterable(read_aspec(aspec / name, fields) for name in names)
         with ExitStack() as stack:
             sides = [stack.enter_context(open_output(out / f"{part}.{language}")) for language in ("en", "ja")]
@@ -91,12 +91,11 @@ def extract(aspec: Path, out: Path, pairs: int | None) -> dict[str, int]:
 
 
 def enju_words(xml: str) -> list[str]:
-    """The words of a sentence as ``enju -xml`` prints it: those of ``tok`` elements, and the text after the tree.
+    """Return the words in a line of ``enju -xml``: the ``tok`` elements, and the text after the tree.
 
-    Returns:
-        Words as Enju writes them; none if there are none, or if it is not XML.
+    Without any, or if the line is not XML, the list is empty.
     """
-    if "<!" in xml:  # as in `rnnsearch_fairseq.data.trees.read_enju`
+    if "<!" in xml:  # refuse entities, as `rnnsearch_fairseq.data.trees.read_enju` does
         return []
     try:
         sentence = ElementTree.fromstring(xml)
@@ -111,13 +110,13 @@ def enju_words(xml: str) -> list[str]:
 
 
 def write_words(text: Path, xml: Path, output: Path) -> tuple[int, int]:
-    """Write Enju's words of every line of ``text``, lowercased.
+    """Write Enju's words for each line of ``text``, lowercased.
 
     Returns:
-        The number of sentences, and of those that have the Moses tokenizer's words.
+        The number of sentences, and the number of sentences with the Moses tokenizer's words.
 
     Raises:
-        InputError: a file is bad, or ``xml`` is not that of ``text``.
+        InputError: a file is damaged, or ``xml`` belongs to another text.
     """
     check_rereadable(text, xml)
     sentences = check_parallel([text, xml])
@@ -134,16 +133,16 @@ def write_words(text: Path, xml: Path, output: Path) -> tuple[int, int]:
                 without += 1
             out.write(f"{' '.join(words).lower()}\n".encode())
         if without == sentences:
-            raise InputError(f"{xml}: no line has words of Enju; give what enju -xml printed, one sentence a line")
+            raise InputError(f"{xml}: no line has words from Enju; give the output of enju -xml, one sentence a line")
         if 2 * other > sentences - without:
             raise InputError(
-                f"{xml}: {other} of {sentences} sentences are not those of {text}; parse that text, line by line"
+                f"{xml}: {other} of {sentences} sentences differ from {text}; parse that text, line by line"
             )
     return sentences, without
 
 
 def _same_sentence(raw: str, words: list[str]) -> bool:
-    # Of punctuation, Enju writes some otherwise and leaves some out.
+    # Enju changes some punctuation and leaves some out.
     return _letters(raw) == _letters("".join(words))
 
 
@@ -158,18 +157,18 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("extract", help="write the sentences of ASPEC-JE")
+    command = commands.add_parser("extract", help="write the raw sentences of ASPEC-JE")
     command.add_argument("aspec", type=Path, help="folder ASPEC-JE")
     command.add_argument("out", type=Path, help="folder to write; made if it is not there")
     command.add_argument("--pairs", type=int, metavar="N", help="take the first N training pairs (default: all)")
     command = commands.add_parser("words", help="write Enju's words")
     command.add_argument("text", type=Path, help="text that Enju parsed")
-    command.add_argument("xml", type=Path, help="what enju -xml printed for it")
+    command.add_argument("xml", type=Path, help="output of enju -xml for it")
     command.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of words to write")
     args = parser.parse_args()
     if args.command == "words":
         sentences, without = write_words(args.text, args.xml, args.output)
-        print(f"{sentences:,} sentences, {without:,} of them without words of Enju -> {args.output}")
+        print(f"{sentences:,} sentences, {without:,} of them without words from Enju -> {args.output}")
         return
     if args.pairs is not None and args.pairs < 1:
         raise InputError(f"--pairs is {args.pairs}; give at least 1")

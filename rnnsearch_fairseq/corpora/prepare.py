@@ -1,22 +1,22 @@
-"""Turn raw parallel text into what ``fairseq-preprocess`` takes: Moses tokens, whole or split (BPE), or sentencepieces.
+"""Prepare raw parallel text for ``fairseq-preprocess``: as Moses tokens, as BPE subwords of them, or as sentencepieces.
 
-It calls the encoders that fairseq itself uses, and writes how the text was prepared to OUT/preparation.json. The record
-travels with fairseq-preprocess and fairseq-train to the checkpoints, so that fairseq-interactive, the page and Python
-split a typed sentence exactly as the training text was split. The paper's shortlist is made by fairseq-preprocess
-(--nwordssrc 30004 --nwordstgt 30004: 30,000 words and fairseq's four symbols). fairseq-generate reads text that is
-prepared already, and prints the model's words; with -s, -t and these options it prints text in its lines D-:
+It uses fairseq's own encoders, and records the preparation in OUT/preparation.json. fairseq-preprocess and
+fairseq-train copy the record to the checkpoints, so that fairseq-interactive, the page and Python split typed sentences
+exactly as the training text was split. fairseq-preprocess applies the paper's shortlist (--nwordssrc 30004
+--nwordstgt 30004: 30,000 words and fairseq's four symbols). fairseq-generate reads prepared text and prints the model's
+words; with -s, -t and these options, its lines D- hold plain text:
 
-                    what is split      options
+                    split into         options
 words               Moses tokens       --tokenizer moses
---bpe N             Moses tokens       --tokenizer moses --bpe subword_nmt --bpe-codes OUT/bpe.codes
---sentencepiece N   the text itself    --bpe sentencepiece --sentencepiece-model OUT/sentencepiece.model
+--bpe N             Moses tokens, BPE  --tokenizer moses --bpe subword_nmt --bpe-codes OUT/bpe.codes
+--sentencepiece N   sentencepieces     --bpe sentencepiece --sentencepiece-model OUT/sentencepiece.model
 
-Its lines H- are as the model writes them; --post-process sentencepiece makes text of them, too, and of BPE
---post-process subword_nmt makes Moses tokens. The references in T- are those of the model,
-which sentencepiece has normalised (NFKC): compare the lines D- with the raw text.
+The lines H- hold the model's words; --post-process sentencepiece turns sentencepieces into text, and
+--post-process subword_nmt turns BPE into Moses tokens. sentencepiece normalises text (NFKC), also the references in the
+lines T-, so compare the lines D- with the raw text.
 
-Text is streamed: 850 million words pass in the memory that the distinct words need from which BPE is learnt, or the two
-million lines, drawn at random, from which sentencepiece learns. Shuffling needs room for one more copy beside OUT.
+Text is streamed. Memory is needed for the distinct words, from which BPE is learnt, or for two million random lines,
+from which sentencepiece learns. Shuffling needs disk space for one more copy beside OUT.
 """
 
 import argparse
@@ -39,13 +39,13 @@ from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.files.preparation import CODES, PIECES, RECORD, Preparation, write_record
 from rnnsearch_fairseq.files.text import check_parallel, read_lines, read_pairs
 
-LEARN_FROM = 2_000_000  # random lines that sentencepiece learns from, which it holds in memory
-BUCKET = 64 << 20  # bytes of text that are shuffled in memory
-MOST_BUCKETS = 500  # files that are open at a time
+LEARN_FROM = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
+BUCKET = 64 << 20  # bytes of text to shuffle in memory
+MOST_BUCKETS = 500  # the most open files
 
 
 def rewrite(text: Path, out: Path, change: Callable[[str], str]) -> None:
-    """Write what ``change`` makes of each line of ``text`` to ``out``, which may be ``text``."""
+    """Apply ``change`` to each line of ``text`` and write the lines to ``out``, which may be ``text``."""
     with open_output(out) as file:
         file.writelines(f"{change(line.rstrip(chr(10)))}\n".encode() for line in read_lines(text))
 
@@ -57,7 +57,7 @@ def tokenize(raw: Path, tokens: Path, language: str) -> None:
 
 
 def limit_lengths(texts: list[Path], most: int) -> int:
-    """Drop the pairs of which a side has more than ``most`` words, in place; returns how many are left."""
+    """Drop pairs with more than ``most`` words on either side, in place; return the number of pairs left."""
     kept = 0
     with contextlib.ExitStack() as stack:
         outs = [stack.enter_context(open_output(text)) for text in texts]
@@ -70,7 +70,7 @@ def limit_lengths(texts: list[Path], most: int) -> int:
 
 
 def shuffle(texts: list[Path], seed: int) -> None:
-    """Bring the lines of parallel texts, each of which ends in a newline, into the same random order, in place.
+    """Shuffle the lines of parallel texts in place, all in the same order; each line must end in a newline.
 
     Lines go to random buckets on disk, and each bucket is shuffled in memory: every order is equally likely
     (Sandelius, 1962). The order follows from ``seed`` and the text.
@@ -102,7 +102,7 @@ def learn_pieces(texts: list[Path], model: Path, pieces: int) -> None:
     """Learn a vocabulary of ``pieces`` sentencepieces (unigram model) from all of ``texts`` together, to ``model``.
 
     Raises:
-        InputError: if the text is too small for so many.
+        InputError: the text is too small for so many.
     """
     learnt = io.BytesIO()
     sentencepiece.set_random_generator_seed(1)
@@ -135,22 +135,22 @@ def prepare(
     """Write ``OUT/{train,valid,test}.LANGUAGE`` for the raw files ``DATA/{splits' values}.LANGUAGE``, and the record.
 
     Args:
-        splits: from the names ``train``, ``valid``, ``test`` to file names without language: ``test_2016_flickr``.
-        merges: BPE merges, learnt from both sides of the training text, kept in ``OUT/bpe.codes``; 0 for words.
-        pieces: sentencepieces, learnt likewise, kept in ``OUT/sentencepiece.model``; 0 for words.
-        most_words: drops training pairs with more words on a side, before any splitting; None keeps all.
-        seed: of the shuffle of the training pairs; None leaves them in order.
-        lowercase: writes all text in lower case, before words are split.
+        splits: maps ``train``, ``valid`` and ``test`` to file names without language, such as ``test_2016_flickr``.
+        merges: number of BPE merges, learnt from both sides of the training text, in ``OUT/bpe.codes``; 0: words.
+        pieces: number of sentencepieces, learnt likewise, in ``OUT/sentencepiece.model``; 0: words.
+        most_words: drop training pairs with more words on a side, before words are split; None keeps all.
+        seed: seed for shuffling the training pairs; None keeps their order.
+        lowercase: lowercase all text before words are split.
 
     Raises:
-        InputError: if a file is missing, empty or not UTF-8, if two sides differ in their number of lines, if a number
-            is out of range or no training pair is short enough.
+        InputError: a file is missing, empty or not UTF-8, two sides differ in their number of lines, a number is out of
+            range, or no training pair is short enough.
     """
     _check_numbers(merges, pieces, most_words)
     sources = {split: [data / f"{name}.{language}" for language in languages] for split, name in splits.items()}
     counts = {split: check_parallel(paths) for split, paths in sources.items()}
     out.mkdir(parents=True, exist_ok=True)
-    for name in (RECORD, CODES, PIECES):  # of an earlier run: its text must not be split by them later
+    for name in (RECORD, CODES, PIECES):  # files of an earlier run must not be used with the new text
         (out / name).unlink(missing_ok=True)
     prepared = Preparation(
         tokenizer=None if pieces else "moses",
@@ -171,7 +171,7 @@ def prepare(
     train = [out / f"train.{language}" for language in languages]
     if most_words is not None:
         kept = limit_lengths(train, most_words)
-        _say(f"kept {kept:,} of {counts['train']:,} training pairs, those of at most {most_words} words")
+        _say(f"kept {kept:,} of {counts['train']:,} training pairs, of at most {most_words} words on each side")
         if not kept:
             raise InputError(f"--max-words {most_words}: every training pair is longer; give a greater number")
     if seed is not None:
@@ -192,7 +192,7 @@ def _check_numbers(merges: int, pieces: int, most_words: int | None) -> None:
 
 
 def _split_words(train: list[Path], texts: list[Path], merges: int, pieces: int) -> None:
-    """Learn to split words from ``train``, if that is wanted, and split those of ``texts`` in place."""
+    """Learn subwords from ``train``, if they are wanted, and split ``texts`` in place."""
     if merges:
         model = train[0].with_name(CODES)
         learn_codes(train, model, merges)
@@ -222,7 +222,7 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path, help="folder of the raw text, one sentence a line")
     parser.add_argument("out", type=Path, help="folder to write; made if it is not there")
-    parser.add_argument("-s", "--source-lang", required=True, help="ending of the source files, a language code: en")
+    parser.add_argument("-s", "--source-lang", required=True, help="language code, the ending of the source files: en")
     parser.add_argument("-t", "--target-lang", required=True, help="ending of the target files: fr")
     parser.add_argument("--train", default="train", help="name of the training files, without the language")
     parser.add_argument("--valid", default="valid", help="name of the development files")
@@ -239,7 +239,7 @@ def main() -> None:
         "--max-words",
         type=int,
         metavar="N",
-        help="drop training pairs of which a side has more than N words, counted before they are split (paper: 30, 50)",
+        help="drop training pairs with more than N words on a side, counted before words are split (paper: 30, 50)",
     )
     parser.add_argument("--lowercase", action="store_true", help="write all text in lower case")
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")

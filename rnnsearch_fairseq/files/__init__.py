@@ -1,0 +1,1 @@
+"""Reading, checking and writing files: checkpoints, pickles, binarized data, text, scores and translations."""

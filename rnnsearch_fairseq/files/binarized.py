@@ -1,7 +1,7 @@
-"""Checks of what `fairseq-preprocess` has written, before fairseq maps it into memory: it may come from anyone.
+"""Check the files of `fairseq-preprocess`, which are untrusted, before fairseq maps them into memory.
 
-fairseq believes the sizes and places that a file names, and looks up whatever numbers it finds there; so a damaged file
-ends a training in the middle of an epoch. The numbers are read once here; fairseq reads all of a file at once, too.
+fairseq trusts the sizes and offsets in an index and looks up every number that it finds, so a damaged file would stop
+training in the middle of an epoch. These checks read all numbers once.
 """
 
 import struct
@@ -15,9 +15,9 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import open_regular
 from rnnsearch_fairseq.files.text import check_line
 
-CURE = "write it anew by fairseq-preprocess"
-AT_A_TIME = 1 << 22  # numbers that are looked at together
-# fairseq/data/indexed_dataset.py: the types of whole numbers, of those that it knows.
+CURE = "write it again with fairseq-preprocess"
+AT_A_TIME = 1 << 22  # numbers checked together
+# The integer types among the type codes of fairseq/data/indexed_dataset.py.
 TYPES = {
     **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32},
     **{5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64},
@@ -27,7 +27,7 @@ SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 class _Index(NamedTuple):
-    """What an index says: the type of the numbers, how many each sentence has, and where in the data it begins."""
+    """An index: the type of the numbers and, for each sentence, its length and its offset, both in numbers."""
 
     dtype: np.dtype
     sizes: np.ndarray
@@ -35,10 +35,10 @@ class _Index(NamedTuple):
 
 
 def check_dictionary(path: Path) -> None:
-    """Check a dictionary file: a word and a number a line, and no word twice.
+    """Check a dictionary file: each line holds a word and its count, and no word stands twice.
 
     Raises:
-        InputError: a line is not like that.
+        InputError: a line has another form or repeats a word.
         OSError: the file cannot be read, or is no regular file.
     """
     words = set(SYMBOLS)
@@ -50,7 +50,7 @@ def check_dictionary(path: Path) -> None:
                 word, space, count = word.rpartition(" ")
             complete = space and _is_number(count)
             if not complete or (word in words and not replaces):
-                wrong = "a word that was there before" if complete else "not a word and a number"
+                wrong = "a repeated word" if complete else "not a word and a number"
                 raise InputError(f"{path}, line {number}: {wrong}; give the dictionary that fairseq-preprocess wrote")
             words.add(word)
 
@@ -59,11 +59,11 @@ def check_indexed(prefix: str, words: int | None, legacy: bool) -> None:
     """Check the data in ``PREFIX.idx`` and ``PREFIX.bin``.
 
     Args:
-        words: the size of the dictionary; None of numbers that are no words'.
-        legacy: the format is that of ``--dataset-impl lazy`` and ``cached``, not of ``mmap``.
+        words: the size of the dictionary; None if the numbers are not words.
+        legacy: the format of ``--dataset-impl lazy`` and ``cached`` instead of ``mmap``.
 
     Raises:
-        InputError: the two files do not go together, are damaged, or have a number that is no word's.
+        InputError: the two files do not match or are damaged, or a number is not in the dictionary.
         OSError: one cannot be read.
     """
     index_path, path = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
@@ -75,7 +75,7 @@ def check_indexed(prefix: str, words: int | None, legacy: bool) -> None:
     whole = path.stat().st_size
     if len(index.sizes) == 0 or whole == 0:
         raise InputError(f"{path}: holds no sentence; {CURE}")
-    # fairseq ends each sentence by end-of-sentence; with sizes larger than the file, their sum might overflow.
+    # Each sentence has at least its end-of-sentence. No size may exceed the file's, or the sum could overflow.
     least = 0 if words is None else 1
     starts = np.cumsum(index.sizes, dtype=np.int64) - index.sizes
     end = int(starts[-1] + index.sizes[-1])
@@ -118,14 +118,14 @@ def _read_legacy_index(content: np.ndarray) -> _Index:
         raise ValueError
     numbers = content[48:].view(np.int64)
     of_axes, starts, sizes = np.split(numbers, [sentences + 1, 2 * sentences + 2])
-    # Each sentence has one axis; the last place is where the next one would begin.
+    # Each sentence has one axis; the last offset is the end of the data.
     if not np.array_equal(of_axes, np.arange(sentences + 1)) or starts[-1] != sizes.sum():
         raise ValueError
     return _Index(dtype, sizes, starts[:-1])
 
 
 def _outside(numbers: np.ndarray, first: int, end: int) -> Iterator[int]:
-    """Some that are not from ``first`` to ``end`` - 1."""
+    """Yield some of the numbers below ``first`` or above ``end`` - 1, if there are any."""
     for start in range(0, len(numbers), AT_A_TIME):
         some = numbers[start : start + AT_A_TIME]
         for number in (int(some.min()), int(some.max())):

@@ -1,9 +1,8 @@
-"""What is in a checkpoint, found out before torch makes anything of it: a checkpoint may come from anyone.
+"""Check untrusted checkpoints before torch loads them.
 
-`torch.load` with weights_only=True runs no code that a file brings along, but it takes a file's word for sizes, and
-numpy, whose constructors fairseq's checkpoints need, takes its word for what lies where in memory. So a file is read
-twice: here, where nothing of it is made but numbers, text, and lists of them, and everything else is only counted; and
-then by torch, which finds what was found here.
+`torch.load` with weights_only=True runs no code from a file, but it allocates the sizes that the file declares, and
+numpy's constructors, which fairseq's checkpoints need, trust the declared memory layout. So each file is read twice:
+first here, where tensors and arrays are replaced by their sizes and only plain data is built, and then by torch.
 """
 
 import argparse
@@ -22,13 +21,13 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.integrity import find_broken_seal
 from rnnsearch_fairseq.files.pickles import NumberType, check_pickle
 
-# What torch.save has written since torch 1.6. An archive of TorchScript, which is code, holds other records, too.
+# The records that torch.save has written since torch 1.6. TorchScript archives, which hold code, have others too.
 RECORD = r"data\.pkl|data/\d+|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id"
-MOST_PICKLED = 8 << 20  # bytes of all that is not a tensor's numbers; 0.3 % of that in the checkpoints of the tests
-MOST_LISTED = 16 << 20  # bytes of a zip file's directory, of some 60 for a tensor
-MOST_SHARED = 8  # tensors, of average size, that may have their numbers at the same place
+MOST_PICKLED = 8 << 20  # bytes of the pickle; the checkpoints of the tests use 0.3 % of it
+MOST_LISTED = 16 << 20  # bytes of a zip file's directory, which takes about 60 for each tensor
+MOST_SHARED = 8  # the most tensors of average size that may share one storage
 MOST_AXES = 16  # of a tensor
-MOST_SETTINGS = 20_000  # parts of a configuration; fairseq's has some 700
+MOST_SETTINGS = 20_000  # values in a configuration; fairseq's has about 700
 CURE = "give one that fairseq-train wrote"
 
 STORAGES = {
@@ -38,28 +37,27 @@ STORAGES = {
 
 
 class TensorEntry(NamedTuple):
-    """A tensor in a checkpoint: its size, and how many bytes that is."""
+    """A tensor in a checkpoint: its shape and its number of bytes."""
 
     size: tuple[int, ...]
     bytes: int
 
 
 def check_checkpoint(path: Path) -> dict[str, Any]:
-    """Check that `torch.load` can read a file without running code, and in memory of the size of the file.
+    """Check that `torch.load` can read a file without running code and without using much more memory than its size.
 
     Returns:
-        What the file holds, with a :class:`TensorEntry` for each tensor.
+        The file's content, with a :class:`TensorEntry` for each tensor.
 
     Raises:
-        InputError: the file cannot be read, is no checkpoint as `torch.save` writes those of fairseq, or has changed
-            since it was sealed.
+        InputError: the file cannot be read, is not a fairseq checkpoint, or has changed since it was sealed.
     """
     try:
         broken = find_broken_seal(path)
         state = _read_state(path) if broken is None else {}
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}); {CURE}") from error
-    except Exception as error:  # a damaged file ends in any of a dozen kinds
+    except Exception as error:  # damaged files raise many kinds of errors
         raise InputError(f"{path}: not a checkpoint ({in_short(error)}); {CURE}") from error
     if broken is not None:
         raise InputError(f"{path}: it {broken}; put it back from a copy, or name another")
@@ -74,29 +72,29 @@ def _read_state(path: Path) -> Any:
     check_pickle(content)
     reader = _Reader(content, sizes)
     state = reader.load()
-    if reader.shown > MOST_SHARED * sum(sizes.values()):
+    if reader.total_bytes > MOST_SHARED * sum(sizes.values()):
         raise pickle.UnpicklingError("its tensors are larger than the file")
     return state
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """What is in a checkpoint, on the CPU.
+    """Load a checkpoint onto the CPU.
 
     Raises:
-        InputError: the file cannot be read, or is no checkpoint.
+        InputError: the file cannot be read or is not a checkpoint.
     """
     check_model(check_checkpoint(path), path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what torch makes of it
+    except Exception as error:
         raise InputError(f"{path}: not a checkpoint ({in_short(error)}); {CURE}") from error
 
 
 def check_model(state: dict[str, Any], path: Path) -> None:
-    """Check that what `check_checkpoint` has found has parameters.
+    """Check that the result of `check_checkpoint` has a table of parameters.
 
     Raises:
-        InputError: it has none.
+        InputError: there is none.
     """
     model = state.get("model")
     tensors = (torch.Tensor, TensorEntry)
@@ -107,12 +105,12 @@ def check_model(state: dict[str, Any], path: Path) -> None:
 
 
 def check_settings(state: dict[str, Any], path: Path) -> None:
-    """Check the configuration that `check_checkpoint` has found: plain values, which name nothing to be looked up.
+    """Check that the configuration in the result of `check_checkpoint` holds plain values without interpolations.
 
-    Of ``${oc.env:HOME}`` and the like, which would be, fairseq has written what it found when the model was trained.
+    fairseq resolves interpolations such as ``${oc.env:HOME}`` before it saves, so its own checkpoints hold none.
 
     Raises:
-        InputError: there is no configuration, or it is not like that.
+        InputError: there is no configuration, or it holds something else.
     """
     cfg, args = state.get("cfg"), state.get("args")
     sections = isinstance(cfg, dict) and all(
@@ -121,7 +119,7 @@ def check_settings(state: dict[str, Any], path: Path) -> None:
     if not (isinstance(args, argparse.Namespace) if args is not None else sections):
         raise InputError(f"{path}: not a checkpoint (it has no configuration); {CURE}")
     pending: list[tuple[str, Any]] = [("cfg", cfg), ("args", args)]
-    for name, value in pending:  # grows as it is read
+    for name, value in pending:  # the loop appends to it
         value = vars(value) if isinstance(value, argparse.Namespace) else value
         if isinstance(value, dict):
             if not all(isinstance(key, str) for key in value) or any("${" in key for key in value):
@@ -138,7 +136,7 @@ def check_settings(state: dict[str, Any], path: Path) -> None:
 
 
 class _Bounded(io.RawIOBase):
-    """A file of which only so much is read at a time."""
+    """A file that refuses to read more than ``most`` bytes at once."""
 
     def __init__(self, file: BinaryIO, most: int) -> None:
         self._file, self._most = file, most
@@ -159,10 +157,10 @@ class _Bounded(io.RawIOBase):
 
 
 def _read_zip(file: BinaryIO) -> tuple[bytes, dict[str, int]]:
-    """The pickle of a checkpoint, and the sizes in bytes of what else there is, by the names that the pickle has.
+    """Read the pickle of a checkpoint, and the sizes in bytes of the storages by their keys in the pickle.
 
     Raises:
-        zipfile.BadZipFile: it is not as torch writes it.
+        zipfile.BadZipFile: the archive differs from torch's.
     """
     if not file.seekable() or file.read(2) != b"PK":
         raise zipfile.BadZipFile("not as torch.save has written it since torch 1.6")
@@ -178,7 +176,7 @@ def _read_zip(file: BinaryIO) -> tuple[bytes, dict[str, int]]:
     if sum(records.values()) > whole or records.get("data.pkl", whole) > MOST_PICKLED:
         raise zipfile.BadZipFile("no record data.pkl of a checkpoint, or of too many bytes")
     file.seek(0)
-    # By torch's own reader: two readers might find two pickles in a file made for that.
+    # Use torch's own reader: in a crafted file, another reader could find another pickle.
     reader = torch._C.PyTorchFileReader(file)
     if set(reader.get_all_records()) != records.keys():
         raise zipfile.BadZipFile("its records are in several folders")
@@ -187,25 +185,25 @@ def _read_zip(file: BinaryIO) -> tuple[bytes, dict[str, int]]:
 
 
 class _Reader(pickle.Unpickler):
-    """Reads a checkpoint's pickle; of its tensors and arrays, only the sizes.
+    """Read a checkpoint's pickle, with sizes in place of tensors and arrays.
 
-    What a pickle can name stands for what torch will find under that name. None of it is a function or class of this
-    module's own, whose attributes a pickle could set, or a class that it could make an object of past its constructor.
+    Each name that a pickle may use has a stand-in here. No stand-in is a module-level function or class whose
+    attributes a pickle could set, nor a class that it could instantiate without the constructor.
 
-    ``shown`` counts the bytes of all tensors, each as if it had its numbers for itself.
+    ``total_bytes`` sums the bytes of all tensors, and counts a shared storage once for each tensor.
     """
 
     def __init__(self, content: bytes, sizes: dict[str, int]) -> None:
         super().__init__(io.BytesIO(content), encoding="utf-8")
         self._sizes = sizes
         self._ndarray = object()
-        self.shown = 0
+        self.total_bytes = 0
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "torch" and name in STORAGES:
-            return _Kind(STORAGES[name])
+            return _Dtype(STORAGES[name])
         known = {
-            "collections.OrderedDict": _Ordered,
+            "collections.OrderedDict": _OrderedDict,
             "argparse.Namespace": _Namespace,
             "torch._utils._rebuild_tensor_v2": self._tensor,
             "torch._utils._rebuild_parameter": self._parameter,
@@ -223,7 +221,7 @@ class _Reader(pickle.Unpickler):
 
     def persistent_load(self, saved: Any) -> "_Storage":
         what, kind, key, location, numbers = saved
-        if what != "storage" or not isinstance(kind, _Kind) or not all(isinstance(x, str) for x in (key, location)):
+        if what != "storage" or not isinstance(kind, _Dtype) or not all(isinstance(x, str) for x in (key, location)):
             raise pickle.UnpicklingError("a tensor has no numbers")
         if type(numbers) is not int or self._sizes.get(key) != numbers * kind.bytes:
             raise pickle.UnpicklingError("a tensor has not as many numbers as it says")
@@ -238,7 +236,7 @@ class _Reader(pickle.Unpickler):
         last = offset + sum((length - 1) * step for length, step in zip(size, stride))
         if numbers and max(numbers - 1, last) >= storage.numbers:
             raise pickle.UnpicklingError("a tensor has not as many numbers as it says")
-        self.shown += numbers * storage.bytes
+        self.total_bytes += numbers * storage.bytes
         return TensorEntry(tuple(size), numbers * storage.bytes)
 
     def _parameter(self, tensor: Any, grad: Any, hooks: Any) -> TensorEntry:
@@ -263,22 +261,22 @@ class _Reader(pickle.Unpickler):
         return text.encode("latin1")
 
 
-class _Kind(NamedTuple):
-    """The type of a tensor's numbers, and the bytes of each."""
+class _Dtype(NamedTuple):
+    """The type of a tensor's numbers, by the bytes of each."""
 
     bytes: int
 
 
 class _Storage(NamedTuple):
-    """How many numbers there are in a record, and the bytes of each."""
+    """The number of elements in a record, and the bytes of each."""
 
     numbers: int
     bytes: int
 
 
-class _Ordered(OrderedDict):
+class _OrderedDict(OrderedDict):
     def __setstate__(self, state: Any) -> None:
-        if state.keys() != {"_metadata"}:  # that of `torch.nn.Module.state_dict`
+        if state.keys() != {"_metadata"}:  # set by `torch.nn.Module.state_dict`
             raise pickle.UnpicklingError("a table is not as torch writes it")
 
 
@@ -290,7 +288,7 @@ class _Namespace(argparse.Namespace):
 
 
 class _Array:
-    """Stands for `numpy.ndarray`."""
+    """Stand-in for `numpy.ndarray`."""
 
     def __setstate__(self, state: Any) -> None:
         version, shape, kind, _, content = state

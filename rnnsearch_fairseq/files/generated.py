@@ -1,4 +1,4 @@
-"""Read what ``fairseq-generate`` prints."""
+"""Read the output of ``fairseq-generate``."""
 
 import re
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from rnnsearch_fairseq.files.text import read_lines
 
 NUMBER = re.compile("[0-9]{1,9}")
 END_OF_SENTENCE = "</s>"
-CUT = "as fairseq-generate prints it, perhaps cut short; translate anew"
+CUT = "as fairseq-generate prints it, perhaps cut short; translate again"
 
 
 @dataclass(eq=False)
 class GeneratedPair(AlignedPair):
     """A source sentence and its best translation.
 
-    ``alignment`` is what ``--print-alignment soft`` prints; its size is not checked. ``reference`` has no
-    end-of-sentence, and is None if none was printed. ``detokenised`` is the translation without --bpe and --tokenizer.
+    ``alignment`` comes from ``--print-alignment soft``; its shape is not checked. ``reference`` has no end-of-sentence,
+    and is None if none was printed. ``detokenised`` is the translation as text, after --bpe and --tokenizer are undone.
     """
 
     reference: list[str] | None = None
@@ -28,10 +28,10 @@ class GeneratedPair(AlignedPair):
 
 
 def read_generated(path: Path) -> dict[int, GeneratedPair]:
-    """The pairs in an output of ``fairseq-generate`` (its standard output, or a file of ``--results-path``).
+    """Read the pairs, by sentence number, from standard output of ``fairseq-generate`` or a file of ``--results-path``.
 
     Raises:
-        InputError: the file cannot be read, holds no translation, a sentence without one, or an alignment that is not
+        InputError: the file cannot be read or holds no translation, a sentence has none, or an alignment is not
             ``soft``.
     """
     pairs: dict[int, GeneratedPair] = {}
@@ -41,7 +41,7 @@ def read_generated(path: Path) -> dict[int, GeneratedPair]:
         if kind not in {"S", "T", "H", "D", "A"}:
             continue
         label, *columns = rest.split("\t")
-        if not NUMBER.fullmatch(label) or (kind, int(label)) in seen:  # of an n-best list, the first is the best
+        if not NUMBER.fullmatch(label) or (kind, int(label)) in seen:  # the first of an n-best list is the best
             continue
         number = int(label)
         seen.add((kind, number))
@@ -55,15 +55,15 @@ def read_generated(path: Path) -> dict[int, GeneratedPair]:
         raise InputError(f"{path}: holds no translations; give what fairseq-generate printed, without --quiet")
     without = [number for number in pairs if ("H", number) not in seen]
     if without:
-        raise InputError(f"{path}: sentence {without[0]} has no translation (no line H-{without[0]}); translate anew")
+        raise InputError(f"{path}: sentence {without[0]} has no translation (no line H-{without[0]}); translate again")
     return pairs
 
 
 def generated_in_order(path: Path) -> list[GeneratedPair]:
-    """:func:`read_generated` of a whole test set, by the sentences' numbers.
+    """Read a whole test set, in the order of the sentences' numbers.
 
     Raises:
-        InputError: also if a sentence is missing.
+        InputError: as :func:`read_generated`, or a sentence is missing.
     """
     pairs = read_generated(path)
     missing = next(number for number in range(len(pairs) + 1) if number not in pairs)
@@ -76,7 +76,7 @@ def generated_in_order(path: Path) -> list[GeneratedPair]:
 
 
 def _add(pair: GeneratedPair, kind: str, columns: list[str]) -> None:
-    """Raises ValueError or IndexError if the columns are not those of a line of this kind."""
+    """Add a line of this kind to ``pair``; raises ValueError or IndexError if its columns are wrong."""
     if kind == "S":
         pair.source = [*columns[0].split(), END_OF_SENTENCE]
     elif kind == "T":

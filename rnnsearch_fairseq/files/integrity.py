@@ -1,9 +1,9 @@
-"""Whether a checkpoint is complete, told from the bytes of its file alone: nothing in it is loaded.
+"""Check that checkpoints are complete, without loading them.
 
-A checkpoint is a zip archive, as `torch.save` writes it. The archive's comment, which readers of zip files pass over,
-is its seal: the number of updates, and the SHA-256 of all bytes before those 64 digits, comment and archive alike. So
-it is whole with the file, and finds any bit that has changed (``head -c -64 FILE | sha256sum`` finds it, too). A
-checkpoint that nobody sealed, from plain fairseq or from before, is told by the CRC-32 of each of its records.
+A checkpoint is a zip archive, as `torch.save` writes it. Its comment, which zip readers ignore, is the *seal*: the
+number of updates, and the SHA-256 of all bytes of the file before the hash's own 64 digits. The seal is written last,
+and detects every changed bit (``head -c -64 FILE | sha256sum`` checks it, too). Checkpoints without a seal, from plain
+fairseq or an older version, are checked by the CRC-32 of each record.
 """
 
 import errno
@@ -22,15 +22,15 @@ MOST_UPDATES = 10**12 - 1
 MARK = b"rnnsearch_fairseq: %012d updates, SHA-256 of the bytes before: "
 SEAL = re.compile(rb"rnnsearch_fairseq: (\d{12}) updates, SHA-256 of the bytes before: ([0-9a-f]{64})")
 SEAL_SIZE = len(MARK % 0) + DIGITS
-END = b"PK\5\6"  # begins an archive's last record, of 22 bytes and the comment
+END = b"PK\5\6"  # begins an archive's last record: 22 bytes, then the comment
 END_SIZE = 22
-# What `torch.save` wrote before its files were archives: nothing in it tells whether it is whole.
+# How files of `torch.save` began before they were archives; they hold no checksum.
 BEFORE_ZIP = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 CHUNK = 1 << 20
 
 
 class SealedFile:
-    """The file object for `torch.save` to write a checkpoint to; `seal` ends it."""
+    """The file object for `torch.save` to write a checkpoint to; `seal` completes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -38,21 +38,21 @@ class SealedFile:
         self._held = b""
 
     def write(self, data: Any) -> int:
-        """Write bytes, or what has their buffer."""
+        """Write bytes, or an object with a buffer."""
         view = memoryview(data).cast("B")
         self._file.write(view)
-        # The last two bytes of an archive are the length of its comment, which `seal` changes.
+        # An archive ends with the length of its comment, two bytes that `seal` changes.
         self._sha256.update(self._held)
         self._sha256.update(view[:-2])
         self._held = bytes(view[-2:])
         return len(view)
 
     def flush(self) -> None:
-        """As of any file."""
+        """Flush the file."""
         self._file.flush()
 
     def seal(self, updates: int) -> None:
-        """Add the seal to the archive that was written.
+        """Add the seal to the archive.
 
         Raises:
             ValueError: the archive has a comment already.
@@ -71,7 +71,7 @@ def save_sealed(obj: Any, file: BinaryIO) -> None:
     try:
         torch.save(obj, sealed)
     except RuntimeError as error:
-        # torch's writer, closed half-way, complains of its position and so hides what the disk said.
+        # When a write fails, torch's writer raises an error of its own, which hides the OSError.
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None
         raise
@@ -79,7 +79,7 @@ def save_sealed(obj: Any, file: BinaryIO) -> None:
 
 
 def _count_updates(obj: Any) -> int:
-    """The number of updates in what a training saves; 0 of what is none's, or has come from a stranger."""
+    """The number of updates in a training's checkpoint; 0 if ``obj`` has none, or an implausible one."""
     try:
         updates = obj["optimizer_history"][-1]["num_updates"]
     except (TypeError, LookupError):
@@ -88,10 +88,10 @@ def _count_updates(obj: Any) -> int:
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """A file to read. Anything else might keep its reader waiting for ever: a pipe that nobody writes to, a device.
+    """Open a regular file for reading; a pipe or a device could block the reader for ever.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
+        OSError: it cannot be opened, or is not a regular file.
     """
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -101,7 +101,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def find_damage(path: str | Path) -> str | None:
-    """What keeps a checkpoint from being complete, as the end of a sentence about it; None if nothing does."""
+    """Why a checkpoint is incomplete, as the end of a sentence about it; None if it is complete."""
     try:
         with open_regular(path) as file:
             tail = _read_tail(file)
@@ -110,7 +110,7 @@ def find_damage(path: str | Path) -> str | None:
             file.seek(0)
             if file.read(len(BEFORE_ZIP)) == BEFORE_ZIP:
                 return None
-            # An archive that ends in anything else, like half a seal, is none that torch has written.
+            # torch writes no comment; any other ending, such as half a seal, is damage.
             ends = tail[-END_SIZE:].startswith(END) and tail.endswith(b"\0\0")
             return _check_records(file) if ends else "is cut off, or was never a checkpoint"
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def find_damage(path: str | Path) -> str | None:
 
 
 def find_broken_seal(path: str | Path) -> str | None:
-    """What is wrong with a sealed checkpoint, as the end of a sentence about it; None if nothing is, or it has no seal.
+    """What is wrong with a checkpoint by its seal, as the end of a sentence; None if nothing is or there is no seal.
 
     Raises:
         OSError: the file cannot be read.
@@ -131,10 +131,10 @@ def find_broken_seal(path: str | Path) -> str | None:
 
 
 def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list[Path]]:
-    """The complete checkpoint in ``folder`` with the most updates, and the damaged ones that seemed to have more.
+    """Find the complete checkpoint in ``folder`` with the most updates, and the damaged ones that claim more.
 
-    Checkpoints are what fairseq-train calls so, with its --checkpoint-suffix. Those without a seal are older than those
-    with one, and ordered by the time they were written. Only the newest ones are read whole.
+    Checkpoints are files with fairseq-train's names and the --checkpoint-suffix ``suffix``. Files without a seal count
+    as older than all sealed ones, and are ordered by modification time. Files older than the result are not read.
     """
     name = re.compile(rf"checkpoint(_last|_best|\d+|_\d+_\d+|\.best_.+){re.escape(suffix)}\.pt")
     found = [path for path in Path(folder).iterdir() if name.fullmatch(path.name)] if Path(folder).is_dir() else []
@@ -160,7 +160,7 @@ def _age(path: Path) -> tuple[int, float, str]:
     updates = count_updates(path)
     try:
         written = path.stat().st_mtime
-    except OSError:  # a link that leads nowhere
+    except OSError:  # a broken link
         written = 0.0
     return -1 if updates is None else updates, written, path.name
 
@@ -186,6 +186,6 @@ def _check_records(file: BinaryIO) -> str | None:
     try:
         with zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()
-    except Exception as error:  # whatever a changed bit makes the reader of archives say
+    except Exception as error:  # damaged archives raise many kinds of errors
         return f"is damaged: {type(error).__name__}: {error}"
     return None if damaged is None else f"is damaged: the CRC-32 of {damaged} in it is wrong"

@@ -1,4 +1,4 @@
-"""Files that are there only when they are whole."""
+"""Write files that appear under their names only when they are complete."""
 
 import contextlib
 import os
@@ -14,28 +14,30 @@ PARTIAL = ".tmp"  # fairseq's own ending
 
 
 def check_not_input(output: Path, inputs: Iterable[Path]) -> None:
-    """Raises:
-    InputError: ``output`` is one of the files that it is made of.
+    """Refuse an output that would overwrite an input.
+
+    Raises:
+        InputError: ``output`` is one of ``inputs``.
     """
     if any(os.path.realpath(output) == os.path.realpath(path) for path in inputs):
-        raise InputError(f"--output {output}: it would replace what it is made of; give another name")
+        raise InputError(f"--output {output}: it would replace an input; give another name")
 
 
 def stop_printing() -> None:
-    """After a ``BrokenPipeError``: whoever read standard output has seen enough (head)."""
+    """Discard further standard output, after a ``BrokenPipeError`` (the reader, such as head, has closed the pipe)."""
     # At exit, Python would try again to print the rest.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def write_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that gets the name ``path``, and replaces what has it, when all of it is on the disk.
+    """Open a file for writing that is renamed to ``path``, and replaces any older file, once it is safely on disk.
 
-    Until then it lies beside ``path``, as a new file with a name of its own: two processes that write ``path`` do not
-    meet, and a link that somebody has left there is not followed. After an exception, nothing of the file is left.
+    Until then it is a new file beside ``path`` with a random name, so that processes that write the same ``path`` do
+    not collide, and no link is followed. After an exception it is removed.
 
     Raises:
-        OSError: the file cannot be made, put on the disk or renamed.
+        OSError: the file cannot be created, synced or renamed.
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     file = partial.open("xb")
@@ -45,16 +47,16 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
         _sync(partial)
         os.replace(partial, path)
     except BaseException:
-        with contextlib.suppress(OSError):  # a disk that fails may not remove it either; there it does no harm
+        with contextlib.suppress(OSError):  # a failing disk may refuse this too; the leftover file is harmless
             partial.unlink()
         raise
-    with contextlib.suppress(OSError):  # some file systems cannot; the file is safe
+    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
         _sync(path.parent)
 
 
 @contextlib.contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that is called ``path`` only when it is whole; of one that never is, nothing is left.
+    """Open a command's output file; it appears as ``path`` only when it is complete, and is removed after an error.
 
     Raises:
         InputError: ``path`` cannot be written.

@@ -1,8 +1,8 @@
-"""Dictionaries of plain data from pickles, those of Python 2 included, and from JSON: nothing in a file is ever run.
+"""Read dictionaries of plain data from untrusted pickles, Python 2's included, and from JSON; no code in a file is run.
 
-A pickle is a program: `pickle.load` imports and calls whatever the file names. Here it can name nothing but numpy's
-scalars, which GroundHog leaves among its settings, and even for those numpy's own constructors are not called. Nor can
-a small one make much of itself: :func:`check_pickle`.
+A pickle is a program: `pickle.load` imports and calls whatever the file names. Here it can name only numpy's scalars,
+which GroundHog leaves among its settings, and they are read without numpy's constructors. :func:`check_pickle` bounds
+the size of the result.
 """
 
 import io
@@ -19,35 +19,35 @@ import numpy as np
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.integrity import open_regular
 
-DEEPEST = 100  # lists in lists; Python's own limits, of which some end a program, are at a thousand
-LARGEST_KEY = 100  # parts of what is looked up in a dictionary
-REPEATED = 10  # how often, at most, a byte of a pickle may count in its value, on average
-# A Transformer of 96 layers with Adam's moments has 195,394 instructions, of which 46,849 remember an object for later;
-# a vocabulary of 30,000 words has 120,004 and 30,001.
+DEEPEST = 100  # nested lists; near 1,000, Python raises errors or even crashes
+LARGEST_KEY = 100  # objects in a dictionary's key, which is hashed as a whole
+REPEATED = 10  # the most objects in the value for each byte of the pickle
+# A Transformer of 96 layers with Adam's moments has 195,394 instructions, and 46,849 of them memoize an object; a
+# vocabulary of 30,000 words has 120,004 and 30,001.
 MOST_INSTRUCTIONS = 1_000_000
 MOST_REMEMBERED = 250_000
 
-# What changes the object below its operands on the stack.
+# Instructions that change the object below their operands on the stack.
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD"}
-# Where the keys are among the operands of an instruction.
+# The positions of dictionary keys and set elements among an instruction's operands.
 _KEYS = {"ADDITEMS": slice(1, None), "FROZENSET": slice(None)}
 _KEYS |= {"SETITEM": slice(1, None, 2), "SETITEMS": slice(1, None, 2), "DICT": slice(0, None, 2)}
-# What is made of nothing else, and may be changed; numbers and text cannot.
-_CHANGES = {"EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BYTEARRAY8"}
+# Instructions without operands whose objects can change later; numbers and text cannot.
+_MUTABLE = {"EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BYTEARRAY8"}
 _PUTS, _GETS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), ("GET", "BINGET", "LONG_BINGET", "DUP")
 
 
 def read_plain_dict(path: Path) -> dict[Any, Any]:
-    """The dictionary in ``path``, a pickle (``.pkl``) of protocol 0 or later, or JSON (``.json``).
+    """Read the dictionary in ``path``, a pickle (``.pkl``) of any protocol, or JSON (``.json``).
 
-    Its keys and values that are Python 2 strings, which are bytes, become text as UTF-8; a byte that is not UTF-8
-    becomes a lone surrogate, which no encoding takes (``surrogateescape``). What lies deeper is left as it is.
+    Keys and values that are Python 2 strings, that is bytes, are decoded as UTF-8; invalid bytes become lone surrogates
+    (``surrogateescape``). Bytes inside nested objects are not decoded.
 
     Raises:
-        InputError: if the file cannot be read, is neither kind, is damaged, names code or holds no dictionary.
+        InputError: the file cannot be read, has another ending, is damaged, names code, or holds no dictionary.
     """
     if path.suffix not in (".pkl", ".json"):
-        raise InputError(f"{path}: neither .pkl nor .json; give it the ending of what it is")
+        raise InputError(f"{path}: neither .pkl nor .json; give it the ending of its format")
     try:
         with open_regular(path) as file:
             content = file.read()
@@ -56,7 +56,7 @@ def read_plain_dict(path: Path) -> dict[Any, Any]:
     load = json.loads if path.suffix == ".json" else _load_pickle
     try:
         data = load(content)
-    except Exception as error:  # a damaged file ends in any of a dozen kinds
+    except Exception as error:  # damaged files raise many kinds of errors
         kind = "JSON" if path.suffix == ".json" else "a pickle of plain data"
         why = in_short(error)
         raise InputError(f"{path}: not {kind} ({why}); give the file as GroundHog wrote it, or as JSON") from error
@@ -66,23 +66,23 @@ def read_plain_dict(path: Path) -> dict[Any, Any]:
 
 
 def check_pickle(content: bytes) -> None:
-    """Check that a pickle is as large as it looks: what it makes can be read, copied and compared in due time.
+    """Check that a pickle's value is not much larger than the pickle.
 
-    A pickle may hold an object once and refer to it a million times, each of which doubles it, or put it into itself.
-    That takes no room until someone looks: to look a tuple up in a dictionary is to look at all of it. Here every part
-    counts as often as it is referred to, and the stack is followed without anything being made. Every instruction costs
-    time, and every remembered object memory, so both are limited to several times what the largest real files need.
+    A pickle can refer to one object many times, so that nested references double its size again and again, or put an
+    object into itself. Hashing, copying or comparing such a value never ends. This function follows the stack without
+    building any object, and counts each part once for each reference. Instructions cost time and memoized objects cost
+    memory, so both are limited to several times the needs of the largest real files.
 
     Raises:
-        pickle.UnpicklingError: it is damaged, holds itself, is nested too deeply, grows out of proportion, or has too
-            many instructions or remembered objects.
+        pickle.UnpicklingError: the pickle is damaged, contains itself, is nested too deeply, grows out of proportion,
+            or has too many instructions or memoized objects.
     """
     stack, marks, memo = [], [], {}
     try:
         for count, (opcode, argument) in enumerate(_instructions(content)):
             if count == MOST_INSTRUCTIONS:
                 raise pickle.UnpicklingError(f"it has more than {MOST_INSTRUCTIONS:,} instructions")
-            # Python's unpickler makes room for all numbers up to the one that is given.
+            # Python's unpickler allocates memory up to the index that is given.
             if opcode.name in _PUTS and (len(memo) if argument is None else argument) >= MOST_REMEMBERED:
                 raise pickle.UnpicklingError(f"it remembers more than {MOST_REMEMBERED:,} objects")
             _follow(opcode, argument, stack, marks, memo)
@@ -93,7 +93,7 @@ def check_pickle(content: bytes) -> None:
 
 
 def _instructions(content: bytes) -> Iterator[tuple[pickletools.OpcodeInfo, Any]]:
-    """What `pickletools.genops` gives, which wants the strings of Python 2 to be ASCII."""
+    """As `pickletools.genops`, which fails at strings of Python 2 that are not ASCII."""
     file = io.BytesIO(content)
     opcode = None
     while opcode is None or opcode.name != "STOP":
@@ -105,7 +105,7 @@ def _instructions(content: bytes) -> Iterator[tuple[pickletools.OpcodeInfo, Any]
 
 
 class _Part:
-    """How many objects there are in an object of a pickle, and how deeply they are nested."""
+    """The number of objects in an object of a pickle, and their depth of nesting."""
 
     __slots__ = ("depth", "referred", "size")
 
@@ -123,16 +123,16 @@ class _Part:
 
 
 _LEAF = _Part([])
-_LEAF.referred = True  # and is never changed
+_LEAF.referred = True  # it is shared, so it must never change
 
 
 def _follow(
     opcode: pickletools.OpcodeInfo, argument: Any, stack: list[_Part], marks: list[int], memo: dict[int, _Part]
 ) -> None:
-    """Do to the stack what an instruction does.
+    """Apply an instruction to the stack.
 
     Raises:
-        IndexError, KeyError: it cannot be done.
+        IndexError, KeyError: the stack or the memo lacks an operand.
     """
     name, before, inside = opcode.name, opcode.stack_before, []
     if name == "MARK":
@@ -141,7 +141,7 @@ def _follow(
         memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1]
     elif name in _GETS:
         stack.append(stack[-1] if name == "DUP" else memo[argument])
-        # What is changed from now on may be inside itself.
+        # An object that changes after this could contain itself.
         stack[-1].referred = True
     else:
         if pickletools.markobject in before:
@@ -155,8 +155,8 @@ def _follow(
             parts[0].add(parts[1:])
             stack.append(parts[0])
         else:
-            changes = opcode.stack_before or name in _CHANGES
-            stack.extend(_Part(parts) if changes else _LEAF for _ in opcode.stack_after)
+            is_mutable = opcode.stack_before or name in _MUTABLE
+            stack.extend(_Part(parts) if is_mutable else _LEAF for _ in opcode.stack_after)
 
 
 def _check_keys(name: str, parts: list[_Part]) -> None:
@@ -170,7 +170,7 @@ def _text(value: Any) -> Any:
 
 def _load_pickle(content: bytes) -> Any:
     check_pickle(content)
-    # Strings of Python 2 stay bytes, so that each can be decoded by itself, and a bad one named.
+    # Strings of Python 2 stay bytes, so that a bad one can be named.
     return _Unpickler(io.BytesIO(content), encoding="bytes").load()
 
 
@@ -180,21 +180,21 @@ class _Unpickler(pickle.Unpickler):
             return NumberType
         # numpy 2 renamed the module.
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "scalar":
-            # Made anew each time: a pickle can set attributes of what it has named.
+            # A new function each time: a pickle can set attributes of the objects that it names.
             return lambda kind, content: kind.number(content)
         raise pickle.UnpicklingError(f"it names {module}.{name}, which may be code, and is not followed")
 
 
 class NumberType:
-    """Stands for `numpy.dtype` in a pickle: plain numbers of at most eight bytes, and booleans.
+    """Stand-in for `numpy.dtype` in a pickle: plain numbers of at most eight bytes, and booleans.
 
-    Only as numpy writes them: its own constructor believes a file that says otherwise, and goes wrong in memory.
+    It accepts only numpy's own output; numpy's constructor trusts other values and then corrupts memory.
     """
 
     def __init__(self, code: bytes | str, align: bool, copy: bool) -> None:
         self.code = _text(code)
         self.order = "="
-        # Without the copy, what follows would change the type for the whole program.
+        # Without a copy, the state set below would change numpy's type for the whole program.
         if not re.fullmatch("b1|[iu][1248]|f[248]", self.code) or align or not copy:
             raise pickle.UnpicklingError(f"a numpy value of type {self.code!r} is no plain number")
 
@@ -209,5 +209,5 @@ class NumberType:
         return np.dtype(self.order + self.code)
 
     def number(self, content: bytes) -> bool | int | float:
-        """The one number in ``content``."""
+        """The number in ``content``."""
         return np.frombuffer(content, self.dtype).item()

@@ -1,14 +1,14 @@
-"""The record of how a corpus was prepared, so that the text which people type can be prepared in the same way.
+"""Record how a corpus was prepared, so that typed text can be prepared in the same way.
 
 ``rnnsearch record FOLDER LANGUAGE [OPTIONS]``
 
-writes how the text of one language was prepared to FOLDER/preparation.json and keeps what is there of other languages.
-The options are those of fairseq-interactive; without any, words stand between blanks already. FOLDER is the folder of
-the text that fairseq-preprocess is to read, or of a checkpoint that has no record yet. ``rnnsearch prepare`` and the
-recipes write the record themselves; fairseq-preprocess copies it to the binarized data, and fairseq-train from there to
-the checkpoints.
+writes how the text of one language was prepared to FOLDER/preparation.json, and keeps the entries of other languages.
+The options are those of fairseq-interactive; without any, the text is already words with blanks between. FOLDER holds
+the text that fairseq-preprocess will read, or a checkpoint without a record. ``rnnsearch prepare`` and the recipes
+write the record themselves; fairseq-preprocess copies it to the binarized data, and fairseq-train copies it from there
+to the checkpoints.
 
-The file is a JSON object with an object for each language, which has the fields of :class:`Preparation`.
+The file is a JSON object that maps each language to an object with the fields of :class:`Preparation`.
 """
 
 import argparse
@@ -35,12 +35,12 @@ class Preparation:
     """How text of one language is prepared: split by the tokenizer, then lowercased, then split into subwords.
 
     Attributes:
-        tokenizer: "moses", or None: words stand between blanks already, or sentencepiece splits the text itself.
+        tokenizer: "moses", or None: the text is already words with blanks between, or sentencepiece splits it.
         moses_no_escape: the tokenizer leaves & | < > ' " [ ] as they are.
         moses_no_dash_splits: the tokenizer leaves words with hyphens whole.
         lowercase: all of the text is in lower case.
-        bpe_codes: name of a file in the record's folder, by which subword-nmt splits words; None: whole words.
-        sentencepiece_model: likewise, of sentencepiece.
+        bpe_codes: the file of subword-nmt's merges, in the record's folder; None: whole words.
+        sentencepiece_model: the file of sentencepiece's model, in the record's folder.
     """
 
     tokenizer: str | None = None
@@ -52,17 +52,17 @@ class Preparation:
 
     @property
     def files(self) -> list[str]:
-        """The names of the files that are needed beside the record."""
+        """The names of the files that the record needs in its folder."""
         return [name for name in (self.bpe_codes, self.sentencepiece_model) if name is not None]
 
     def describe(self) -> str:
-        """The same in words, for a message."""
+        """Describe the preparation in words, for a message."""
         words = "words with blanks between" if self.sentencepiece_model is None else "text"
         steps = [words if self.tokenizer is None else "tokens of the Moses tokenizer"]
         return ", ".join([*steps, *["in lower case"] * self.lowercase, *(f"split by {name}" for name in self.files)])
 
     def options(self, folder: Path) -> dict[str, Any]:
-        """The same as fairseq's options ``tokenizer`` and ``bpe`` and theirs; lower case is none of them."""
+        """fairseq's options ``tokenizer`` and ``bpe``, and their own options; there is none for lower case."""
         options: dict[str, Any] = {}
         if self.tokenizer is not None:
             options |= {"tokenizer": self.tokenizer}
@@ -74,12 +74,12 @@ class Preparation:
         return options
 
 
-# Corpora whose words are the Moses tokenizer's, without its escapes and with hyphens in words.
+# Moses tokens without escapes, and with hyphens inside words.
 PLAIN_MOSES = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=True)
 
 
 def write_record(folder: Path, record: Mapping[str, Preparation]) -> None:
-    """Write ``FOLDER/preparation.json``, by language, in place of one that is there.
+    """Write ``FOLDER/preparation.json``, in place of any older one.
 
     Raises:
         InputError: it cannot be written.
@@ -89,7 +89,7 @@ def write_record(folder: Path, record: Mapping[str, Preparation]) -> None:
 
 
 def read_record(folder: Path) -> dict[str, Preparation] | None:
-    """How the text of each language was prepared, as ``FOLDER/preparation.json`` says; None if there is no such file.
+    """Read the preparation of each language from ``FOLDER/preparation.json``; None if there is no such file.
 
     Raises:
         InputError: the file is damaged, or names a file that is not a plain file in its folder.
@@ -98,12 +98,12 @@ def read_record(folder: Path) -> dict[str, Preparation] | None:
     if not os.path.lexists(path):
         return None
     if not path.is_file():
-        raise InputError(f"{path}: not a plain file; take it away, or put the record there")
+        raise InputError(f"{path}: not a plain file; remove it, or put the record there")
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); mend it or take it away") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror}); repair or remove it") from error
     try:
         if len(content) > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
@@ -113,13 +113,13 @@ def read_record(folder: Path) -> dict[str, Preparation] | None:
         return {language: _preparation(one, language, folder) for language, one in record.items()}
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path}: not a record of a preparation ({in_short(error)}); take it from where the text was prepared, or "
-            "write it by rnnsearch record"
+            f"{path}: not a record of a preparation ({in_short(error)}); copy it from the prepared text, or "
+            "write it with rnnsearch record"
         ) from error
 
 
 def copy_record(source: Path, target: Path) -> None:
-    """Copy the record of a folder, if it has one, and the files that it names, to another folder.
+    """Copy a folder's record, if it has one, and the files that the record names, to another folder.
 
     Raises:
         InputError: the record is damaged, or a file cannot be written.
@@ -127,16 +127,17 @@ def copy_record(source: Path, target: Path) -> None:
     record = read_record(source)
     if record is None or source.resolve() == target.resolve():
         return
-    # The record comes last: what it names is there before it.
+    # The record comes last, after the files that it names.
     for name in (*sorted({name for one in record.values() for name in one.files}), RECORD):
         content, copy = (source / name).read_bytes(), target / name
-        # A training that goes on writes nothing again, and so needs no room for it.
+        # A resumed training must not need disk space for files that it has already.
         if not (copy.is_file() and copy.read_bytes() == content):
             _write(copy, content)
 
 
 def _preparation(fields_of_one: Any, language: str, folder: Path) -> Preparation:
-    """
+    """Read the preparation of one language from its fields.
+
     Raises:
         ValueError: a field is unknown, has a wrong value, or names a file that is not there.
     """
@@ -171,13 +172,13 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="folder of the text or of a checkpoint; must be there")
-    parser.add_argument("language", help="a language code, as in train.en: en")
-    parser.add_argument("--tokenizer", choices=("moses",), help="what split the text into words (default: nothing)")
-    parser.add_argument("--moses-no-escape", action="store_true", help="& | < > ' \" [ ] are written as they are")
-    parser.add_argument("--moses-no-dash-splits", action="store_true", help="words with hyphens are whole")
+    parser.add_argument("language", help="language code: en for train.en")
+    parser.add_argument("--tokenizer", choices=("moses",), help="the tokenizer of the text (default: none)")
+    parser.add_argument("--moses-no-escape", action="store_true", help="leave & | < > ' \" [ ] as they are")
+    parser.add_argument("--moses-no-dash-splits", action="store_true", help="leave words with hyphens whole")
     parser.add_argument("--lowercase", action="store_true", help="all of the text is in lower case")
-    parser.add_argument("--bpe-codes", metavar="NAME", help="file in FOLDER by which subword-nmt split words")
-    parser.add_argument("--sentencepiece-model", metavar="NAME", help="likewise, by which sentencepiece split text")
+    parser.add_argument("--bpe-codes", metavar="NAME", help="file of subword-nmt's merges, in FOLDER")
+    parser.add_argument("--sentencepiece-model", metavar="NAME", help="file of sentencepiece's model, in FOLDER")
     options = vars(parser.parse_args())
     folder, language = options.pop("folder"), options.pop("language")
     try:

@@ -1,4 +1,4 @@
-"""Sentence pairs with what a model says of them, and the JSON lines that ``rnnsearch score`` writes of them."""
+"""Sentence pairs with a model's scores and alignments, and the JSON lines of ``rnnsearch score``."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ CURE = "give what rnnsearch score wrote"
 
 @dataclass(eq=False)
 class AlignedPair:
-    """A source sentence, its translation, and the weights between their words; all tensors are on the CPU.
+    """A source sentence, its translation, and the attention weights between their words; all tensors are on the CPU.
 
     Words include end-of-sentence. S is the number of source words, T of target words, P of phrases.
 
@@ -27,12 +27,12 @@ class AlignedPair:
         source: the words as the model sees them: unknown ones are ``<unk>``.
         target: likewise.
         word_logprobs: ``(T,)``, ln p of each target word in float64; None if the pair was read from a file.
-        alignment: ``(T, S)``; None of a model without attention, or where it was not printed.
-        phrases: of a model that reads trees, the spans of :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`, none
-            without a parse; None of another model.
-        phrase_attention: ``(T, P)``, likewise. A row of the alignment and the same row of these weights sum to one.
-        number: of the pair in the file that it was read from, from 0.
-        where: that file and line, for messages.
+        alignment: ``(T, S)``; None if the model has no attention, or if it was not printed.
+        phrases: the spans of :meth:`~rnnsearch_fairseq.data.trees.Tree.spans`, empty without a parse; None if the model
+            does not read trees.
+        phrase_attention: ``(T, P)``, or None like ``phrases``. Row t of ``alignment`` and row t of this sum to one.
+        number: the pair's position in its file, from 0.
+        where: the pair's file and line, for messages.
     """
 
     source: list[str]
@@ -51,7 +51,7 @@ class AlignedPair:
 
 
 def write_scores(pairs: Iterable[AlignedPair], out: BinaryIO) -> None:
-    """Write a line for each pair, as ``rnnsearch score --help`` describes it."""
+    """Write one line for each pair, in the format that ``rnnsearch score --help`` describes."""
     for number, pair in enumerate(pairs):
         record = {
             "id": number,
@@ -71,13 +71,13 @@ def _rounded(tensor: Tensor) -> list[Any]:
 
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
-    """The pairs of a file of scores with their alignments, a line at a time; weights are finite and in float64.
+    """Yield the pairs of a file of scores, with finite alignment weights in float64.
 
-    Whether the phrases are those of a tree is not checked.
+    Whether the phrases form a tree is not checked.
 
     Raises:
-        InputError: the file cannot be read or is empty; or, when it comes to it, a line is not a score, has no
-            alignment, or is not in its place.
+        InputError: the file cannot be read or is empty, or a line, once it is reached, is not a score, has no
+            alignment, or is out of order.
     """
     number = -1
     try:
@@ -95,7 +95,7 @@ def _parse(line: bytes, number: int, where: str) -> AlignedPair:
     if record["id"] != number:
         raise InputError(
             f"{where}: the score of sentence {record['id']}, not {number}; give each file that "
-            "rnnsearch score wrote by itself, with all of its lines in their order"
+            "rnnsearch score wrote separately, with all lines in order"
         )
     if record["alignment"] is None:
         raise InputError(f"{where}: no alignment; score with a model that has attention, like bahdanau_gru")
@@ -109,7 +109,7 @@ def _parse(line: bytes, number: int, where: str) -> AlignedPair:
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
-    """An object with all of its fields, whatever they hold."""
+    """Parse a line into an object that has all fields; their values are not checked."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Checks of the text files that `fairseq-preprocess` reads, before any time is lost on them."""
+"""Read and check text files."""
 
 import html
 import os
@@ -14,8 +14,8 @@ def check_text_file(path: str | Path) -> int:
     """Return the number of lines of a UTF-8 text file, read as fairseq's binarizer reads it.
 
     Raises:
-        InputError: the file is missing, unreadable or empty, no regular file, which could not be read again, or a line
-            is not UTF-8 or holds a stray carriage return.
+        InputError: the file is missing, unreadable, empty or not a regular file, or a line is not UTF-8 or holds a
+            stray carriage return.
     """
     check_rereadable(Path(path))
     number = sum(1 for _ in read_lines(path))
@@ -25,13 +25,13 @@ def check_text_file(path: str | Path) -> int:
 
 
 def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
-    """The lines of a UTF-8 text file, each with its newline; only a newline ends a line.
+    """Yield the lines of a UTF-8 text file, each with its newline; only a newline ends a line.
 
     Args:
         stray_returns: lines may hold carriage returns.
 
     Raises:
-        InputError: the file cannot be read; or, when it comes to it, a line is not UTF-8 or holds a stray carriage
+        InputError: the file cannot be read, or a line, once it is reached, is not UTF-8 or holds a stray carriage
             return.
     """
     decode = decode_line if stray_returns else check_line
@@ -44,13 +44,13 @@ def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
 
 
 def check_line(path: str | Path, number: int, line: bytes) -> str:
-    """The text of a line of a file.
+    """Decode a line, the ``number``-th of the file ``path``.
 
     Raises:
         InputError: it is not UTF-8, or holds a stray carriage return.
     """
     # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
-    # then loses its place: with --workers 2 or more whole chunks are binarized twice.
+    # then computes wrong offsets: with --workers 2 or more, whole chunks are binarized twice.
     if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
         raise InputError(
             f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
@@ -59,7 +59,7 @@ def check_line(path: str | Path, number: int, line: bytes) -> str:
 
 
 def decode_line(path: str | Path, number: int, line: bytes) -> str:
-    """The text of a line of a file, whatever it holds.
+    """Decode a line that may hold carriage returns, the ``number``-th of the file ``path``.
 
     Raises:
         InputError: it is not UTF-8.
@@ -74,7 +74,7 @@ def decode_line(path: str | Path, number: int, line: bytes) -> str:
 
 
 def unescaped(text: str) -> str:
-    """``text`` with characters for HTML's entities; a number too long for Python to read stays as it is."""
+    """``text`` with HTML entities replaced by their characters; numeric ones too long for Python stay."""
     try:
         return html.unescape(text)
     except ValueError:
@@ -82,10 +82,10 @@ def unescaped(text: str) -> str:
 
 
 def check_parallel(paths: Sequence[str | Path]) -> int:
-    """Return the number of lines that all of the files have, each checked by `check_text_file`.
+    """Check each file by `check_text_file`, and return their common number of lines.
 
     Raises:
-        InputError: a file is bad, or the files differ in their numbers of lines.
+        InputError: a file is refused, or the files differ in their numbers of lines.
     """
     counts = {path: check_text_file(path) for path in paths}
     if len(set(counts.values())) > 1:
@@ -97,10 +97,10 @@ def check_parallel(paths: Sequence[str | Path]) -> int:
 
 
 def check_rereadable(*paths: Path) -> None:
-    """Check that files can be read once for their checks and once for their content.
+    """Check that files can be read twice.
 
     Raises:
-        InputError: one is a pipe or the like.
+        InputError: a file is not a regular file, but a pipe, for example.
     """
     for path in paths:
         if path.exists() and not path.is_file():
@@ -108,10 +108,10 @@ def check_rereadable(*paths: Path) -> None:
 
 
 def read_pairs(source: Path, target: Path, stray_returns: bool = False) -> Iterator[tuple[str, str]]:
-    """The lines of two files together, each as `read_lines` gives it.
+    """Yield the lines of two files in pairs; see `read_lines`.
 
     Raises:
-        InputError: when it comes to it, a file or a line is bad, or one file ends before the other.
+        InputError: as `read_lines`, or one file ends before the other.
     """
     paths = source, target
     for number, pair in enumerate(zip_longest(*(read_lines(path, stray_returns) for path in paths)), 1):
@@ -125,10 +125,10 @@ def read_pairs(source: Path, target: Path, stray_returns: bool = False) -> Itera
 
 
 def read_parallel(*paths: Path) -> list[list[str]]:
-    """The lines of each file, without their newlines.
+    """Read the lines of each file, without their newlines.
 
     Raises:
-        InputError: a file is bad, or the files differ in their numbers of lines.
+        InputError: as `check_parallel`.
     """
     check_rereadable(*paths)
     check_parallel(paths)
@@ -136,13 +136,13 @@ def read_parallel(*paths: Path) -> list[list[str]]:
 
 
 def check_preprocessing(args: Namespace) -> None:
-    """Check everything that `fairseq-preprocess` is about to read or write.
+    """Check the input files and the destination of `fairseq-preprocess`.
 
     Args:
         args: its parsed command line (`fairseq.options.get_preprocessing_parser`).
 
     Raises:
-        InputError: an input is bad, or the destination cannot be written or already holds dictionaries.
+        InputError: an input is refused, or the destination cannot be written or already holds dictionaries.
     """
     _check_destination(args)
     for option in ("srcdict", "tgtdict"):
@@ -150,7 +150,7 @@ def check_preprocessing(args: Namespace) -> None:
             check_text_file(getattr(args, option))
     for prefix in _prefixes(args):
         paths = [_text_path(prefix, language) for language in _languages(args)]
-        # Without sentence pairs to write, the two files are only sources of words.
+        # With --dict-only no pairs are written, so the files need not be parallel.
         if args.dict_only:
             for path in paths:
                 check_text_file(path)

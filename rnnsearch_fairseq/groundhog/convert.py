@@ -1,15 +1,15 @@
-"""Turn a model trained by the original GroundHog code, RNNsearch or RNNencdec, into a fairseq checkpoint.
+"""Convert a model trained by the original GroundHog code, RNNsearch or RNNencdec, to a fairseq checkpoint.
 
 ``rnnsearch convert-groundhog MODEL.npz STATE VOCAB_SRC VOCAB_TRG OUT_DIR``
 
-STATE (``search_state``) and the vocabularies (``vocab.en``, ``vocab.fr``) are the ``.pkl`` that GroundHog reads and
-writes, or the same as ``.json``. OUT_DIR gets ``checkpoint.pt`` and two dictionaries; an earlier conversion there is
-replaced. Every probability stays what it was, and training can go on.
+STATE (``search_state``) and the vocabularies (``vocab.en``, ``vocab.fr``) are GroundHog's ``.pkl`` files, or the same
+as ``.json``. ``checkpoint.pt`` and two dictionaries are written to OUT_DIR, over an earlier conversion. The converted
+model gives the same probabilities, and can be trained further.
 
-The two number words differently:
+The ids of words differ:
 
 ===================  =============================  =======
-what                 original                       fairseq
+symbol               GroundHog                      fairseq
 ===================  =============================  =======
 ``<s>``              0; no sentence contains it     0
 ``<pad>``            none                           1
@@ -43,31 +43,31 @@ from rnnsearch_fairseq.files.output import write_whole
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.optim.adadelta import Adadelta
 
-# The output of fairseq's <pad>, which the original lacks. Beside any other word e^-100 rounds to nothing in float32, so
-# the others keep their probabilities; and unlike -inf it leaves label smoothing and gradients finite.
+# The bias of <pad>, which GroundHog lacks. In float32 e^-100 vanishes beside any other word, so the probabilities stay
+# the same; unlike -inf, it keeps label smoothing and gradients finite.
 PAD_BIAS = -100.0
 
-# fairseq's dictionaries hold counts, the original's vocabularies none. Counts only matter when fairseq-preprocess sorts
-# or cuts a dictionary, which it does not do with one that is given.
+# fairseq's dictionaries hold counts, and GroundHog's vocabularies do not. Counts matter only when fairseq-preprocess
+# builds a dictionary, not when it is given one.
 COUNT = 1
 
-OVERWRITE = "#fairseq:overwrite"  # in a dictionary file: this word shall hide fairseq's symbol of the same spelling
+OVERWRITE = "#fairseq:overwrite"  # in a dictionary file: this word replaces fairseq's symbol of the same spelling
 
 
 def make_dictionary(words: list[str]) -> Dictionary:
-    """fairseq's dictionary of ``words``, where a word spelt like one of fairseq's symbols, <unk>, stays a word."""
+    """Build fairseq's dictionary of ``words``; a word spelt like a symbol of fairseq, such as <unk>, stays a word."""
     dictionary = Dictionary()
     for word in words:
         hides_symbol = word in dictionary
         number = dictionary.add_symbol(word, COUNT, overwrite=True)
         if hides_symbol:
-            # The file needs a flag. Dictionary.save knows none, but writes the count as it stands here.
+            # The file needs the flag. Dictionary.save has no option for it, but writes the count as it is.
             dictionary.count[number] = f"{COUNT} {OVERWRITE}"
     return dictionary
 
 
 def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[str, Tensor]:
-    """The parameters of the fairseq model, by name."""
+    """Make the fairseq model's parameters, by name."""
 
     def convert_array(name: str, axes: str) -> np.ndarray:
         # A vocabulary is the first axis of an embedding, and the last, like all outputs, of the softmax.
@@ -86,7 +86,7 @@ def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[s
 
 
 def architecture_words(settings: Settings, arrays: dict[str, np.ndarray]) -> list[str]:
-    """The words of a ``fairseq-train`` command that describe the model."""
+    """The options of ``fairseq-train`` that describe the model."""
     options = {
         "arch": "groundhog_search" if settings.searches else "groundhog_encdec",
         "embedding-size": settings.embedding,
@@ -101,15 +101,15 @@ def architecture_words(settings: Settings, arrays: dict[str, np.ndarray]) -> lis
 
 
 def make_checkpoint(model: dict[str, Tensor], model_words: list[str], languages: tuple[str, str]) -> dict[str, Any]:
-    """What fairseq's trainer writes (``Trainer.state_dict``), with --no-save-optimizer-state, before its first update.
+    """Build a checkpoint like ``Trainer.state_dict`` with --no-save-optimizer-state, before the first update.
 
-    The configuration is that of the paper's training. Without the state of an optimizer, which GroundHog does not save,
-    training goes on with any optimizer and criterion, and no ``--reset-...`` is needed.
+    The configuration is the paper's training. GroundHog does not save the optimizer's state; without it, training can
+    go on with any optimizer and criterion, and needs no ``--reset-...`` option.
     """
     training = shlex.split("--optimizer adadelta --lr 1.0 --clip-norm 1.0 --criterion summed_nll --batch-size 80")
     parsed = parse_args_and_arch(get_training_parser(), [".", "--task", "translation", *training, *model_words])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # hydra's, of fairseq's age
+        warnings.simplefilter("ignore", UserWarning)  # hydra warns about fairseq's old configuration
         cfg = OmegaConf.to_container(convert_namespace_to_omegaconf(parsed), resolve=True, enum_to_str=True)
     cfg["task"] |= {"source_lang": languages[0], "target_lang": languages[1]}
     return {
@@ -131,10 +131,10 @@ def make_checkpoint(model: dict[str, Tensor], model_words: list[str], languages:
 
 
 def write_together(writers: dict[Path, Callable[[Path], None]]) -> None:
-    """Write all files beside their places, and only then move them there: a failure leaves what was there before.
+    """Write all files under temporary names, then rename them, so that a failure keeps the old files.
 
     Raises:
-        InputError: if they cannot be written.
+        InputError: they cannot be written.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -161,11 +161,11 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``, and print how to use them.
 
     Args:
-        vocabularies: of the source and of the target.
-        languages: source and target, for the names of the dictionaries.
+        vocabularies: the source and target vocabularies.
+        languages: source and target language, for the names of the dictionaries.
 
     Raises:
-        InputError: if an input is missing or damaged, or they are not one model of a kind that can be converted.
+        InputError: an input is missing or damaged, the inputs do not match, or the model is of another kind.
     """
     check_languages(languages)
     settings = read_settings(state)
@@ -182,7 +182,7 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     for path, dictionary in zip(paths, dictionaries):
         print(f"{len(dictionary) - dictionary.nspecial:,} words -> {path}")
         if any(isinstance(count, str) for count in dictionary.count):
-            print("  with a word spelt like a symbol of fairseq's: copy it over what fairseq-preprocess makes of it")
+            print("  with a word spelt like a symbol of fairseq: copy it over the file that fairseq-preprocess writes")
     print_commands(out, languages, model_words)
 
 
@@ -190,7 +190,7 @@ def check_languages(languages: tuple[str, str]) -> None:
     """Check that ``languages`` can name two files.
 
     Raises:
-        InputError: if they are equal, or one is empty or holds anything but letters, digits, ``_`` and ``-``.
+        InputError: they are equal, or one is empty or holds characters other than letters, digits, ``_`` and ``-``.
     """
     for language in languages:
         if not re.fullmatch(r"[\w-]+", language):
@@ -200,7 +200,7 @@ def check_languages(languages: tuple[str, str]) -> None:
 
 
 def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
-    """en and fr for vocab.en.pkl and vocab.fr.pkl; src and trg where both names are not like that, or they agree."""
+    """Guess en and fr from vocab.en.pkl and vocab.fr.pkl; src and trg if the names differ from this form or agree."""
     found = [re.fullmatch(r"vocab\.([\w-]+)\.(pkl|json)", path.name) for path in vocabularies]
     if found[0] and found[1] and found[0][1] != found[1][1]:
         return found[0][1], found[1][1]
@@ -208,7 +208,7 @@ def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
 
 
 def print_commands(out: Path, languages: tuple[str, str], model_words: list[str]) -> None:
-    """Print the commands that translate with a converted model, as GroundHog does, and that train it further."""
+    """Print the commands that translate with a converted model as GroundHog does, and train it further."""
     pair = ["-s", languages[0], "-t", languages[1]]
     plugin, checkpoint = ["--user-dir", str(Path(__file__).resolve().parents[1])], str(out / "checkpoint.pt")
     search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
@@ -225,14 +225,14 @@ def print_commands(out: Path, languages: tuple[str, str], model_words: list[str]
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
-    parser.add_argument("model", type=Path, help="parameters that GroundHog saved, .npz")
-    parser.add_argument("state", type=Path, help="settings that it saved beside them, .pkl or .json")
+    parser.add_argument("model", type=Path, help="GroundHog's parameters, .npz")
+    parser.add_argument("state", type=Path, help="GroundHog's settings, saved beside them, .pkl or .json")
     parser.add_argument("vocab_src", type=Path, help="source vocabulary, from word to id, .pkl or .json")
     parser.add_argument("vocab_trg", type=Path, help="target vocabulary")
     parser.add_argument("out", type=Path, help="folder to write; made if it is not there")
-    of_vocabulary = "default: en for vocab.en.pkl, if both are named like that"
-    parser.add_argument("-s", "--source-lang", help=f"source language ({of_vocabulary}; else src)")
-    parser.add_argument("-t", "--target-lang", help=f"target language ({of_vocabulary}; else trg)")
+    guess = "default: en for vocab.en.pkl, if both files are named like this; else"
+    parser.add_argument("-s", "--source-lang", help=f"source language ({guess} src)")
+    parser.add_argument("-t", "--target-lang", help=f"target language ({guess} trg)")
     args = parser.parse_args()
     vocabularies = (args.vocab_src, args.vocab_trg)
     guessed = guess_languages(vocabularies)

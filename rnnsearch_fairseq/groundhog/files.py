@@ -1,4 +1,4 @@
-"""Read what the original GroundHog code saved: the settings of a model, its vocabularies and its parameters."""
+"""Read the files of the original GroundHog code: a model's settings, vocabularies and parameters."""
 
 import reprlib
 import zipfile
@@ -14,14 +14,14 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.integrity import open_regular
 from rnnsearch_fairseq.files.pickles import read_plain_dict
 
-MOST_NUMBER = 10**9  # in a state
-MOST_UNPACKED = 20  # times the size of an .npz; trained parameters hardly become smaller
-UNUSED = 0  # the original's id that no word has; its row of the softmax takes part in every probability all the same
+MOST_NUMBER = 10**9  # the largest number in a state
+MOST_UNPACKED = 20  # limit on an .npz's unpacked size, times its own; trained parameters hardly compress
+UNUSED = 0  # GroundHog's id without a word; its row of the softmax still counts in every probability
 
 TANH = "lambda x: TT.tanh(x)"
 SIGMOID = "lambda x: TT.nnet.sigmoid(x)"
 
-# What the settings must be for the model to be the paper's.
+# The settings of the paper's models.
 MODEL_SETTINGS = {
     "encoder_stack": 1,
     "decoder_stack": 1,
@@ -33,12 +33,12 @@ MODEL_SETTINGS = {
     "bigram": True,
     "check_first_word": True,
     "deep_out": True,
-    # Below 1, what GroundHog computes is random or rescaled, in translation, too.
+    # Below 1, GroundHog uses random masks or rescaling, also in translation.
     "dropout": 1,
     "dropout_rec": 1,
 }
-# GroundHog looks each up with the layer's name in front, enc_, back_enc_ or dec_, and without it where that is not set:
-# no state sets one for back_enc.
+# GroundHog looks each up with the layer's prefix, enc_, back_enc_ or dec_, and without the prefix if that is not set.
+# No state has one for back_enc.
 LAYER_SETTINGS = {
     "rec_layer": "RecurrentLayer",
     "rec_gating": True,
@@ -48,9 +48,9 @@ LAYER_SETTINGS = {
     "activ": TANH,
 }
 
-# For each parameter the original's arrays that make it, with the sizes of their axes: x and y are the vocabularies, m
-# the embedding, n the units, c the context, a the alignment model, l the maxout layer. All but the embeddings are
-# stored (inputs, outputs), the transpose of PyTorch's; several for one parameter go below one another.
+# For each parameter, the GroundHog arrays that form it, with the sizes of their axes: x and y are the vocabularies, m
+# the embedding, n the units, c the context, a the alignment model, l the maxout layer. All but the embeddings have the
+# shape (inputs, outputs), the transpose of PyTorch's; several arrays for one parameter are stacked vertically.
 UNIT = {
     "from_input.weight": {"W_0_{}_input_embdr_0": "mn", "W_0_{}_update_embdr_0": "mn", "W_0_{}_reset_embdr_0": "mn"},
     "from_state.weight": {"G_{}_transition_0": "nn", "R_{}_transition_0": "nn"},
@@ -83,25 +83,25 @@ ATTENTION = {
 
 @dataclass(frozen=True)
 class Symbols:
-    """The ids of one language in the original: ``size`` of them, of which these two and 0 are no word's."""
+    """GroundHog's ids of one language: ``size`` ids, where ``end``, ``unknown`` and 0 are not words."""
 
     size: int
     end: int
     unknown: int
 
     def words(self) -> list[int]:
-        """The ids of words."""
+        """The ids of the words."""
         return [number for number in range(self.size) if number not in (UNUSED, self.end, self.unknown)]
 
     def rearrange(self, table: np.ndarray, pad: float) -> np.ndarray:
-        """``table`` (size, ...) in fairseq's order, with a row of ``pad`` for <pad>."""
+        """Bring ``table`` (size, ...) into fairseq's order, with a row of ``pad`` for <pad>."""
         kept = table[[UNUSED, self.end, self.unknown, *self.words()]]
         return np.insert(kept, Dictionary().pad(), pad, axis=0)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a state says of its model: RNNsearch or RNNencdec; n; m, which is the output's rank as well; k; the ids."""
+    """A model's settings: RNNsearch (``searches``) or RNNencdec; n; m, also the output's rank; the maxout pool; ids."""
 
     searches: bool
     units: int
@@ -111,13 +111,13 @@ class Settings:
     target: Symbols
 
     def sizes(self) -> dict[str, int]:
-        """The size of each kind of axis; the arrays themselves say that of the alignment model."""
+        """The size of each kind of axis, except the alignment model's, which the state lacks."""
         n, k, context = self.units, self.pool, 2 * self.units if self.searches else self.units
         vocabularies = {"x": self.source.size, "y": self.target.size}
         return {"1": 1, "n": n, "m": self.embedding, "l": n // k, "c": context} | vocabularies
 
     def parameters(self) -> dict[str, dict[str, str]]:
-        """What makes each parameter of the fairseq model: arrays and their axes."""
+        """The GroundHog arrays, with their axes, that form each parameter of the fairseq model."""
         units = {"encoder.annotator.forward_unit": "enc", "decoder.translator.unit": "dec"}
         if self.searches:
             units["encoder.annotator.backward_unit"] = "back_enc"
@@ -129,7 +129,7 @@ class Settings:
 
 
 class State:
-    """GroundHog's settings, as read from a file."""
+    """GroundHog's settings in a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -152,7 +152,7 @@ class State:
         return value
 
     def number(self, key: str, least: int) -> int:
-        """The value of ``key``, which must be a whole number (GroundHog has 2.0, too), of at least ``least``."""
+        """The value of ``key``, which must be a whole number, as int or float, of at least ``least``."""
         value = self.get(key)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not least <= value <= MOST_NUMBER or value % 1 != 0:
@@ -164,10 +164,10 @@ class State:
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings in the state file ``path``.
+    """Read the settings from the state file ``path``.
 
     Raises:
-        InputError: if one is missing, or the model is not the paper's RNNsearch or RNNencdec.
+        InputError: a setting is missing, or the model is not the paper's RNNsearch or RNNencdec.
     """
     state = State(path)
     searches = bool(state.expect("search", True, False))
@@ -199,12 +199,12 @@ def read_settings(path: Path) -> Settings:
 def _shown(value: Any) -> str:
     try:
         return reprlib.repr(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
+    except ValueError:  # Python refuses to print numbers of more than 4,300 digits
         return f"too large a {type(value).__name__}"
 
 
 def read_symbols(state: State, side: str) -> Symbols:
-    """The ids of ``side``, source or target."""
+    """Read the ids of ``side``, source or target."""
     size, end, unknown = (state.number(f"{key}_{side}", 1) for key in ("n_sym", "null_sym", "unk_sym"))
     if end == unknown or max(end, unknown) >= size:
         raise InputError(
@@ -215,10 +215,10 @@ def read_symbols(state: State, side: str) -> Symbols:
 
 
 def read_words(path: Path, symbols: Symbols) -> list[str]:
-    """The words of the vocabulary file ``path``, in the order of their ids.
+    """Read the words of the vocabulary file ``path``, in the order of their ids.
 
     Raises:
-        InputError: if it does not give one word to each of ``symbols.words()``, or has a word that no text can hold.
+        InputError: it does not have one word for each of ``symbols.words()``, or a word cannot stand in a text.
     """
     cure = "give the vocabulary that the model was trained with"
     words: dict[int, str] = {}
@@ -229,12 +229,12 @@ def read_words(path: Path, symbols: Symbols) -> list[str]:
         if number == symbols.unknown or (number == UNUSED and word in ("<s>", "</s>")):
             continue
         if not 0 <= number < symbols.size or number in (UNUSED, symbols.end):
-            raise InputError(f"{path}: {word!r} has id {number}, which is no word's in this model; {cure}")
+            raise InputError(f"{path}: {word!r} has id {number}, which is not the id of a word in this model; {cure}")
         if number in words:
             raise InputError(f"{path}: {words[number]!r} and {word!r} both have id {number}; {cure}")
         check_word(path, word)
         words[number] = word
-    # Distinct ids, all within the range: as many as there should be are all of them.
+    # All ids are distinct and in range, so the count shows whether any is missing.
     if len(words) != symbols.size - 3:
         raise InputError(f"{path}: it has {len(words):,} words and the model {symbols.size - 3:,}; {cure}")
     return [words[number] for number in sorted(words)]
@@ -244,7 +244,7 @@ def check_word(path: Path, word: str) -> None:
     """Check that ``word`` can stand in a text and in a dictionary file.
 
     Raises:
-        InputError: if it is not UTF-8, empty, or holds anything that fairseq takes for the space between two words.
+        InputError: it is not UTF-8, is empty, or holds a character that fairseq splits words at.
     """
     try:
         word.encode("utf-8")
@@ -252,16 +252,16 @@ def check_word(path: Path, word: str) -> None:
         raise InputError(
             f"{path}: the word {word!r} is not UTF-8; replace it by one that is, in a .json copy"
         ) from None
-    # fairseq splits a line at no-break spaces and Unicode's line separators, too; GroundHog made words of them.
+    # Unlike GroundHog, fairseq also splits at no-break spaces and Unicode's line separators.
     if tokenize_line(word) != [word]:
         raise InputError(f"{path}: the word {word!r} is empty or holds a space; replace it by another, in a .json copy")
 
 
 def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
-    """The original's parameters, in float32, the precision in which fairseq trains.
+    """Read GroundHog's parameters, in float32, fairseq's precision.
 
     Raises:
-        InputError: if they are not just those of the model that ``settings`` describe, or not all finite numbers.
+        InputError: the file cannot be read, its arrays do not match ``settings``, or a number is not finite.
     """
     cure = "give the model that GroundHog saved beside this state"
     expected = {name: axes for arrays in settings.parameters().values() for name, axes in arrays.items()}
@@ -269,18 +269,18 @@ def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
         open_regular(path).close()
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > MOST_UNPACKED * path.stat().st_size:
-                raise InputError(f"{path}: far more than its size when it is unpacked; {cure}")
+                raise InputError(f"{path}: unpacked, it is far larger than the file; {cure}")
         with np.load(path, allow_pickle=False) as npz:
             if missing := sorted(expected.keys() - set(npz.files)):
                 raise InputError(f"{path}: the array {missing[0]} is missing; {cure}")
             if others := sorted(set(npz.files) - expected.keys()):
-                raise InputError(f"{path}: the array {others[0]} is no part of the model of this state; {cure}")
+                raise InputError(f"{path}: the array {others[0]} does not belong to the model of this state; {cure}")
             arrays = {name: read_array(path, npz, name) for name in npz.files}
     except InputError:
         raise
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
-    except Exception as error:  # numpy and zipfile have many kinds for what is no .npz
+    except Exception as error:  # numpy and zipfile raise many kinds of errors
         raise InputError(f"{path}: not an .npz of arrays; give the file as GroundHog wrote it") from error
     sizes = settings.sizes()
     if settings.searches:
@@ -293,7 +293,7 @@ def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
 
 
 def read_array(path: Path, npz: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
-    """One array of an open file, in float32."""
+    """Read an array of an open file, in float32."""
     try:
         array = npz[name]
     except Exception as error:

@@ -1,0 +1,1 @@
+"""Use of trained models: loading, translating, scoring and aligning text, averaging, replacing unknown words."""

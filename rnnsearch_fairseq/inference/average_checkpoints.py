@@ -1,4 +1,4 @@
-"""Average the parameters of several checkpoints of one run: fairseq's script for it is not part of its distribution.
+"""Average the parameters of several checkpoints of one run.
 
 ``rnnsearch average OUT.pt IN.pt IN.pt ...``
 """
@@ -17,11 +17,11 @@ from rnnsearch_fairseq.files.output import open_output
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
-    """Write to ``out`` the last checkpoint of ``paths`` with the mean of all their parameters.
+    """Write the last checkpoint of ``paths`` to ``out``, with the mean of all their parameters.
 
     Raises:
-        InputError: if there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out``
-            cannot be written.
+        InputError: there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out`` cannot
+            be written.
     """
     try:
         with open_output(out) as file:
@@ -41,7 +41,7 @@ def _average(paths: Sequence[Path]) -> dict[str, Any]:
         model = state["model"]
         if total and {name: p.shape for name, p in model.items()} != {name: p.shape for name, p in total.items()}:
             raise InputError(f"{path}: its parameters are not those of {paths[0]}; average checkpoints of one model")
-        # Summed in float64: the mean of equal numbers is then that number, in any precision they are kept in.
+        # In float64, the mean of equal numbers is exact for parameters of lower precision.
         total = {name: parameter.double() + total.get(name, 0) for name, parameter in model.items()}
     state["model"] = {name: (total[name] / len(paths)).to(parameter.dtype) for name, parameter in model.items()}
     return state

@@ -1,8 +1,8 @@
-"""Trained models from Python: translate, score and align text.
+"""Translate, score and align text from Python.
 
-A model is loaded from the folder that fairseq-train, or a recipe, wrote. Text is given as people write it, and is split
-into words as that of the training was; a list of sentences is computed in batches. ``folder`` is here that of a model
-which has learnt five sentences by heart:
+A model is loaded from a folder that fairseq-train or a recipe wrote. Text is plain text, and is split into words as the
+training text was; a list of sentences is computed in batches. The model in ``folder`` here has memorised five
+sentences:
 
 >>> from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 >>> model = RNNsearchModel.from_pretrained(folder)
@@ -15,7 +15,7 @@ which has learnt five sentences by heart:
 >>> -0.5 < right < 0 and wrong < right - 5
 True
 
-``align`` gives the weights of the source words for each target word, of a given translation or of the model's own:
+``align`` gives a weight for each pair of a target word and a source word, of given translations or of the model's own:
 
 >>> (alignment,) = model.align(["the black cat eats ."])
 >>> alignment.target
@@ -34,7 +34,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fairseq import utils
-from fairseq.data import data_utils
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
@@ -54,17 +53,19 @@ from rnnsearch_fairseq.data.trees import (
 )
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import find_checkpoint, load_models
-from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, score_pairs
+from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, group_by_size, score_pairs
 from rnnsearch_fairseq.inference.text import TypedText, combine, configure, find_preparation, set_generation
+from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from rnnsearch_fairseq.search.progress import OnStep, watch
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 
-MOST_CHARACTERS = 10_000  # of a sentence
-LETTERS_OF_PARSE = 20  # most characters of a parse for each of its sentence
+MOST_CHARACTERS = 10_000  # in a sentence
+PARSE_FACTOR = 20  # a parse may have this many times the characters of a sentence
 
 
 class Source(NamedTuple):
-    """A sentence to translate: its words, their ids and end-of-sentence's ``(S,)``, and its tree, if it has one."""
+    """A sentence to translate: its words, their ids with end-of-sentence ``(S,)``, and its tree, if it has one."""
 
     words: list[str]
     ids: Tensor
@@ -73,14 +74,17 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """How a model aligns a sentence with a translation. S source words, T target words, P phrases.
+    """The alignment of a sentence with a translation: S source words, T target words, P phrases; tensors on the CPU.
 
-    ``source`` and ``target`` are words as the model splits them, end-of-sentence included, and ``source_unknown`` and
-    ``target_unknown`` tell which of these it does not know; in a translation of its own these read ``<unk>``.
-    ``logprobs`` ``(T,)`` are ln p of each target word, float64. ``weights`` ``(T, S)`` are the attention's, None of a
-    model without one. Of models that read trees, ``phrases`` are pairs of a first word and the word after the last one,
-    none without a parse, and ``phrase_weights`` ``(T, P)`` their weights, which make one with those of the words; of
-    others, both are None. All tensors are on the CPU.
+    Attributes:
+        source, target: the words as the model splits them, end-of-sentence included.
+        source_unknown, target_unknown: whether each word is unknown to the model; the model writes these as ``<unk>``.
+        logprobs: ``(T,)``, ln p of each target word, float64.
+        weights: ``(T, S)``, the attention to words; None if the model has no attention.
+        phrases: of models that read trees, the first word of each phrase and the word after its last one, empty without
+            a parse; None for other models.
+        phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of ``weights`` and row t
+            of this sum to one.
     """
 
     source: list[str]
@@ -95,10 +99,10 @@ class Alignment:
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """A translation that was found.
+    """A translation.
 
-    ``score`` is what the search ranks by (fairseq's: the mean of the words' natural log-probabilities, unless
-    ``unnormalized``); it is minus infinity if the search failed. ``words`` are the target's, without end-of-sentence.
+    ``score`` is the search's ranking score (in fairseq's search, the mean ln p of the words, or their sum if
+    ``unnormalized``); it is minus infinity if the search failed. ``words`` are target words without end-of-sentence.
     """
 
     text: str
@@ -118,16 +122,16 @@ def load(
 
     Args:
         folder: local folder of the checkpoint.
-        checkpoint_file: its name there, or several with colons between; default: the best, see `find_checkpoint`.
-        data: folder of the dictionaries; one that begins with a dot is within ``folder``. Default: see
+        checkpoint_file: its name in ``folder``, or several with colons between; default: see `find_checkpoint`.
+        data: folder of the dictionaries; if it begins with a dot, it is relative to ``folder``. Default: see
             `rnnsearch_fairseq.inference.loading.find_data`.
-        source_lang, target_lang: default: those that the checkpoint or the binarized data names.
-        options: of the search, as in fairseq-generate, defaults of ``translate``; and ``tokenizer`` and ``bpe`` with
-            theirs. Without these two, text is prepared as the training's was, by its record (see `find_preparation`);
-            ``tokenizer=None, bpe=None`` is for text that is split already.
+        source_lang, target_lang: default: the languages in the checkpoint or the binarized data.
+        options: search options of fairseq-generate, which become the defaults of ``translate``, and ``tokenizer`` and
+            ``bpe`` with their own options. Without these two, text is prepared as the training text was (see
+            `find_preparation`); ``tokenizer=None, bpe=None`` takes text that is split already.
 
     Raises:
-        InputError: a file is missing or damaged, files do not go together, or an option is unknown.
+        InputError: a file is missing or damaged, files do not match, or an option is unknown.
     """
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder; give the one that fairseq-train saved checkpoints to")
@@ -146,17 +150,45 @@ def load(
     return TranslationHub(cfgs[0], task, models, TypedText.of(task, cfgs, [side.lowercase for side in sides]))
 
 
-class TranslationHub(GeneratorHubInterface):
-    """fairseq's hub interface to trained models, for text as people write it.
+def from_pretrained(
+    cls: type[BaseFairseqModel],
+    model_name_or_path: str | Path,
+    checkpoint_file: str | None = None,
+    data_name_or_path: str | Path | None = None,
+    **options: Any,
+) -> "TranslationHub":
+    """Load trained models from a local folder: `load` under the names that fairseq's ``from_pretrained`` has.
 
-    A word that the model knows in lower case alone is read in lower case. A sentence without words is translated by
-    none. Sentences are refused by number, from 1, before any is computed.
+    Args:
+        model_name_or_path: folder of the checkpoint.
+        checkpoint_file: default: the best one there.
+        data_name_or_path: folder of the dictionaries; default: found near the checkpoint. ``data`` is the same.
+        options: see `load`.
+
+    Raises:
+        InputError: a file is missing or damaged, or an option is unknown.
+    """
+    if data_name_or_path is not None:
+        options["data"] = data_name_or_path
+    return load(model_name_or_path, checkpoint_file, **options)
+
+
+# Here and not in the models: models must not import inference.
+for _model in (RNNsearchModel, Tree2SeqModel):
+    _model.from_pretrained = classmethod(from_pretrained)
+
+
+class TranslationHub(GeneratorHubInterface):
+    """fairseq's hub interface to trained models, for plain text.
+
+    A word that the model knows only in lower case is read in lower case. The translation of a sentence without words is
+    empty. All sentences are checked before any is computed; errors name them by number, from 1.
 
     Args:
         cfg: see `configure`.
-        task: its dictionaries and languages.
+        task: holds the dictionaries and languages.
         models: an ensemble.
-        text: prepares text of both languages.
+        text: the text preparation of both languages.
     """
 
     def __init__(
@@ -166,30 +198,25 @@ class TranslationHub(GeneratorHubInterface):
         self.source_encoder, self.target_encoder = text
         self.reads_trees = any(getattr(model.encoder, "parses", False) for model in models)
 
-    # What fairseq's own methods call
+    # Called by fairseq's own methods
 
     def encode(self, sentence: str) -> Tensor:
-        """The ids of a source sentence, end-of-sentence included, ``(S,)``."""
+        """Convert a source sentence to ids with end-of-sentence, ``(S,)``."""
         return self.binarize(self.source_encoder.encode(sentence))
 
     def decode(self, tokens: Tensor) -> str:
-        """Text of target ids."""
+        """Convert target ids to text."""
         return self.target_encoder.decode(self.string(tokens))
 
     def _build_batches(self, tokens: Sequence[Any], skip_invalid_size_inputs: bool) -> Iterator[dict[str, Any]]:
-        """Batches of similar lengths, whose padded size is bounded; fairseq's are as large as those of the training."""
+        """Yield batches of similar lengths and bounded padded size; fairseq's would be as large as in training."""
         lengths = np.array([len(ids[0] if isinstance(ids, tuple) else ids) for ids in tokens], dtype=np.int64)
         order = np.argsort(-lengths, kind="stable")
         if skip_invalid_size_inputs:
             order = order[lengths[order] <= self.max_positions[0]]
         dataset = self.task.build_dataset_for_inference(tokens, lengths)
-        # fairseq refuses a sentence of more than max_tokens; counted as so many, it fills a batch alone.
-        sizes = lengths[order].clip(max=MAX_TOKENS)
-        batches = data_utils.batch_by_size(
-            np.arange(len(order)), None, sizes, max_tokens=MAX_TOKENS, max_sentences=BATCH_SIZE
-        )
-        for batch in batches:
-            yield dataset.collater([dataset[int(order[number])] for number in batch])
+        for batch in group_by_size(order, lengths, MAX_TOKENS, BATCH_SIZE):
+            yield dataset.collater([dataset[int(number)] for number in batch])
 
     # Sentences
 
@@ -201,20 +228,20 @@ class TranslationHub(GeneratorHubInterface):
         trees: Sequence[str | None] | None = None,
         **options: Any,
     ) -> list[str] | str:
-        """The best translation of each sentence (or of the one that is given alone), as text.
+        """Return the best translation of each sentence, or of a single one, as text.
 
         Args:
             beam: default: 5, or that of `load`.
-            verbose: has no effect; it is fairseq's.
-            trees: of models that read them, the parse of each sentence, in Penn brackets or as transitions; where there
-                is none, None or "".
-            options: of the search, as in fairseq-generate: ``search="groundhog"``, ``lenpen=0.6``, ``sampling=True``.
+            verbose: has no effect; fairseq's signature has it.
+            trees: for models that read trees, the parse of each sentence, in Penn brackets or as transitions; None or
+                "" for a sentence without one.
+            options: search options of fairseq-generate: ``search="groundhog"``, ``lenpen=0.6``, ``sampling=True``.
 
         Raises:
             InputError: a sentence or its parse cannot be read, or an option is unknown.
         """
         if "nbest" in options:
-            raise InputError("translate gives the best translation alone; translations(sentences, nbest=3) gives three")
+            raise InputError("translate returns one translation; translations(sentences, nbest=3) returns three")
         if isinstance(sentences, str):
             return self.translate([sentences], beam, verbose, None if trees is None else [trees], **options)[0]
         return [best.text for best, *_ in self.translations(sentences, beam, 1, trees, **options)]
@@ -227,17 +254,14 @@ class TranslationHub(GeneratorHubInterface):
         trees: Sequence[str | None] | None = None,
         **options: Any,
     ) -> list[list[Translation]]:
-        """The ``nbest`` translations of each sentence, best first; see `translate`.
-
-        Fewer, where the search finds fewer.
-        """
+        """Return up to ``nbest`` translations of each sentence, best first; see `translate`."""
         sources = self.read_sources(sentences, trees)
         return self.search(sources, self.build_generator(beam, **options), nbest)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], trees: Sequence[str | None] | None = None
     ) -> list[float]:
-        """ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by its length.
+        """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length.
 
         Raises:
             InputError: a sentence or its parse cannot be read, or there are not as many targets as sources.
@@ -250,7 +274,7 @@ class TranslationHub(GeneratorHubInterface):
         targets: Sequence[str] | None = None,
         trees: Sequence[str | None] | None = None,
     ) -> list[Alignment]:
-        """The alignment of each sentence with its translation in ``targets``, or with the one that ``translate`` finds.
+        """Align each sentence with its translation in ``targets``; default: with the one that ``translate`` finds.
 
         Raises:
             InputError: the model has no attention; a sentence or its parse cannot be read, or there are not as many
@@ -269,7 +293,7 @@ class TranslationHub(GeneratorHubInterface):
     def align_all(
         self, sources: Sequence[str], targets: Sequence[str], trees: Sequence[str | None] | None
     ) -> list[Alignment]:
-        """As `align`, of any model."""
+        """Align as `align` does, also with models without attention."""
         read = self.read_sources(sources, trees)
         if len(_listed(targets)) != len(read):
             raise InputError(f"there are {len(read):,} sources and {len(targets):,} targets; give one for each")
@@ -280,10 +304,10 @@ class TranslationHub(GeneratorHubInterface):
             _check_words(len(words[-1]), self.max_positions[1], f"target {number}")
         return self.align_words(list(zip(read, words)))
 
-    # Their parts
+    # Steps of the methods above
 
     def read_sources(self, sentences: Sequence[str], trees: Sequence[str | None] | None = None) -> list[Source]:
-        """`read_source` of each."""
+        """Call `read_source` for each sentence."""
         if trees is None:
             trees = [None] * len(_listed(sentences))
         elif len(trees) != len(sentences):
@@ -294,10 +318,10 @@ class TranslationHub(GeneratorHubInterface):
         ]
 
     def read_source(self, sentence: str, parse: str | None = None, where: str = "the sentence") -> Source:
-        """Split a sentence, and read its parse: Penn brackets, transitions, or nothing.
+        """Split a sentence into words, and read its parse: Penn brackets, transitions, or none.
 
         Raises:
-            InputError: it is no Unicode text, is too long, or the parse is not one of its words; says ``where``.
+            InputError: the sentence is not Unicode text or is too long, or the parse has other words; names ``where``.
         """
         _check_text(sentence, where)
         line = self.source_encoder.encode(sentence)
@@ -311,7 +335,7 @@ class TranslationHub(GeneratorHubInterface):
             return None
         if not self.reads_trees:
             raise InputError(f"{where}: the model reads no trees; leave the parse out")
-        _check_text(parse, f"the parse of {where}", MOST_CHARACTERS * LETTERS_OF_PARSE)
+        _check_text(parse, f"the parse of {where}", MOST_CHARACTERS * PARSE_FACTOR)
         if not parse.lstrip().startswith("("):
             tree = parse_transitions(parse, f"the parse of {where}")
             if tree.leaves > len(words):
@@ -332,10 +356,10 @@ class TranslationHub(GeneratorHubInterface):
         return read.tree
 
     def build_generator(self, beam: int | None = None, **options: Any) -> SequenceGenerator:
-        """The search that these options describe, as in fairseq-generate, for `search`.
+        """Build the generator for `search` from search options of fairseq-generate.
 
         Raises:
-            InputError: an option is unknown or not for this search.
+            InputError: an option is unknown or unfit for this search.
         """
         beam = self.cfg.generation.beam if beam is None else beam
         if type(beam) is not int or beam < 1:
@@ -350,11 +374,11 @@ class TranslationHub(GeneratorHubInterface):
         nbest: int = 1,
         on_step: OnStep | None = None,
     ) -> list[list[Translation]]:
-        """The ``nbest`` translations of each source, best first.
+        """Return up to ``nbest`` translations of each source, best first.
 
         Args:
-            on_step: is called after each step of a batch with the best unfinished target words of its sources, by their
-                positions in ``sources``. What it raises ends the search.
+            on_step: called after each step of a batch, with the best unfinished target words of each source in it, by
+                position in ``sources``. An exception that it raises ends the search.
         """
         unparsed = encode_transitions("-", self.task.tree_dict) if isinstance(self.task, TreeTranslationTask) else None
         tokens: list[Any] = [source.ids for source in sources]
@@ -378,7 +402,7 @@ class TranslationHub(GeneratorHubInterface):
         return Translation(self.decode(tokens), float(hypothesis["score"]), words)
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[Alignment]:
-        """The alignment of each source with the words of a translation, without end-of-sentence."""
+        """Align each source with the words of a translation, which are without end-of-sentence."""
         trees = [source.tree for source, _ in pairs] if self.reads_trees else None
         lines = ((" ".join(source.words), " ".join(words)) for source, words in pairs)
         scores = score_pairs(list(self.models), self.task, lines, trees=trees)
@@ -418,5 +442,5 @@ def _check_text(text: str, where: str, most: int = MOST_CHARACTERS) -> None:
 
 
 def _check_words(words: int, most: int, where: str) -> None:
-    if words >= most:  # end-of-sentence is one more
+    if words >= most:  # end-of-sentence counts, too
         raise InputError(f"{where} has {words:,} words, and the model reads at most {most - 1:,}; split it")

@@ -1,4 +1,4 @@
-"""Load trained models for the commands of this package that read text, not binarized data."""
+"""Load trained models to read text instead of binarized data."""
 
 import os
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 
 CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint.pt")
-LEVELS_UP = 3  # recipes/reproduce: bin is beside runs, which is above RUN/checkpoints
+LEVELS_UP = 3  # in recipes/reproduce, bin is beside runs, and checkpoints are in runs/RUN/checkpoints
 
 
 def find_checkpoint(folder: Path) -> Path:
-    """The best checkpoint in a folder that fairseq-train or a recipe wrote.
+    """Find the best checkpoint in a folder that fairseq-train or a recipe wrote.
 
     Raises:
         InputError: there is none.
@@ -34,15 +34,15 @@ def find_checkpoint(folder: Path) -> Path:
 
 
 def find_data(folder: Path, own: str | None = None, languages: Sequence[str | None] = ()) -> Path:
-    """The folder of the dictionaries ``dict.LANGUAGE.txt`` of a checkpoint.
+    """Find the folder of a checkpoint's dictionaries ``dict.LANGUAGE.txt``.
 
-    The first that holds them of: the checkpoint's own data, seen from ``folder``, from a folder above it, or from the
-    current one; ``folder``, the folders above it, and ``bin`` in each of these.
+    Searched in this order: the training's data folder, relative to ``folder``, to the folders above it and to the
+    current folder; then ``folder``, the folders above it, and ``bin`` in each of these.
 
     Args:
-        folder: the checkpoint's.
-        own: the --data of its training, perhaps relative.
-        languages: whose dictionaries must be there; without them, that of any language.
+        folder: folder of the checkpoint.
+        own: the data folder in the checkpoint's configuration.
+        languages: languages whose dictionaries must be there; without them, any dictionary will do.
 
     Raises:
         InputError: there is none.
@@ -52,14 +52,14 @@ def find_data(folder: Path, own: str | None = None, languages: Sequence[str | No
     near = [candidate for place in places for candidate in (place, place / "bin")]
     named = [] if own is None else [*(place / own for place in places), Path(own).absolute()]
     for candidate in (*named, *near):
-        # os.path.isfile, because the checkpoint may name something that no path can be.
+        # Not Path.is_file, which raises for some strings that an untrusted checkpoint may hold.
         if languages and None not in languages:
             holds = all(os.path.isfile(candidate / f"dict.{language}.txt") for language in languages)
         else:
             holds = os.path.isdir(candidate) and any(candidate.glob("dict.*.txt"))
         if holds:
             return candidate
-    raise InputError(f"{folder}: no dict.*.txt in it, nor above it or in bin; give the folder that they are in (data)")
+    raise InputError(f"{folder}: no dict.*.txt in it, nor above it or in bin; give their folder (data)")
 
 
 def load_models(
@@ -69,25 +69,24 @@ def load_models(
     target_lang: str | None = None,
     cpu: bool = False,
 ) -> tuple[list[BaseFairseqModel], TranslationTask]:
-    """Load one or more checkpoints, on CUDA if there is a device, and the dictionaries ``DATA/dict.LANGUAGE.txt``.
+    """Load one or more checkpoints and the dictionaries ``DATA/dict.LANGUAGE.txt``, onto CUDA if there is a device.
 
     Args:
-        data: folder of the dictionaries; None: `find_data` finds that of the first checkpoint.
-        source_lang, target_lang: default: those that the first checkpoint names; if it names none, those of the
-            binarized data in ``data``.
-        cpu: leave the CUDA device alone.
+        data: folder of the dictionaries; None: found near the first checkpoint by `find_data`.
+        source_lang, target_lang: default: the languages in the first checkpoint or, if it has none, in ``data``.
+        cpu: do not use CUDA.
 
     Returns:
         The models, and the task, whose ``cfg.data`` is the folder of the dictionaries.
 
     Raises:
-        InputError: a file is missing, is no checkpoint or does not fit the dictionaries, the task is another than
-            translation, plain or of trees, or a model of trees comes after one whose task has none.
+        InputError: a file is missing, is not a checkpoint or does not match the dictionaries, the task is not a
+            translation task, or a model that reads trees comes after a first one that does not.
     """
     if data is not None and not Path(data).is_dir():
         raise InputError(f"--data {data}: no such folder; give the one that fairseq-preprocess wrote dict.*.txt to")
     languages = {"source_lang": source_lang, "target_lang": target_lang}
-    # Without --eval-bleu, which would make a generator here.
+    # --eval-bleu would build a generator here.
     overrides = {"eval_bleu": False} | {name: language for name, language in languages.items() if language is not None}
     models: list[BaseFairseqModel] = []
     task = None
@@ -114,14 +113,14 @@ def _read_checkpoint(path: str, overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_task_name(state: dict[str, Any], path: str) -> None:
-    """Refuse other tasks than translation before they are set up: they would read, or fetch, what they like."""
+    """Refuse tasks other than translation before they are set up; they could read or download other files."""
     settings = state["cfg"].task
-    # As `fairseq.tasks.setup_task` takes it: old configurations have it under another name.
+    # As in `fairseq.tasks.setup_task`: old configurations have the name in another field.
     name = getattr(settings, "task", None)
     name = name if isinstance(name, str) else getattr(settings, "_name", None)
     if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
         raise InputError(
-            f"{path}: the checkpoint's task is {name}, whose input is more than the words of a text; "
+            f"{path}: the checkpoint's task is {name}, whose input is not plain text; "
             "give a checkpoint of --task translation, pooled_translation or tree_translation"
         )
 
@@ -136,12 +135,12 @@ def _find_own_data(state: dict[str, Any], path: str) -> Path:
 
 def _set_data(state: dict[str, Any], data: str) -> None:
     overwrite_args_by_name(state["cfg"], {"data": data})
-    if state.get("args") is not None:  # of an old checkpoint, whose settings are made of them once more
+    if state.get("args") is not None:  # fairseq builds an old checkpoint's settings from these again
         state["args"].data = data
 
 
 def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
-    """Refuse a checkpoint that leaves the languages to be found from binarized data, if there is none in ``data``."""
+    """Refuse a checkpoint without languages if ``data`` holds no binarized data to infer them from."""
     named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang")]
     if None in named and None in data_utils.infer_language_pair(data):
         raise InputError(f"{path}: it does not name its languages; give --source-lang and --target-lang")

@@ -1,24 +1,24 @@
-"""Score given translations: ln p(y|x) of each sentence pair and of each of its words, and how the model aligns them.
+"""Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
 
 ``rnnsearch score --path MODEL.pt[:MODEL2.pt] --data DIR [--trees TREES] SOURCE TARGET``
 
-Line N of TARGET is scored as the translation of line N of SOURCE. Both are text as the training data was: tokenised,
-and split into subwords if that was. Every line has its result, in order; of a blank one, end-of-sentence is scored.
-Words and lengths include end-of-sentence; logarithms are natural and in nats; a score is not divided by length. Several
-models score with the mean of their probabilities and of their alignments. A model that reads trees (tree2seq) needs
-those of SOURCE, as rnnsearch trees writes them; it attends to words and phrases, and their weights
-together make one. A phrase is given as its first word, from 0, and the word after its last; phrases stand in pre-order:
-each before those in it, left ones first.
+Line N of TARGET is scored as the translation of line N of SOURCE. Both must be prepared like the training data:
+tokenised, and split into subwords if it was. Each line has a result, in order; for a blank line, only end-of-sentence
+is scored. Words and lengths include end-of-sentence; logarithms are natural; scores are not divided by length. An
+ensemble averages the probabilities and the alignments of its models. A model that reads trees (tree2seq) needs the
+trees of SOURCE, written by rnnsearch trees; it attends to words and phrases, whose weights sum to one. A phrase is
+given by its first word, from 0, and the word after its last one; phrases are in pre-order: each before the phrases
+inside it, left before right.
 
-Each pair is an object of JSON on a line of its own, its numbers rounded to six decimals:
+Each pair is a JSON object on one line, with numbers rounded to six decimals:
 
-id                from 0
+id                the pair's position, from 0
 source, target    the words as the model sees them
 logprob           ln p(y|x)
-word_logprobs     of each target word; their sum is logprob
-alignment         a row for each target word, of a weight for each source word; null of a model without one
-phrases           with trees only: of the source, none without a parse
-phrase_attention  with trees only: a row for each target word, of a weight for each phrase
+word_logprobs     ln p of each target word; their sum is logprob
+alignment         for each target word, a row of weights of the source words; null if the model has no attention
+phrases           with trees only: the phrases of the source, empty without a parse
+phrase_attention  with trees only: for each target word, a row of weights of the phrases
 """
 
 import argparse
@@ -51,12 +51,12 @@ from rnnsearch_fairseq.inference.loading import load_models
 
 BATCH_SIZE = 64
 MAX_TOKENS = 4000
-READ_AHEAD = 100  # batches that are read, and sorted by length, together
-MOST_WEIGHTS = 50_000_000  # alignment weights that are held at a time: 200 MB
+READ_AHEAD = 100  # batches that are read and sorted by length together
+MOST_WEIGHTS = 50_000_000  # the most attention weights in memory: 200 MB
 
 
 class _EncodedPair(NamedTuple):
-    """Ids of words, end-of-sentence included, and the source's tree, None without a parse or where none is read."""
+    """Ids of words with end-of-sentence, and the source's tree; None without a parse or for models without trees."""
 
     source: Tensor
     target: Tensor
@@ -68,7 +68,7 @@ class _EncodedPair(NamedTuple):
 
     @property
     def weights(self) -> int:
-        """How many attention weights the pair has."""
+        """The number of attention weights of the pair."""
         phrases = 0 if self.tree is None else len(self.tree.splits)
         return (len(self.source) + phrases) * len(self.target)
 
@@ -81,22 +81,21 @@ def score_pairs(
     max_tokens: int = MAX_TOKENS,
     trees: Iterable[Tree | None] | None = None,
 ) -> Iterator[AlignedPair]:
-    """Score each of ``pairs``, in order, with the mean of the probabilities that ``models`` give.
+    """Score each of ``pairs``, in order, with the mean of the models' probabilities.
 
-    Pairs of similar length are scored together, out of :data:`READ_AHEAD` batches that are read ahead: memory does not
-    grow with the number of pairs.
+    :data:`READ_AHEAD` batches are read and sorted by length together, so memory does not grow with the number of pairs.
 
     Args:
-        models: on one device; they are set to evaluation mode.
-        task: has the ``source_dictionary`` and ``target_dictionary``; see :func:`load_models`.
-        pairs: a sentence and its translation, each text as the training data was.
+        models: an ensemble on one device; it is set to evaluation mode.
+        task: holds the ``source_dictionary`` and ``target_dictionary``; see :func:`load_models`.
+        pairs: sentences and translations, prepared like the training data.
         batch_size: the most pairs in a batch.
-        max_tokens: the most words in a batch, padding included, on either side; a longer pair is scored alone.
-        trees: of the source of each pair, None without a parse; needed by models that read trees, and by no others.
+        max_tokens: the most words in a batch on either side, padding included; a longer pair is scored alone.
+        trees: the tree of each source, None without a parse; required for models that read trees, refused for others.
 
     Raises:
-        InputError: there are trees and no model reads them, or the other way round; or, when it comes to it, a sentence
-            is longer than the models can read, or shorter than its tree.
+        InputError: trees are missing or superfluous, or a sentence, once it is reached, is longer than the models can
+            read, or shorter than its tree.
     """
     if trees is None and any(map(_reads_trees, models)):
         raise InputError("the model reads trees; give --trees FILE, written by rnnsearch trees")
@@ -108,20 +107,24 @@ def score_pairs(
     for chunk in _read_ahead(encoded, READ_AHEAD * batch_size):
         sizes = np.array([(len(pair.source), len(pair.target)) for pair in chunk])
         order = np.lexsort(sizes.T)  # by target length, then source length
-        # fairseq refuses a sentence of more than max_tokens; counted as so many, it fills a batch alone.
-        tokens = sizes.max(axis=1).clip(max=max_tokens)[order]
-        batches = data_utils.batch_by_size(order, None, tokens, max_tokens=max_tokens, max_sentences=batch_size)
         scores: dict[int, AlignedPair] = {}
-        for batch in batches:
+        for batch in group_by_size(order, sizes.max(axis=1), max_tokens, batch_size):
             scores |= _score_batch(models, task, {int(number): chunk[number] for number in batch})
         yield from (scores[number] for number in range(len(chunk)))
 
 
+def group_by_size(order: np.ndarray, tokens: np.ndarray, max_tokens: int, batch_size: int) -> Sequence[np.ndarray]:
+    """Group the numbers in ``order`` into batches; number n has ``tokens[n]`` tokens, and is alone above max_tokens."""
+    # batch_by_size refuses a sentence of more than max_tokens, so it is counted as max_tokens.
+    sizes = tokens[order].clip(max=max_tokens)
+    return data_utils.batch_by_size(order, None, sizes, max_tokens=max_tokens, max_sentences=batch_size)
+
+
 def read_trees(path: Path, source: Path) -> Iterator[Tree | None]:
-    """The trees of the lines of ``source``; None is no parse. The two files have passed `check_parallel`.
+    """Yield the tree of each line of ``source``, None without a parse; `check_parallel` has accepted the two files.
 
     Raises:
-        InputError: a line is not that of a tree, or its tree has more leaves than the source has words.
+        InputError: a line is not a tree, or the tree has more leaves than the source has words.
     """
     for number, (line, sentence) in enumerate(read_pairs(path, source), 1):
         where = f"{path}, line {number}"
@@ -145,7 +148,7 @@ def _encode(
         if len(words) > limit:
             raise InputError(
                 f"pair {number} has {len(words):,} {side} words with end-of-sentence, and the model reads at most "
-                f"{limit:,}; shorten the pair or take it out of both files"
+                f"{limit:,}; shorten the pair or remove it from both files"
             )
     _check_leaves(tree, len(source) - 1, f"pair {number}")
     return _EncodedPair(source, target, tree)
@@ -154,8 +157,7 @@ def _encode(
 def _check_leaves(tree: Tree | None, words: int, where: str) -> None:
     if tree is not None and tree.leaves > words:
         raise InputError(
-            f"{where}: the tree has {tree.leaves} leaves and the source {words} words; "
-            "write the trees from the same text"
+            f"{where}: the tree has {tree.leaves} leaves and the source {words} words; write the trees from this text"
         )
 
 
@@ -175,14 +177,14 @@ def _read_ahead(pairs: Iterable[_EncodedPair], most: int) -> Iterator[list[_Enco
 def _score_batch(
     models: Sequence[BaseFairseqModel], task: TranslationTask, batch: dict[int, _EncodedPair]
 ) -> dict[int, AlignedPair]:
-    """The scores of the pairs of a batch, by their numbers."""
+    """Score a batch; pairs and scores are keyed by number."""
     parses = any(map(_reads_trees, models))
     sample = _collate(task, batch, parses)
     device = next(models[0].parameters()).device
     sample = utils.apply_to_sample(lambda tensor: tensor.to(device), sample)
     scorer = SequenceScorer(task.target_dictionary)
-    # One model at a time: given all, SequenceScorer averages float32 probabilities, of which small ones are zero, and
-    # divides the sum of the alignments by the number of models, whether all of them align or not.
+    # One model at a time: SequenceScorer averages an ensemble's probabilities in float32, where small ones become zero,
+    # and divides the sum of the alignments by the number of models even if some have no attention.
     by_model = [_generate(scorer, model, sample) for model in models]
     scores = {}
     for number, *hypotheses in zip(sample["id"].tolist(), *by_model):
@@ -207,11 +209,11 @@ def _score_batch(
 
 
 def _collate(task: TranslationTask, batch: dict[int, _EncodedPair], parses: bool) -> dict[str, Any]:
-    """The batch as fairseq makes it and, if a model ``parses``, the fields of its forest as ``trees``."""
+    """Build fairseq's batch and, if a model ``parses``, add the fields of its forest as ``trees``."""
     pad, eos = task.source_dictionary.pad(), task.source_dictionary.eos()
     samples = [{"id": number, "source": pair.source, "target": pair.target} for number, pair in batch.items()]
-    # Padded on the right, whatever the training did: SequenceScorer looks for the words of a target on the left, and
-    # fairseq's LSTM moves a source, and with it the columns of the alignment, there.
+    # Always pad on the right: SequenceScorer expects target words on the left, and fairseq's LSTM moves the source, and
+    # the columns of the alignment, to the left.
     sample = collate(samples, pad, eos, left_pad_source=False, left_pad_target=False)
     if parses:
         trees = [batch[number].tree for number in sample["id"].tolist()]
@@ -220,24 +222,26 @@ def _collate(task: TranslationTask, batch: dict[int, _EncodedPair], parses: bool
 
 
 def _generate(scorer: SequenceScorer, model: BaseFairseqModel, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """What ``scorer`` says of the pairs of a batch; "attention" is to the padded words, then to phrases."""
+    """Run ``scorer`` with one model; the columns of "attention" are the padded words, then the phrases."""
     if not _reads_trees(model):
         return scorer.generate([model], sample)
     with_trees = {**sample, "net_input": {**sample["net_input"], "trees": sample["trees"]}}
-    with model.decoder.register_forward_hook(_report_constituents):
+    with model.decoder.register_forward_hook(_return_constituent_attention):
         return scorer.generate([model], with_trees)
 
 
-def _report_constituents(decoder: nn.Module, inputs: tuple[Any, ...], output: tuple[Tensor, dict[str, Any]]) -> Any:
-    """A hook that gives words and phrases where fairseq expects the attention to words."""
+def _return_constituent_attention(
+    decoder: nn.Module, inputs: tuple[Any, ...], output: tuple[Tensor, dict[str, Any]]
+) -> Any:
+    """A forward hook that returns the attention to words and phrases as fairseq's attention to words."""
     scores, extra = output
     return scores, {**extra, "attn": extra["constituents"]}
 
 
 def _without_padding(attention: Tensor, pair: _EncodedPair, columns: int) -> Tensor:
-    """``(T, S + P)`` of a pair's attention in a batch, the first ``columns`` of which are words.
+    """Cut a pair's attention, whose first ``columns`` are padded words, to ``(T, S + P)``.
 
-    A model that reads no trees, in an ensemble with one that does, gives phrases no weight.
+    In an ensemble, a model that does not read trees gives phrases the weight zero.
     """
     phrases = len(pair.phrases)
     rows = attention[: len(pair.target)].to(torch.promote_types(attention.dtype, torch.float32)).cpu()
@@ -251,7 +255,7 @@ def _without_padding(attention: Tensor, pair: _EncodedPair, columns: int) -> Ten
 
 @dataclass
 class Totals:
-    """Sums over all pairs. ``source_words`` and ``target_words`` are without end-of-sentence; ``nll`` is in nats."""
+    """Sums over all pairs. ``source_words`` and ``target_words`` exclude end-of-sentence; ``nll`` is in nats."""
 
     pairs: int = 0
     source_words: int = 0
@@ -261,7 +265,7 @@ class Totals:
     nll: float = 0.0
 
     def watch(self, scores: Iterable[AlignedPair], unknown: str) -> Iterator[AlignedPair]:
-        """Add every score that passes; ``unknown`` is the unknown word."""
+        """Pass ``scores`` on, and add each; ``unknown`` is the unknown word."""
         for score in scores:
             self.pairs += 1
             self.source_words += len(score.source) - 1
@@ -272,13 +276,13 @@ class Totals:
             yield score
 
     def summary(self) -> str:
-        """Two lines for people."""
+        """Two readable lines."""
         words = self.target_words + self.pairs
-        of_word = self.nll / words
-        perplexity = torch.tensor(of_word, dtype=torch.float64).exp().item()  # infinite where math.exp would raise
+        per_word = self.nll / words
+        perplexity = torch.tensor(per_word, dtype=torch.float64).exp().item()  # inf, where math.exp would raise
         return (
             f"scored {self.pairs:,} pairs, {words:,} target words with end-of-sentence: "
-            f"{self.nll / self.pairs:.4f} nats a sentence, {of_word:.4f} nats a word, perplexity {perplexity:.4f}\n"
+            f"{self.nll / self.pairs:.4f} nats a sentence, {per_word:.4f} nats a word, perplexity {perplexity:.4f}\n"
             f"unknown words: {self.source_unknown:,} of {self.source_words:,} in the source, "
             f"{self.target_unknown:,} of {self.target_words:,} in the target"
         )
@@ -288,17 +292,17 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line.
 
     Raises:
-        InputError: if options do not go together or are out of range.
+        InputError: an option is out of range.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, help="text to translate, one sentence a line, as the training data was")
-    parser.add_argument("target", type=Path, help="its translations, line by line, as the training data was")
+    parser.add_argument("source", type=Path, help="source text, one sentence a line, prepared like the training data")
+    parser.add_argument("target", type=Path, help="its translations, line by line, prepared likewise")
     parser.add_argument("--path", required=True, help="checkpoint, or several with colons between: an ensemble")
     parser.add_argument("--data", required=True, metavar="DIR", help="folder of the dictionaries dict.LANGUAGE.txt")
     parser.add_argument(
-        "--trees", type=Path, metavar="FILE", help="trees of the source, line by line; for models that read trees"
+        "--trees", type=Path, metavar="FILE", help="trees of the source, line by line, for models that read trees"
     )
-    parser.add_argument("-s", "--source-lang", help="default: the checkpoint's, or that of the data in DIR")
+    parser.add_argument("-s", "--source-lang", help="default: from the checkpoint, or from the data in DIR")
     parser.add_argument("-t", "--target-lang", help="default: likewise")
     parser.add_argument(
         "--batch-size", type=int, default=BATCH_SIZE, metavar="N", help=f"most pairs in a batch (default: {BATCH_SIZE})"
@@ -327,7 +331,7 @@ def main() -> int:
     check_parallel(texts)
     if args.trees is not None:
         for _ in read_trees(args.trees, args.source):
-            pass  # a bad line is found before anything is written
+            pass  # find bad lines before anything is written
     totals = Totals()
     try:
         with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:

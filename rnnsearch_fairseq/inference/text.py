@@ -1,4 +1,4 @@
-"""Prepare typed text as a model's training text was prepared: by its record, by options, or by its dictionaries."""
+"""Prepare typed text as a model's training text was prepared, by the record, by options, or by the dictionaries."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -20,20 +20,20 @@ from rnnsearch_fairseq.files.preparation import CODES, FILES, PIECES, RECORD, Pr
 
 logger = logging.getLogger(__name__)
 
-# What the Moses tokenizer writes for & | < > ' " [ ]; text that it has not passed has none of them.
+# The Moses tokenizer's escapes of & | < > ' " [ ]; other text has none of them.
 MOSES_ESCAPES = ("&amp;", "&#124;", "&lt;", "&gt;", "&apos;", "&quot;", "&#91;", "&#93;")
 BPE_MARK, PIECE_MARK = "@@", "▁"
-# What fairseq-generate's options do to the search; the others are about what it prints, or are read elsewhere.
+# fairseq-generate's options that change the search.
 SEARCH_OPTIONS = ("search", "beam", "lenpen", "unkpen", "unnormalized", "temperature", "no_repeat_ngram_size")
 SEARCH_OPTIONS += ("max_len_a", "max_len_b", "min_len", "min_len_a", "match_source_len", "length_statistics")
 SEARCH_OPTIONS += ("length_smoothing", "sampling", "sampling_topk", "sampling_topp", "diverse_beam_groups")
 SEARCH_OPTIONS += ("diverse_beam_strength", "diversity_rate")
-CACHED_CHARACTERS = 1_000_000  # of words whose subwords are remembered
-CURE = "write it by rnnsearch record"
+CACHED_CHARACTERS = 1_000_000  # the most characters of words in subword-nmt's cache
+CURE = "write it with rnnsearch record"
 
 
 class Found(NamedTuple):
-    """How text of the source and of the target was prepared; the files that are needed lie in ``folder``."""
+    """The preparations of source and target text; their files are in ``folder``."""
 
     source: Preparation
     target: Preparation
@@ -41,10 +41,10 @@ class Found(NamedTuple):
 
 
 def find_record(folders: Iterable[Path], languages: Sequence[str]) -> Found | None:
-    """The record of the first of these folders that has one.
+    """Read the record of the first of these folders that has one.
 
     Raises:
-        InputError: it is damaged, or lacks one of the two languages.
+        InputError: the record is damaged, or lacks one of the two languages.
     """
     for folder in folders:
         record = read_record(folder)
@@ -58,13 +58,13 @@ def find_record(folders: Iterable[Path], languages: Sequence[str]) -> Found | No
 
 
 def find_preparation(checkpoint: Path, task: TranslationTask) -> Found:
-    """How a model's text was prepared: by the record beside the checkpoint, or by the one beside the dictionaries.
+    """Find how a model's text was prepared: from the record beside the checkpoint, or the one beside the dictionaries.
 
-    Without a record it is guessed, and a warning says what is assumed.
+    Without a record, the preparation is guessed from the dictionaries, and a warning states the guess.
 
     Args:
         checkpoint: folder of the checkpoint.
-        task: its languages, its dictionaries, and their folder.
+        task: holds the languages, the dictionaries, and their folder.
 
     Raises:
         InputError: a record is damaged, or lacks one of the languages.
@@ -75,18 +75,18 @@ def find_preparation(checkpoint: Path, task: TranslationTask) -> Found:
     if found is None:
         found = guess_preparation(data, task.source_dictionary, task.target_dictionary)
         logger.warning(
-            "no %s in %s or %s: as the dictionaries look, the training's text was %s; %s",
+            "no %s in %s or %s: by the dictionaries, the training text seems to be %s; %s",
             *(RECORD, checkpoint, data, found.source.describe(), CURE),
         )
     return found
 
 
 def guess_preparation(data: Path, source: Dictionary, target: Dictionary) -> Found:
-    """How text was prepared as far as the dictionaries show it.
+    """Guess how text was prepared from the symbols of the dictionaries.
 
-    Escapes tell that it was the Moses tokenizer. Subwords need the file that
-    ``rnnsearch prepare`` learnt, in ``data`` or in ``text`` beside it; a warning says so where
-    it is missing. Text of a language without capitals is lowercased.
+    Escapes mean the Moses tokenizer, marks of subwords mean BPE or sentencepiece, and a dictionary without capitals
+    means lower case. The file of the subwords is searched in ``data`` and in ``text`` beside it; a warning says if it
+    is missing.
 
     Args:
         data: folder of the dictionaries.
@@ -99,19 +99,19 @@ def guess_preparation(data: Path, source: Dictionary, target: Dictionary) -> Fou
     both, folder = Preparation("moses" if marks["tokenizer"] else None), data
     file = CODES if marks[CODES] else PIECES if marks[PIECES] else None
     if file is not None:
+        option = "bpe_codes" if file == CODES else "sentencepiece_model"
         near = [place for place in (data, data.parent / "text") if (place / file).is_file()]
         if near:
             folder = near[0]
-            both = replace(both, **{"bpe_codes" if file == CODES else "sentencepiece_model": file})
+            both = replace(both, **{option: file})
         else:
-            option = "bpe_codes" if file == CODES else "sentencepiece_model"
-            logger.warning("%s holds subwords, but no %s is near; give %s, or split text", data, file, option)
+            logger.warning("%s holds subwords, but no %s is near; give %s, or text in subwords", data, file, option)
     lowercase = [all(symbol == symbol.lower() for symbol in side.symbols) for side in (source, target)]
     return Found(*(replace(both, lowercase=lower) for lower in lowercase), folder)
 
 
 def combine(found: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were found, but those of a tokenizer or of a bpe only where ``options`` name no other."""
+    """Merge ``options`` into ``found``; a tokenizer or bpe in ``options`` drops the found one's own options."""
     kept = dict(found)
     for kind, its in (("tokenizer", ("moses_no_escape", "moses_no_dash_splits")), ("bpe", FILES)):
         if kind in options:
@@ -120,10 +120,10 @@ def combine(found: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def configure(options: dict[str, Any]) -> DictConfig:
-    """fairseq's sections ``generation``, ``tokenizer`` and ``bpe``, with these options.
+    """Build fairseq's sections ``generation``, ``tokenizer`` and ``bpe`` from these options.
 
     Raises:
-        InputError: an option is unknown or cannot have its value, or a file is missing.
+        InputError: an option is unknown or has a wrong value, or a file is missing.
     """
     sections: dict[str, Any] = {}
     text_options = {"tokenizer", "bpe"}
@@ -138,23 +138,23 @@ def configure(options: dict[str, Any]) -> DictConfig:
     for option in ("bpe_codes", "sentencepiece_model"):
         if option in options and not Path(options[option]).is_file():
             raise InputError(f"{option} {options[option]}: no such file; give the one that prepared the training text")
-    of_search = {name: value for name, value in options.items() if name not in text_options}
-    generation = set_generation(OmegaConf.structured(GenerationConfig), of_search)
+    search_options = {name: value for name, value in options.items() if name not in text_options}
+    generation = set_generation(OmegaConf.structured(GenerationConfig), search_options)
     cfg = OmegaConf.create({"generation": generation, **sections})
     overwrite_args_by_name(cfg, {name: value for name, value in options.items() if name in text_options})
     return cfg
 
 
 def set_generation(generation: DictConfig, options: dict[str, Any]) -> DictConfig:
-    """fairseq's section ``generation`` with these options, which are not checked together.
+    """Return a copy of fairseq's section ``generation`` with these options; combinations are not checked.
 
     Raises:
-        InputError: one is unknown or cannot have its value.
+        InputError: an option is unknown or has a wrong value.
     """
     changed = generation.copy()
     for name, value in options.items():
         if name not in SEARCH_OPTIONS:
-            raise InputError(f"{name!r} is no option of a search, nor of the tokenizer or bpe; leave it out")
+            raise InputError(f"{name!r} is not an option of the search, the tokenizer or the bpe; leave it out")
         try:
             changed[name] = value
         except OmegaConfBaseException:
@@ -163,13 +163,13 @@ def set_generation(generation: DictConfig, options: dict[str, Any]) -> DictConfi
 
 
 class TextEncoder:
-    """Text of one language to words (or subwords) with blanks between, as the training text was made.
+    """Convert text of one language to words (or subwords) with blanks between, and back.
 
     Args:
-        cfg: see `configure`; ``tokenizer`` and ``bpe`` count.
-        lowercase: after the tokenizer, before the subwords.
-        dictionary: a word that is unknown there, and known in lower case, becomes lower case. Where words are split,
-            this is a word of which a part is unknown.
+        cfg: see `configure`; the sections ``tokenizer`` and ``bpe`` are used.
+        lowercase: lowercase text after the tokenizer and before the split into subwords.
+        dictionary: a word that is only known in lower case is lowercased; None: no word is. A word of several subwords
+            is known if all of them are.
 
     Raises:
         InputError: the file of the subwords is damaged.
@@ -188,7 +188,7 @@ class TextEncoder:
         self._cached = 0
 
     def encode(self, text: str) -> str:
-        """Words with single blanks between."""
+        """Convert text to words with single blanks between."""
         text = " ".join(text.split())
         if self.tokenizer is not None:
             text = self.tokenizer.encode(text)
@@ -200,7 +200,7 @@ class TextEncoder:
         return self._split(" ".join(map(self._as_known, text.split())))
 
     def decode(self, words: str) -> str:
-        """Text again."""
+        """Convert words to text."""
         if self.bpe is not None:
             words = self.bpe.decode(words)
         return words if self.tokenizer is None else self.tokenizer.decode(words)
@@ -220,7 +220,7 @@ class TextEncoder:
         return lower if known_in_lower_case else word
 
     def _bound_cache(self, characters: int) -> None:
-        """subword-nmt remembers every word that it has split, for ever."""
+        """Clear subword-nmt's cache of split words, which is otherwise never cleared."""
         cache = getattr(getattr(self.bpe, "bpe", None), "cache", None)
         self._cached += characters
         if cache is not None and self._cached > CACHED_CHARACTERS:
@@ -229,38 +229,39 @@ class TextEncoder:
 
 
 class TypedText(NamedTuple):
-    """What prepares typed text of the source, and makes text of the words of the target."""
+    """The encoder of typed source text, and the decoder of target words."""
 
     source: TextEncoder
     target: TextEncoder
 
     def encode(self, text: str) -> str:
-        """Words of the source with single blanks between."""
+        """Convert source text to words with single blanks between."""
         return self.source.encode(text)
 
     def decode(self, words: str) -> str:
-        """Text of the target."""
+        """Convert target words to text."""
         return self.target.decode(words)
 
     @classmethod
     def of(
         cls, task: TranslationTask, cfgs: Sequence[DictConfig], lowercase: Sequence[bool] = (False, False)
     ) -> "TypedText":
-        """For the languages and dictionaries of a task; see `TextEncoder` for the rest, of source and target."""
+        """Build both for a task; ``cfgs`` and ``lowercase`` are for source and target, see `TextEncoder`."""
         languages = (task.cfg.source_lang, task.cfg.target_lang)
         dictionaries = (task.source_dictionary, task.target_dictionary)
         return cls(*map(TextEncoder, cfgs, languages, lowercase, dictionaries))
 
 
 def typed_lines(task: TranslationTask, cfg: DictConfig, checkpoint: Path) -> TypedText:
-    """What prepares the lines that `fairseq-interactive` reads.
+    """Build the text preparation for the lines of `fairseq-interactive`.
 
-    Without a record, a line holds words already, as without this package; a warning says so.
+    With neither a record nor options, lines are read as words with blanks between, as in plain fairseq, and a warning
+    says so.
 
     Args:
-        cfg: fairseq's sections ``tokenizer`` and ``bpe``, which count if there is either; and ``post_process``, which
-            tells whether subwords are joined already when words are to become text.
-        checkpoint: folder of the first checkpoint, whose record counts otherwise, or that beside the dictionaries.
+        cfg: fairseq's sections ``tokenizer`` and ``bpe``, which override the record if either is given; and
+            ``post_process``, with which fairseq joins subwords itself.
+        checkpoint: folder of the first checkpoint; its record comes before the one beside the dictionaries.
 
     Raises:
         InputError: a record or a file of subwords is damaged.
@@ -270,7 +271,7 @@ def typed_lines(task: TranslationTask, cfg: DictConfig, checkpoint: Path) -> Typ
         data = Path(utils.split_paths(task.cfg.data)[0])
         found = find_record((checkpoint, data), (task.cfg.source_lang, task.cfg.target_lang))
         if found is None:
-            logger.warning("no %s in %s or %s: lines are taken to be prepared; %s", RECORD, checkpoint, data, CURE)
+            logger.warning("no %s in %s or %s: lines are read as prepared text; %s", RECORD, checkpoint, data, CURE)
         else:
             sides = [configure(side.options(found.folder)) for side in (found.source, found.target)]
             lowercase = [found.source.lowercase, found.target.lowercase]
@@ -281,13 +282,14 @@ def typed_lines(task: TranslationTask, cfg: DictConfig, checkpoint: Path) -> Typ
 
 
 def _build_bpe(cfg: DictConfig | None) -> Any:
-    """
+    """Build fairseq's bpe.
+
     Raises:
         InputError: a file that it needs is damaged.
     """
     try:
         return encoders.build_bpe(cfg)
-    except (Exception, SystemExit) as error:  # subword-nmt ends the program at a damaged line
+    except (Exception, SystemExit) as error:  # subword-nmt exits at a damaged line
         files = [str(cfg[name]) for name in ("bpe_codes", "sentencepiece_model") if name in cfg]
         raise InputError(
             f"{', '.join(files) or cfg._name}: cannot split words ({in_short(error)}); give the file that split the "

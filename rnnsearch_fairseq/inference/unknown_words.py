@@ -1,20 +1,20 @@
-"""Replace unknown words in translations by way of the alignment (what the paper's conclusion leaves to the future).
+"""Replace unknown words in translations by means of the alignment (future work in the paper's conclusion).
 
 ``rnnsearch unknown-words learn SCORES... --source TEXT --target TEXT --output DICT``
 ``rnnsearch unknown-words replace GENERATED --source TEXT [--dictionary DICT] > TRANSLATIONS``
 
-learn    makes a dictionary of the training text: for each source word the target word that was most often aligned with
-         it. SCORES is what rnnsearch score wrote of the text in --source and --target, one file or
-         several in order. Each target word is linked with the source word of the greatest weight; links
-         with end-of-sentence are not counted. Of equally frequent words, the one that came first is kept. A line of
-         DICT is a source word, its translation and the number of their links; fairseq's --replace-unk reads it, too
-replace  prints GENERATED's best translation of each line of --source, in their order, and puts for each <unk> the
-         translation in DICT of the source word that it is most aligned with, or that source word itself where DICT has
-         none. GENERATED is what fairseq-generate --print-alignment soft printed, with no --replace-unk, --tokenizer,
-         --bpe, --remove-bpe or --post-process
+learn    writes a dictionary of the training text: for each source word, the target word most often aligned with it.
+         SCORES is the output of rnnsearch score for the text in --source and --target, one file or several in order.
+         Each target word is linked with the source word of the greatest weight; links with end-of-sentence are not
+         counted. Of equally frequent words, the first one is kept. A line of DICT is a source word, its translation
+         and the number of their links; fairseq's --replace-unk can read it, too
+replace  prints GENERATED's best translation of each line of --source, in order. Each <unk> is replaced: by DICT's
+         translation of the source word with the greatest weight or, if DICT has none, by that source word itself.
+         GENERATED is the output of fairseq-generate --print-alignment soft, without --replace-unk, --tokenizer, --bpe,
+         --remove-bpe or --post-process
 
-A model reports its unknown words as <unk>; the texts, as it read them, tell which they are. So fairseq-generate needs
-no --dataset-impl raw, as its own --replace-unk does, and one run of it gives the translations before and after.
+The model's output holds <unk> for unknown words, and the text in --source has the words themselves. So fairseq-generate
+does not need --dataset-impl raw, as its own --replace-unk does, and one run of it serves both kinds of translations.
 """
 
 import argparse
@@ -37,15 +37,15 @@ Counts = dict[str, Counter[str]]
 
 
 def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
-    """How often each source word is linked with each target word.
+    """Count how often each source word is linked with each target word.
 
     Args:
-        scores: files of ``rnnsearch score``; together, one line for each of the text.
-        source: the text that was scored, which `check_parallel` has passed.
+        scores: files of ``rnnsearch score``; together they have one line for each sentence.
+        source: the text that was scored; `check_parallel` has accepted it with ``target``.
         target: its translation.
 
     Raises:
-        InputError: a file of scores is bad, has no alignments, or is of another text.
+        InputError: a file of scores is damaged, has no alignments, or belongs to another text.
     """
     counts: Counts = defaultdict(Counter)
     pairs = enumerate(read_pairs(source, target), 1)
@@ -56,7 +56,7 @@ def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
         if pair is None:
             raise InputError(f"{where}: {source} has no more lines; give the text that was scored")
         number, texts = pair
-        # The last word of each side, the last row and the last column are end-of-sentence's.
+        # The last word of each side, the last row and the last column belong to end-of-sentence.
         words = [
             _own_words(seen[:-1], text, where, f"{path}, line {number}")
             for seen, text, path in zip((score.source, score.target), texts, (source, target))
@@ -71,7 +71,7 @@ def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
 
 
 def write_dictionary(counts: Counts, path: Path) -> None:
-    """Write each source word, the target word that it is most often linked with, and how often."""
+    """Write each source word, the target word most often linked with it, and the number of these links."""
     with open_output(path) as out:
         for word in sorted(counts):
             ((best, links),) = counts[word].most_common(1)
@@ -79,10 +79,10 @@ def write_dictionary(counts: Counts, path: Path) -> None:
 
 
 def read_dictionary(path: Path) -> dict[str, str]:
-    """The translation of each source word, from a file whose lines begin with the two, as `write_dictionary`'s do.
+    """Read the translation of each source word; each line of the file begins with these two words.
 
     Raises:
-        InputError: the file is bad, or a line has only one word.
+        InputError: the file cannot be read, or a line has fewer than two words.
     """
     check_rereadable(path)
     check_text_file(path)
@@ -97,7 +97,7 @@ def read_dictionary(path: Path) -> dict[str, str]:
 
 @dataclass
 class ReplacementCounts:
-    """How many of the unknown words were replaced from the dictionary, were replaced by a copy, and were not."""
+    """Counts of translations (all and affected) and of unknown words: looked up, copied from the source, or left."""
 
     translations: int = 0
     affected: int = 0
@@ -106,7 +106,7 @@ class ReplacementCounts:
     left: int = 0
 
     def summary(self) -> str:
-        """One line for people."""
+        """One readable line."""
         unknown = self.looked_up + self.copied + self.left
         return (
             f"{unknown:,} unknown words in {self.affected:,} of {self.translations:,} translations: {self.looked_up:,} "
@@ -115,10 +115,13 @@ class ReplacementCounts:
 
 
 def replace_all(generated: Path, source: Path, dictionary: dict[str, str], counts: ReplacementCounts) -> list[str]:
-    """The translation of each line of ``source``, which `check_text_file` has passed, without unknown words.
+    """Return the translation of each line of ``source``, with unknown words replaced.
+
+    Args:
+        source: the text that was translated; `check_text_file` has accepted it.
 
     Raises:
-        InputError: ``generated`` is bad, has no alignments, or does not hold exactly the translations of ``source``.
+        InputError: ``generated`` is damaged, has no alignments, or does not match ``source`` line by line.
     """
     pairs = read_generated(generated)
     replaced = []
@@ -141,17 +144,17 @@ def replace_all(generated: Path, source: Path, dictionary: dict[str, str], count
 def replace(
     pair: AlignedPair, source: list[str], dictionary: dict[str, str], counts: ReplacementCounts, where: str
 ) -> list[str]:
-    """The target words of ``pair``, unknown ones replaced by way of the words of ``source``.
+    """Return the target words of ``pair``, with unknown ones replaced by means of the words of ``source``.
 
     Raises:
-        InputError: there is no soft alignment, or it is of another size.
+        InputError: there is no soft alignment, or it has another shape.
     """
     weights = pair.alignment
     if weights is None:
         raise InputError(f"{where}: there is no alignment; give fairseq-generate --print-alignment soft")
     words = pair.target[:-1]
     unknown = [position for position, word in enumerate(words) if word == UNKNOWN]
-    # A row more than words is end-of-sentence's; a translation that was cut off has none.
+    # The additional row belongs to end-of-sentence, which a translation cut off at the longest length lacks.
     sizes = [(rows, len(source) + 1) for rows in (len(words), len(words) + 1)]
     if unknown and weights.shape not in sizes:
         raise InputError(
@@ -172,10 +175,10 @@ def replace(
 
 
 def _own_words(seen: list[str], line: str, where: str, there: str) -> list[str]:
-    """The words of ``line``, which a model has seen as ``seen``, with <unk> for some of them.
+    """Return the words of ``line``, which must equal ``seen`` except where ``seen`` has <unk>.
 
     Raises:
-        InputError: it has seen another line.
+        InputError: they differ.
     """
     words = line.split()
     for position, (model, word) in enumerate(zip(seen, words), 1):
@@ -196,13 +199,13 @@ def parse_arguments() -> argparse.Namespace:
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    learn = commands.add_parser("learn", help="make a dictionary of the alignments of the training text")
-    learn.add_argument("scores", type=Path, nargs="+", help="what rnnsearch score wrote, in the text's order")
+    learn = commands.add_parser("learn", help="write a dictionary from the alignments of the training text")
+    learn.add_argument("scores", type=Path, nargs="+", help="output of rnnsearch score, in the text's order")
     learn.add_argument("--source", type=Path, required=True, metavar="TEXT", help="source text that was scored")
     learn.add_argument("--target", type=Path, required=True, metavar="TEXT", help="target text that was scored")
     learn.add_argument("--output", type=Path, required=True, metavar="DICT", help="dictionary to write")
     replace = commands.add_parser("replace", help="print translations with their unknown words replaced")
-    replace.add_argument("generated", type=Path, help="what fairseq-generate --print-alignment soft printed")
+    replace.add_argument("generated", type=Path, help="output of fairseq-generate --print-alignment soft")
     replace.add_argument("--source", type=Path, required=True, metavar="TEXT", help="source text that was translated")
     replace.add_argument("--dictionary", type=Path, metavar="DICT", help="without it, source words are copied")
     args = parser.parse_args()

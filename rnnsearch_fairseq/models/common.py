@@ -3,8 +3,7 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -14,9 +13,6 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
-
-if TYPE_CHECKING:
-    from rnnsearch_fairseq.inference.hub import TranslationHub
 
 MAX_POSITIONS = 100_000  # fairseq wants a limit; recurrent networks have none
 
@@ -68,36 +64,6 @@ def register_architectures(
                 then(args)
 
         register_model_architecture(model, name)(architecture)
-
-
-class FromPretrained:
-    """A model with ``from_pretrained``, which returns a :class:`~rnnsearch_fairseq.inference.hub.TranslationHub`."""
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str | Path,
-        checkpoint_file: str | None = None,
-        data_name_or_path: str | Path | None = None,
-        **options: Any,
-    ) -> "TranslationHub":
-        """Load trained models from a local folder; see :func:`rnnsearch_fairseq.inference.hub.load`.
-
-        Args:
-            model_name_or_path: folder of the checkpoint.
-            checkpoint_file: name of the checkpoint; default: the best one in the folder.
-            data_name_or_path: folder of the dictionaries; default: found near the checkpoint.
-            options: options for languages, text processing and translation.
-
-        Raises:
-            InputError: if a file is missing or damaged, or an option is unknown.
-        """
-        # Imported at the call: importing a model must not import the commands of the inference room.
-        from rnnsearch_fairseq.inference.hub import load
-
-        if data_name_or_path is not None:
-            options["data"] = data_name_or_path
-        return load(model_name_or_path, checkpoint_file, **options)
 
 
 class BatchFirstEncoder(FairseqEncoder):

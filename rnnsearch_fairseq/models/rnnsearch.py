@@ -17,7 +17,6 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import (
     BatchFirstDecoder,
     BatchFirstEncoder,
-    FromPretrained,
     check_sizes,
     fill_in,
     register_architectures,
@@ -108,7 +107,7 @@ def complete(cfg: Any) -> DictConfig:
 
 
 @register_model("rnnsearch", dataclass=RNNsearchConfig)
-class RNNsearchModel(FromPretrained, FairseqEncoderDecoderModel):
+class RNNsearchModel(FairseqEncoderDecoderModel):
     """The model of Section 3: an encoder that annotates the source, and a decoder that attends to the annotations."""
 
     @classmethod

@@ -15,7 +15,6 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import (
     BatchFirstDecoder,
     BatchFirstEncoder,
-    FromPretrained,
     check_sizes,
     fill_in,
     register_architectures,
@@ -75,7 +74,7 @@ def complete(cfg: Any) -> DictConfig:
 
 
 @register_model("tree2seq", dataclass=Tree2SeqConfig)
-class Tree2SeqModel(FromPretrained, FairseqEncoderDecoderModel):
+class Tree2SeqModel(FairseqEncoderDecoderModel):
     """The model of Section 3, its sequential baseline, and its ablation."""
 
     @classmethod

@@ -1,1 +1,1 @@
-"""A page to translate on, and the JSON API beside it: ``rnnsearch serve``."""
+"""The translation page and its JSON API: ``rnnsearch serve``."""

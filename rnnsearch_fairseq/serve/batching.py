@@ -1,4 +1,4 @@
-"""One thread that works on what many wait for, several at a time."""
+"""A queue whose items one thread processes in batches."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 logger = logging.getLogger(__name__)
 
-# What the server says when it had no time for a request.
+# Error messages of requests that were not answered in time.
 BUSY = "the server is busy; please try again in a moment"
 LATE = "the server did not finish in time; please send fewer sentences, or try again in a moment"
 
@@ -18,23 +18,23 @@ Result = TypeVar("Result")
 
 
 class Busy(Exception):
-    """Too much is waiting already."""
+    """The queue is full."""
 
 
 class Abandoned(Exception):
-    """Nobody waits any more for the results of these items."""
+    """The results of these items are no longer wanted."""
 
 
 class Batcher(Generic[Item, Result]):
-    """A queue of bounded length, and a thread that takes from it what is waiting.
+    """A queue of bounded length, and a thread that takes batches of items from it.
 
-    If the work on several items fails, it is tried on each alone, so that one cannot spoil another, unless it raises
-    Abandoned; no exception ends the thread.
+    If ``work`` fails on a batch, each item is tried alone, so that one item cannot fail the others; but Abandoned fails
+    the whole batch. No exception ends the thread.
 
     Args:
-        work: gives the results of some items, in their order.
-        most_at_once: items.
-        most_waiting: items in the queue.
+        work: returns the results of some items, in order.
+        most_at_once: the most items in a batch.
+        most_waiting: the most items in the queue.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Batcher(Generic[Item, Result]):
         self._thread.start()
 
     def submit(self, items: Sequence[Item]) -> list["Future[Result]"]:
-        """Queue all of ``items``; a future of each, which may be cancelled while it waits.
+        """Queue all of ``items``; return a future for each, which can be cancelled while it waits.
 
         Raises:
             Busy: there is no room for all of them; none is queued.
@@ -63,7 +63,7 @@ class Batcher(Generic[Item, Result]):
         return futures
 
     def close(self) -> None:
-        """End the thread after what it is working on; what waits is cancelled."""
+        """Cancel the waiting items, and end the thread after its current batch."""
         with self._changed:
             self._closed = True
             for _, future in self._waiting:
@@ -91,7 +91,7 @@ class Batcher(Generic[Item, Result]):
             return list(self._work(items)) if items else []
         except Abandoned as error:
             return [error] * len(items)
-        except BaseException as error:  # whatever it is, others wait
+        except BaseException as error:  # even SystemExit must not end the thread
             if len(items) > 1:
                 return [result for item in items for result in self._results([item])]
             logger.exception("a sentence could not be translated")

@@ -1,7 +1,7 @@
-"""How many connections the server keeps open, and for how long. It needs uvicorn and h11.
+"""Limits on the number and duration of the server's connections; needs uvicorn and h11.
 
-uvicorn alone keeps a connection that sends nothing open for ever, and accepts connections until the process has no
-file descriptor left.
+Plain uvicorn never closes a connection that sends nothing, and accepts connections until the process runs out of file
+descriptors.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from rnnsearch_fairseq.serve.server import HEADERS, SECONDS_TO_READ, busy_respon
 from rnnsearch_fairseq.serve.translator import Limits
 
 SECONDS_TO_ASK = 10.0
-SECONDS_TO_ANSWER = SECONDS_TO_READ + Limits.seconds + 20  # the last is for sending the answer
+SECONDS_TO_ANSWER = SECONDS_TO_READ + Limits.seconds + 20  # 20 s to send the answer
 SECONDS_TO_STOP = 5
 SECONDS_BETWEEN_MESSAGES = 60.0
 MOST_DESCRIPTORS = 4096
@@ -30,11 +30,11 @@ NO_HTTP = "the request is not valid HTTP/1.1; send one that is"
 
 
 def make_config(app: ASGIApp) -> uvicorn.Config:
-    """uvicorn's configuration for ``app``.
+    """Build uvicorn's configuration for ``app``.
 
-    Half of the descriptors that the process may have are for connections. A quarter is for connections that are
-    accepted before room is made for them: asyncio accepts up to ``backlog`` connections in each turn of its loop, and
-    four turns pass until a connection in the way is closed. The last quarter is for files.
+    Half of the process's file descriptors are for connections. A quarter is for new connections that wait for an old
+    one to be closed: asyncio accepts up to ``backlog`` connections in each turn of its loop, and closing takes four
+    turns. The last quarter is for files.
     """
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if descriptors == resource.RLIM_INFINITY or descriptors > MOST_DESCRIPTORS:
@@ -53,23 +53,23 @@ def make_config(app: ASGIApp) -> uvicorn.Config:
 
 
 class Connection(H11Protocol):
-    """A connection whose requests and answers must come in time.
+    """A connection with time limits.
 
-    - The header of a request must be complete ``SECONDS_TO_ASK`` after the connection or after the last answer. The
-      rest of the request, and the answer until the client has taken it, may then take ``SECONDS_TO_ANSWER``.
-    - When there are more connections than uvicorn's ``limit_concurrency``, the one that has waited longest for a
-      request is closed. Half as many requests are answered at a time, so that there is always one to close; more
-      requests are refused by 503.
-    - What is refused here is refused in JSON.
+    - The header of a request must be complete within ``SECONDS_TO_ASK`` of the connection or of the last answer. The
+      rest of the request and the transfer of the answer may then take ``SECONDS_TO_ANSWER``.
+    - When there are more connections than uvicorn's ``limit_concurrency``, the one that has been idle longest is
+      closed. At most half as many requests are answered at a time, so that an idle one always exists; further requests
+      are refused with status 503.
+    - Refusals are in JSON.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._most = self.config.limit_concurrency
-        self.limit_concurrency = None  # uvicorn would refuse every request while there are so many connections
+        self.limit_concurrency = None  # at its own limit, uvicorn would refuse every request
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Make room for it, if there are too many."""
+        """Close the connection that has been idle longest, if there are too many."""
         super().connection_made(transport)
         self._timer = self.loop.call_later(SECONDS_TO_ASK, self._end_of_asking)
         self._waits_since = self.loop.time()
@@ -78,12 +78,12 @@ class Connection(H11Protocol):
             min(waiting, key=lambda connection: connection._waits_since)._drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As in uvicorn."""
+        """Stop the timer."""
         super().connection_lost(exc)
         self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """As in uvicorn."""
+        """Refuse requests while too many are being answered."""
         self.app = self.config.loaded_app if len(self.tasks) < self._most // 2 else busy_response()
         super().data_received(data)
 
@@ -95,7 +95,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP; called while h11's error is handled, which knows the status."""
+        """Refuse invalid HTTP; uvicorn calls this while it handles h11's error, which has the status."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # the answer has begun
             self._drop()
             return
@@ -116,14 +116,14 @@ class Connection(H11Protocol):
             self._drop()
 
     def _drop(self) -> None:
-        self.connections.discard(self)  # it is to be counted no longer; uvicorn hears of its end in a later turn
+        self.connections.discard(self)  # stop counting it now; uvicorn would only in a later turn of the loop
         self.transport.abort()
 
 
-class Seldom(logging.Filter):
-    """Passes a message, told from others by its first line, once in ``SECONDS_BETWEEN_MESSAGES``.
+class RateLimit(logging.Filter):
+    """Pass messages with the same first line at most once in ``SECONDS_BETWEEN_MESSAGES``.
 
-    Without a descriptor left, asyncio logs that it cannot accept a connection some thousand times a second.
+    Without a free file descriptor, asyncio logs the same error about a thousand times a second.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Seldom(logging.Filter):
         self._passed: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether ``record`` is to be logged."""
+        """Whether to log ``record``."""
         message, now = record.getMessage().partition("\n")[0], time.monotonic()
         if message in self._passed and now - self._passed[message] < SECONDS_BETWEEN_MESSAGES:
             return False

@@ -1,15 +1,15 @@
-"""A page to translate on, and a JSON API beside it.
+"""Serve a translation page and a JSON API.
 
 ``rnnsearch serve --path MODEL.pt[:MODEL2.pt] [--data DIR]``
 
-The page shows a translation while it is found, its alignment, unknown words and the other translations in the beam; of
-models that read trees, phrases too. The API is described by /openapi.json. Only this machine can reach them, unless
---host says otherwise; nobody has to log in, so others should only through a server that sees to that.
+The page shows a translation while it is being found, its alignment, unknown words, the other translations in the beam
+and, for models that read trees, phrases. /openapi.json describes the API. By default only this machine can reach them;
+--host changes that. There is no login, so other machines should be let in only through a proxy that has one.
 
-Text is given as people write it. It is prepared as the training's was (Moses tokens, subwords, lower case), by the
-record beside the checkpoint or the dictionaries; without one, the dictionaries tell what they can. --tokenizer and
---bpe say otherwise. A sentence has at most --max-words words, and too much at a time is answered by "busy". Needs
-pip install 'rnnsearch-fairseq[serve]'.
+Input is plain text. It is prepared like the training text (Moses tokens, subwords, lower case), by the record beside
+the checkpoint or the dictionaries; without a record, the preparation is guessed from the dictionaries. --tokenizer and
+--bpe override this. A sentence may have at most --max-words words, and when too many requests wait, further ones are
+answered by "busy". Needs pip install 'rnnsearch-fairseq[serve]'.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
     """Read the command line.
 
     Returns:
-        It, and the options of text and of translation that are not at their defaults.
+        The arguments, and the options of text and search that differ from their defaults.
 
     Raises:
         InputError: a number is out of range.
@@ -57,18 +57,18 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
         metavar="DIR",
         help="folder of the dictionaries dict.LANGUAGE.txt (default: found near the checkpoint)",
     )
-    parser.add_argument("-s", "--source-lang", help="default: the checkpoint's, or that of the data in DIR")
+    parser.add_argument("-s", "--source-lang", help="default: from the checkpoint, or from the data in DIR")
     parser.add_argument("-t", "--target-lang", help="default: likewise")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="0: any that is free (default: 8000)")
+    parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     parser.add_argument(
-        "--max-words", type=int, default=Limits.words, metavar="N", help=f"of a sentence (default: {Limits.words})"
+        "--max-words", type=int, default=Limits.words, metavar="N", help=f"longest sentence (default: {Limits.words})"
     )
     parser.add_argument("--cpu", action="store_true", help="do not use CUDA")
     defaults: dict[str, Any] = _add_options(parser, GenerationConfig, GENERATION)
     for kind, section in _chosen_sections(words).items():
         choices = [*REGISTRIES[kind]["registry"], NONE]
-        parser.add_argument(f"--{kind}", choices=choices, help="default: as the training's text was")
+        parser.add_argument(f"--{kind}", choices=choices, help="default: as for the training text")
         defaults[kind] = None
         if section is not None:
             names = [f.name for f in fields(section) if not (f.name.startswith("_") or f.name.endswith("_lang"))]
@@ -81,7 +81,7 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
 
 
 def _chosen_sections(words: list[str]) -> dict[str, type | None]:
-    """fairseq's dataclasses of the tokenizer and the bpe that the command line names."""
+    """The fairseq dataclasses of the tokenizer and the bpe that the command line names."""
     parser = argparse.ArgumentParser(add_help=False)
     for kind in ("tokenizer", "bpe"):
         parser.add_argument(f"--{kind}")
@@ -98,10 +98,10 @@ def _add_options(parser: argparse.ArgumentParser, section: type, names: Sequence
 
 
 def load_model(args: argparse.Namespace, options: dict[str, Any]) -> TranslationHub:
-    """The model of the command line, on CUDA if there is a device.
+    """Load the command line's models, onto CUDA if there is a device.
 
     Raises:
-        InputError: it cannot be loaded.
+        InputError: they cannot be loaded.
     """
     paths = [Path(path).resolve() for path in args.path.split(":")]
     data = None if args.data is None else Path(args.data).resolve()
@@ -110,10 +110,10 @@ def load_model(args: argparse.Namespace, options: dict[str, Any]) -> Translation
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that waits for connections.
+    """Open a socket that listens for connections.
 
     Raises:
-        InputError: the address is not one of this machine's, or is in use.
+        InputError: this machine does not have the address, or the port is in use.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -123,7 +123,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach ``address``, numbers as of ``getsockname``."""
+    """Whether only this machine can reach ``address``, an IP address from ``getsockname``."""
     number = ipaddress.ip_address(address)
     return (getattr(number, "ipv4_mapped", None) or number).is_loopback
 
@@ -134,7 +134,7 @@ def main() -> int:
     try:
         import uvicorn
 
-        from rnnsearch_fairseq.serve.connections import Seldom, make_config
+        from rnnsearch_fairseq.serve.connections import RateLimit, make_config
         from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
@@ -145,7 +145,7 @@ def main() -> int:
     name = f"[{address}]" if ":" in address else address
     hosts = (*LOOPBACK, name) if is_loopback(address) else ("*",)
     app = make_app(hub, Limits(words=args.max_words), hosts)
-    logging.getLogger("asyncio").addFilter(Seldom())
+    logging.getLogger("asyncio").addFilter(RateLimit())
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     try:
         uvicorn.Server(make_config(app)).run(sockets=[server])

@@ -1,4 +1,4 @@
-"""The JSON API in OpenAPI's words."""
+"""The OpenAPI description of the JSON API."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def _ref(name: str) -> dict[str, Any]:
 
 def _weights(of: str) -> dict[str, Any]:
     row = _list({"type": "number", "minimum": 0, "maximum": 1})
-    return _list(row, f"A row for each target word, of a weight for each {of}", type=["array", "null"])
+    return _list(row, f"For each target word, a row of weights, one for each {of}", type=["array", "null"])
 
 
 LOGPROB = {"type": ["number", "null"], "description": "Natural logarithm; null is minus infinity"}
@@ -29,18 +29,18 @@ SCHEMAS: dict[str, Any] = {
     "Error": _object(["error"], "Why there is no answer, in one sentence", error={"type": "string"}),
     "Word": _object(
         ["text", "unknown"],
-        "A word as the model splits text; the last one of each side is end-of-sentence, </s>",
+        "A word as the model splits text; the last one on each side is end-of-sentence, </s>",
         text={"type": "string"},
         unknown={"type": "boolean", "description": "The model does not know the word, or wrote the unknown word"},
-        logprob=LOGPROB | {"description": "ln p of a target word, given those before it"},
+        logprob=LOGPROB | {"description": "ln p of a target word, given the words before it"},
     ),
     "Translation": _object(
         ["text", "score", "logprob", "words"],
         text={"type": "string", "description": "<unk> stands for a word that the model does not know"},
-        score=LOGPROB | {"description": "What the search ranks by; null: the search failed"},
+        score=LOGPROB | {"description": "The score by which the search ranks; null: the search failed"},
         logprob=LOGPROB | {"description": "ln p of the translation, given the sentence, not divided by its length"},
         words=_list(_ref("Word")),
-        alignment=_weights("source word") | {"description": "Null of a model without attention"},
+        alignment=_weights("source word") | {"description": "Null if the model has no attention"},
         phrase_alignment=_weights("phrase"),
     ),
     "Translated": _object(
@@ -48,30 +48,30 @@ SCHEMAS: dict[str, Any] = {
         source=_list(_ref("Word")),
         phrases=_list(
             _list({"type": "integer"}, minItems=2, maxItems=2),
-            "Of a model that reads trees: first word of a phrase, from 0, and the word after its last",
+            "For models that read trees: the first word of each phrase, from 0, and the word after its last one",
         ),
         translations=_list(_ref("Translation"), "Best first"),
     ),
     "Answer": _object(["sentences"], sentences=_list({"oneOf": [_ref("Translated"), _ref("Error")]})),
-    "Glimpse": _object(
+    "Partial": _object(
         ["sentence", "text"],
-        "The best unfinished translation while the search goes on",
-        sentence={"type": "integer", "description": "Its place in the request, from 0"},
+        "The best unfinished translation during the search",
+        sentence={"type": "integer", "description": "The sentence's position in the request, from 0"},
         text={"type": "string"},
     ),
     "Model": _object(
         ["source_lang", "target_lang", "beam", "reads_trees", "limits"],
         source_lang={"type": "string"},
         target_lang={"type": "string"},
-        beam={"type": "integer", "description": "Greatest nbest"},
+        beam={"type": "integer", "description": "The greatest nbest"},
         reads_trees={"type": "boolean"},
         limits=_object(
             ["characters", "words", "sentences", "bytes", "seconds"],
-            characters={"type": "integer", "description": "Of a sentence"},
-            words={"type": "integer", "description": "Of a sentence, as the model splits it"},
-            sentences={"type": "integer", "description": "Of a request"},
-            bytes={"type": "integer", "description": "Of a request"},
-            seconds={"type": "number", "description": "That a request may take"},
+            characters={"type": "integer", "description": "In a sentence"},
+            words={"type": "integer", "description": "In a sentence, as the model splits it"},
+            sentences={"type": "integer", "description": "In a request"},
+            bytes={"type": "integer", "description": "In a request"},
+            seconds={"type": "number", "description": "For a request"},
         ),
     ),
 }
@@ -80,13 +80,13 @@ SCHEMAS: dict[str, Any] = {
 def _request(beam: int, limits: Limits) -> dict[str, Any]:
     return _object(
         ["sentences"],
-        sentences=_list({"type": "string"}, "To translate", minItems=1, maxItems=limits.sentences),
+        sentences=_list({"type": "string"}, "Sentences to translate", minItems=1, maxItems=limits.sentences),
         trees=_list(
             {"type": ["string", "null"]},
-            "Of a model that reads trees, the parse of each sentence: Penn brackets, transitions (S S R), or null",
+            "For models that read trees, the parse of each sentence: Penn brackets, transitions (S S R), or null",
         ),
         nbest={"type": "integer", "minimum": 1, "maximum": beam, "default": 1, "description": "Translations of each"},
-        alignment={"type": "boolean", "default": True, "description": "Whether alignments are wanted"},
+        alignment={"type": "boolean", "default": True, "description": "Whether to return alignments"},
     )
 
 
@@ -95,28 +95,28 @@ def _json(schema: dict[str, Any], kind: str = "application/json") -> dict[str, A
 
 
 def openapi(beam: int, limits: Limits) -> dict[str, Any]:
-    """The document, OpenAPI 3.1."""
+    """Build the document, OpenAPI 3.1."""
     refusals = {
-        "400": "Not a request as described",
+        "400": "The request differs from this description",
         "408": "The request came too slowly",
         "413": "The request is too large",
         "415": "The request is not application/json",
-        "503": "Busy, or it took too long: try again after the seconds in Retry-After",
+        "503": "Busy, or out of time: try again after the seconds in Retry-After",
     }
     errors = {status: {"description": text, **_json(_ref("Error"))} for status, text in refusals.items()}
     body = {"requestBody": {"required": True, **_json(_ref("Request"))}}
-    lines = {"oneOf": [_ref("Glimpse"), _ref("Answer"), _ref("Error")]}
+    lines = {"oneOf": [_ref("Partial"), _ref("Answer"), _ref("Error")]}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "rnnsearch_fairseq.serve",
             "version": __version__,
-            "description": "Each sentence of a request is answered, or refused by its number, from 1.",
+            "description": "Each sentence of a request gets a translation, or an error with its number, from 1.",
         },
         "paths": {
             "/api/model": {
                 "get": {
-                    "summary": "What is served",
+                    "summary": "The model and its limits",
                     "responses": {"200": {"description": "The model", **_json(_ref("Model"))}},
                 }
             },
@@ -124,16 +124,19 @@ def openapi(beam: int, limits: Limits) -> dict[str, Any]:
                 "post": {
                     "summary": "Translate",
                     **body,
-                    "responses": {"200": {"description": "An answer for each", **_json(_ref("Answer"))}, **errors},
+                    "responses": {
+                        "200": {"description": "A result for each", **_json(_ref("Answer"))},
+                        **errors,
+                    },
                 }
             },
             "/api/translate/stream": {
                 "post": {
-                    "summary": "Translate, and show what is found so far",
+                    "summary": "Translate, and send unfinished translations meanwhile",
                     **body,
                     "responses": {
                         "200": {
-                            "description": "JSON lines: glimpses, and at last the answer, or why there is none",
+                            "description": "JSON lines: unfinished translations, then the answer or an error",
                             **_json(lines, "application/x-ndjson"),
                         },
                         **errors,

@@ -1,4 +1,4 @@
-"""The web application: the page's files and the JSON API. It needs starlette."""
+"""The web application: the page's files and the JSON API; needs starlette."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from rnnsearch_fairseq.serve.translator import Job, Limits, Translator
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 SECONDS_TO_READ = 10.0
-TIMES_READ_ON = 4
+DRAIN_FACTOR = 4  # a request is read up to this many times its limit before the connection is closed
 TRY_AGAIN = {"Retry-After": "1"}
 CLOSED = "the connection was closed"
 FILES = {
@@ -52,12 +52,11 @@ FIELDS = {"sentences", "trees", "nbest", "alignment"}
 
 
 def make_app(hub: TranslationHub, limits: Limits | None = None, hosts: Sequence[str] = LOOPBACK) -> Starlette:
-    """The application, with a thread that translates; it ends with the application.
+    """Build the application, with a thread that translates and ends with the application.
 
     Args:
-        hub: the model, which nobody else may use meanwhile.
-        hosts: names that it answers by, so that no other site's page can reach it by a name of its own (DNS
-            rebinding); "*" is any.
+        hub: the model; only the application may use it.
+        hosts: accepted host names, which protects against DNS rebinding; "*" accepts any.
     """
     api = _Api(hub, limits or Limits())
     routes = [
@@ -76,7 +75,7 @@ def make_app(hub: TranslationHub, limits: Limits | None = None, hosts: Sequence[
 
 
 class _SecurityHeaders:
-    """Adds HEADERS to every response."""
+    """Middleware that adds HEADERS to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -101,7 +100,7 @@ def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
 
 
 def busy_response() -> Response:
-    """The refusal of a request for which there is no room."""
+    """The response to a request that the server is too busy for."""
     return JSONResponse({"error": BUSY}, 503, HEADERS | TRY_AGAIN)
 
 
@@ -110,7 +109,7 @@ async def _refuse(request: Request, error: HTTPException) -> Response:
 
 
 async def _fail(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": "the server made a mistake; its log says which"}, 500, HEADERS)
+    return JSONResponse({"error": "the server failed; its log has the error"}, 500, HEADERS)
 
 
 class _Api:
@@ -126,7 +125,7 @@ class _Api:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """The translating thread."""
+        """Run the translating thread."""
         self._batcher: Batcher[Job, bytes] = Batcher(self._translator, self._limits.at_once, self._limits.waiting)
         try:
             yield
@@ -138,14 +137,14 @@ class _Api:
         return JSONResponse(self._described)
 
     async def model(self, request: Request) -> Response:
-        """What is served."""
+        """The model and its limits."""
         return JSONResponse(self._model)
 
     async def translate(self, request: Request) -> Response:
         """Answer when all sentences are translated."""
         jobs = await self._read(request)
         with self._submitted(jobs) as answers:
-            left = asyncio.ensure_future(request.receive())  # after the body, the end of the connection
+            left = asyncio.ensure_future(request.receive())  # after the body, this is the end of the connection
             try:
                 await asyncio.wait([answers, left], timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -157,28 +156,28 @@ class _Api:
             raise HTTPException(503, LATE, TRY_AGAIN)
 
     async def stream(self, request: Request) -> ASGIApp:
-        """Answer in JSON lines: what is found so far, then as `translate`."""
+        """Answer in JSON lines: unfinished translations, then as `translate`."""
         jobs = await self._read(request)
-        glimpses = _Glimpses(jobs)
+        partials = _PartialTexts(jobs)
 
         async def respond(scope: Scope, receive: Receive, send: Send) -> None:
             with self._submitted(jobs) as answers:
-                lines = self._lines(answers, glimpses)
+                lines = self._lines(answers, partials)
                 await StreamingResponse(lines, media_type="application/x-ndjson")(scope, receive, send)
 
         return respond
 
-    async def _lines(self, answers: Answers, glimpses: "_Glimpses") -> AsyncIterator[bytes]:
+    async def _lines(self, answers: Answers, partials: "_PartialTexts") -> AsyncIterator[bytes]:
         ends = asyncio.get_running_loop().time() + self._limits.seconds
-        async for glimpse in glimpses.until(answers, ends):
-            yield glimpse
+        async for partial in partials.until(answers, ends):
+            yield partial
         yield _line(answers.result()) if answers.done() else json.dumps({"error": LATE}).encode() + b"\n"
 
     async def _read(self, request: Request) -> list[Job]:
-        """The sentences of a request.
+        """Read the sentences of a request.
 
         Raises:
-            HTTPException: there is no place for it, or it is none that `openapi` describes.
+            HTTPException: the server is too busy, or the request differs from `openapi`.
         """
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "the request's Content-Type is not application/json; send JSON")
@@ -199,9 +198,9 @@ class _Api:
         size = 0
         async for chunk in request.stream():
             size += len(chunk)
-            if size > TIMES_READ_ON * self._limits.bytes:
+            if size > DRAIN_FACTOR * self._limits.bytes:
                 break
-            if size <= self._limits.bytes:  # what is too long is read on, since who sends hears nothing before its end
+            if size <= self._limits.bytes:  # the rest is drained: a client that still sends reads no answer
                 if self._held + len(chunk) > self._limits.all_bytes:
                     raise HTTPException(503, BUSY, TRY_AGAIN)
                 body += chunk
@@ -212,10 +211,10 @@ class _Api:
 
     @contextlib.contextmanager
     def _submitted(self, jobs: Sequence[Job]) -> Iterator[Answers]:
-        """The answers to ``jobs``, for which nobody waits any more after the block.
+        """Queue ``jobs`` and yield their answers; jobs unfinished at the end of the block are abandoned.
 
         Raises:
-            HTTPException: there is no room for them.
+            HTTPException: the queue is full.
         """
         try:
             futures = self._batcher.submit(jobs)
@@ -229,15 +228,15 @@ class _Api:
                 future.cancel()
 
 
-class _Glimpses:
-    """The latest texts that the translating thread has shown of some jobs, and no older ones."""
+class _PartialTexts:
+    """The latest unfinished translation of each job, from the translating thread; older ones are dropped."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._loop = asyncio.get_running_loop()
         self._latest: dict[int, str] = {}
         self._news = asyncio.Event()
         for job in jobs:
-            job.glimpse = self._receiver(job.number - 1)
+            job.on_partial = self._receiver(job.number - 1)
 
     def _receiver(self, place: int) -> Callable[[str], None]:
         def show(text: str) -> None:
@@ -251,7 +250,7 @@ class _Glimpses:
         return receive
 
     async def until(self, done: Answers, ends: float) -> AsyncIterator[bytes]:
-        """Lines of glimpses until ``done``, or until the loop's time is ``ends``."""
+        """Yield unfinished translations as JSON lines until ``done``, or until the loop's time is ``ends``."""
         done.add_done_callback(lambda _: self._news.set())
         while not done.done() and (left := ends - self._loop.time()) > 0:
             with contextlib.suppress(asyncio.TimeoutError):
@@ -263,7 +262,7 @@ class _Glimpses:
 
 
 def _line(results: Sequence[bytes | BaseException]) -> bytes:
-    """The answer, of answers to jobs and of what kept some from being answered."""
+    """Join the results of all jobs, JSON or exceptions, into the answer."""
     answers = [
         json.dumps({"error": _reason(result, number)}).encode() if isinstance(result, BaseException) else result
         for number, result in enumerate(results, 1)
@@ -273,34 +272,34 @@ def _line(results: Sequence[bytes | BaseException]) -> bytes:
 
 def _reason(error: BaseException, number: int) -> str:
     if isinstance(error, asyncio.CancelledError):
-        return f"sentence {number} was given up; send it again"
-    return f"sentence {number} cannot be translated: the server failed at it ({type(error).__name__})"
+        return f"sentence {number} was cancelled; send it again"
+    return f"sentence {number} cannot be translated: the server failed ({type(error).__name__})"
 
 
 def _jobs(request: Any, beam: int, limits: Limits) -> list[Job]:
-    """The sentences of a request.
+    """Check a request and return its sentences.
 
     Raises:
-        HTTPException: it is not one that `openapi` describes.
+        HTTPException: the request differs from `openapi`.
     """
     if not isinstance(request, dict):
-        raise HTTPException(400, 'the request is no object; send {"sentences": ["..."]}')
+        raise HTTPException(400, 'the request is not an object; send {"sentences": ["..."]}')
     sentences, nbest, align = (request.get(*field) for field in (("sentences",), ("nbest", 1), ("alignment", True)))
     trees = request.get("trees")
     if unknown := sorted(request.keys() - FIELDS):
         raise HTTPException(400, f"the request has the unknown field {_quoted(unknown[0])}; leave it out")
     if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
-        raise HTTPException(400, '"sentences" is no list of strings; send {"sentences": ["..."]}')
+        raise HTTPException(400, '"sentences" is not a list of strings; send {"sentences": ["..."]}')
     if not 1 <= len(sentences) <= limits.sentences:
         raise HTTPException(400, f"there are {len(sentences)} sentences; send 1 to {limits.sentences} at a time")
     if trees is None:
         trees = [None] * len(sentences)
     if not isinstance(trees, list) or not all(tree is None or isinstance(tree, str) for tree in trees):
-        raise HTTPException(400, '"trees" is no list of strings and nulls; send one for each sentence')
+        raise HTTPException(400, '"trees" is not a list of strings and nulls; send one for each sentence')
     if len(trees) != len(sentences):
         raise HTTPException(400, f"there are {len(sentences)} sentences and {len(trees)} trees; send one for each")
     if type(nbest) is not int or not 1 <= nbest <= beam:
-        raise HTTPException(400, f'"nbest" is no number from 1 to {beam}, the width of the beam; send one')
+        raise HTTPException(400, f'"nbest" is not a number from 1 to {beam}, the width of the beam; send one')
     if not isinstance(align, bool):
         raise HTTPException(400, '"alignment" is neither true nor false; send one of them')
     return [Job.of(number, *pair, nbest, align, limits) for number, pair in enumerate(zip(sentences, trees), 1)]

@@ -1,4 +1,4 @@
-"""What the server's thread does: translate a batch of sentences of many requests, and put the answers into JSON."""
+"""The work of the server's thread: translate a batch of sentences, and encode the answers in JSON."""
 
 import html
 import json
@@ -11,20 +11,20 @@ from typing import Any
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.hub import LETTERS_OF_PARSE, Alignment, Source, Translation, TranslationHub
+from rnnsearch_fairseq.inference.hub import PARSE_FACTOR, Alignment, Source, Translation, TranslationHub
 from rnnsearch_fairseq.serve.batching import Abandoned
 
-SECONDS_BETWEEN_GLIMPSES = 0.05
+SECONDS_BETWEEN_PARTIALS = 0.05
 DIGITS = 4
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server takes on.
+    """The server's limits.
 
-    Of a sentence: ``characters`` (a parse may have 20 times as many) and ``words``. Of a request: ``sentences``,
-    ``bytes`` and ``seconds``. Of all together: sentences translated ``at_once`` and ``waiting``, and ``all_bytes`` of
-    requests that are being read.
+    For a sentence: ``characters`` (a parse may have 20 times as many) and ``words``. For a request: ``sentences``,
+    ``bytes`` and ``seconds``. For all requests together: sentences ``at_once`` in translation and ``waiting``, and
+    ``all_bytes`` of requests that are being read.
     """
 
     characters: int = 2_000
@@ -41,8 +41,9 @@ class Limits:
 class Job:
     """A sentence of a request.
 
-    ``number`` is its place in the request, from 1, and ``refusal`` says why it is not to be read. ``glimpse``, if there
-    is one, is given the text that is found so far, in the translating thread. ``abandoned`` may be set at any time.
+    ``number`` is its position in the request, from 1, and ``refusal`` is an error message to return instead of a
+    translation. The translating thread calls ``on_partial``, if it is given, with the unfinished translation.
+    ``abandoned`` may be set at any time.
     """
 
     number: int
@@ -51,14 +52,14 @@ class Job:
     nbest: int = 1
     align: bool = True
     refusal: str | None = None
-    glimpse: Callable[[str], None] | None = None
+    on_partial: Callable[[str], None] | None = None
     abandoned: bool = field(default=False, init=False)
 
     @classmethod
     def of(cls, number: int, sentence: str, tree: str | None, nbest: int, align: bool, limits: Limits) -> "Job":
-        """A job that holds no more text than it may have."""
+        """Make a job; if the text is too long, it is replaced by a refusal."""
         texts = {f"sentence {number}": (sentence, limits.characters)}
-        texts[f"the parse of sentence {number}"] = (tree or "", limits.characters * LETTERS_OF_PARSE)
+        texts[f"the parse of sentence {number}"] = (tree or "", limits.characters * PARSE_FACTOR)
         for what, (text, most) in texts.items():
             if len(text) > most:
                 refusal = f"{what} has {len(text):,} characters, and at most {most:,} are read; split it"
@@ -67,11 +68,11 @@ class Job:
 
 
 class Translator:
-    """Translates batches of jobs; for one thread.
+    """Translates batches of jobs, in one thread.
 
     Args:
         hub: the model.
-        limits: those of a sentence are kept.
+        limits: the limits on a sentence are enforced here.
     """
 
     def __init__(self, hub: TranslationHub, limits: Limits) -> None:
@@ -79,10 +80,10 @@ class Translator:
         self._generator = hub.build_generator()
 
     def __call__(self, jobs: Sequence[Job]) -> list[bytes]:
-        """The answer to each job, a JSON object: a translation, or why there is none.
+        """Return the answer to each job, a JSON object: translations or an error.
 
         Raises:
-            Abandoned: all of them are.
+            Abandoned: all jobs were abandoned.
         """
         answers: dict[int, dict[str, Any]] = {}
         sources: dict[int, Source] = {}
@@ -125,13 +126,13 @@ class Translator:
             nonlocal shown
             if all(job.abandoned for job in jobs):
                 raise Abandoned
-            if time.monotonic() - shown < SECONDS_BETWEEN_GLIMPSES:
+            if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
             for place, tokens in best.items():
-                # What is found for a sentence without words is not its translation.
-                if jobs[place].glimpse is not None and not jobs[place].abandoned and sources[place].words:
-                    jobs[place].glimpse(self.hub.decode(tokens.cpu()))
+                # The search writes words even for a sentence without words, whose translation is empty.
+                if jobs[place].on_partial is not None and not jobs[place].abandoned and sources[place].words:
+                    jobs[place].on_partial(self.hub.decode(tokens.cpu()))
 
         return watch
 
@@ -163,7 +164,7 @@ def _translation(translation: Translation, alignment: Alignment, align: bool) ->
 
 
 def _words(words: Sequence[str], unknown: Sequence[bool]) -> list[dict[str, Any]]:
-    # Moses tokens have entities; people do not.
+    # Moses tokens may hold HTML entities.
     return [{"text": html.unescape(word), "unknown": is_unknown} for word, is_unknown in zip(words, unknown)]
 
 

@@ -138,7 +138,7 @@ def test_bad_input_is_refused(scores: Path, gold: Path, tmp_path: Path, run: Run
     with pytest.raises(InputError, match=r"parallel files differ"):
         run(gold, f"A={scores}", "--possible", write(tmp_path / "possible", "0-0"))
     for path in (gold, scores):
-        with pytest.raises(InputError, match=rf"--output .*{path.name}: it would replace what it is made of"):
+        with pytest.raises(InputError, match=rf"--output .*{path.name}: it would replace an input"):
             run(gold, f"A={scores}", "--output", path)
     with pytest.raises(InputError, match=r"nothing: cannot be read"):
         run(gold, f"A={tmp_path / 'nothing'}")

@@ -191,8 +191,8 @@ def test_bad_input_is_refused(tmp_path: Path, files: list[object], data: list[ob
         ([moses, *files, "--no-unk", moses.replace("A=", "B=")], r"--no-unk B=\.\.\.: no such system"),
         ([moses, *files, *data, "-t", "de"], r"dict\.de\.txt: cannot be read"),
         ([moses, *files, "--log", f"A={tmp_path / 'moses'}"], r"moses: holds no finished epoch"),
-        ([moses, *files, "--output", tmp_path / "moses"], r"moses: it would replace what it is made of"),
-        ([moses, *files, "--output", tmp_path / "fr"], r"fr: it would replace what it is made of"),
+        ([moses, *files, "--output", tmp_path / "moses"], r"moses: it would replace an input"),
+        ([moses, *files, "--output", tmp_path / "fr"], r"fr: it would replace an input"),
     ):
         with pytest.raises(InputError, match=said):
             run(*words)

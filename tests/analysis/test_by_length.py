@@ -125,7 +125,7 @@ def test_bad_input_is_refused(tmp_path: Path, files: list[object], run: Run) -> 
     with pytest.raises(InputError, match=r"belong together"):
         run(f"A={same}", *files[:2])
     for name in ("same", "en"):
-        with pytest.raises(InputError, match=rf"--output .*{name}: it would replace what it is made of"):
+        with pytest.raises(InputError, match=rf"--output .*{name}: it would replace an input"):
             run(f"A={same}", "--output", tmp_path / name, *files)
     with pytest.raises(InputError, match=r"--width is 0"):
         run(f"A={same}", "--width", 0, *files)

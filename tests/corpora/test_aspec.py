@@ -120,7 +120,7 @@ def test_parses_of_another_text_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "en", ["He walked.", "He slept.", "Why?"])
     xml = [parse("He", "slept"), parse("Why"), parse("Why")]
     for lines, message in (
-        (xml, "2 of 3 sentences are not those"),
+        (xml, "2 of 3 sentences differ from"),
         (xml[:2], "numbers of lines"),
         ([""] * 3, "no line"),
     ):

@@ -208,7 +208,7 @@ def test_an_output_that_is_the_input_is_refused(command: Command) -> None:
     link = command.source.with_name("link")
     link.symlink_to(command.source)
     for name in (command.source, link):
-        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace what it is made of"):
+        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace an input"):
             command.run(["a"], "--output", str(name))
     assert command.source.read_text() == "a\n"
 

@@ -165,7 +165,7 @@ def test_bad_files_are_refused(files: Files) -> None:
         files.run()
     files.output = files.source
     assert files.source.read_text(encoding="utf-8").startswith("he slept")
-    with pytest.raises(InputError, match="would replace what it is made of; give another name"):
+    with pytest.raises(InputError, match="would replace an input; give another name"):
         files.run()
     assert files.source.read_text(encoding="utf-8").startswith("he slept")
 

@@ -409,7 +409,7 @@ def test_words_spelt_like_symbols_stay_words(tmp_path: Path, capsys: pytest.Capt
     original.source = {f"s{number}": number for number in range(2, 12) if number not in names}
     original.source |= {word: number for number, word in names.items()}
     hub, model = load(original.convert(tmp_path))
-    assert "a word spelt like a symbol of fairseq's: copy it" in capsys.readouterr().out
+    assert "a word spelt like a symbol of fairseq: copy it" in capsys.readouterr().out
     encoded = hub.task.source_dictionary.encode_line("<unk> <pad> </s> <s> UNK new", add_if_not_exist=False).tolist()
     assert encoded == [4, 5, 6, 7, 8, 3, 2]
     expected, _ = groundhog.score(groundhog.in_float64(original.arrays), [2, 3, 4, 5, 6, 1, 12], [2, 3, 10])
@@ -635,10 +635,10 @@ def test_a_setting_of_one_layer_comes_before_that_of_all(tmp_path: Path) -> None
     ("changes", "message"),
     [
         ({"s5": MISSING}, "it has 9 words and the model 10"),
-        ({"more": 13}, "'more' has id 13, which is no word's"),
-        ({"s5": -1}, "'s5' has id -1, which is no word's"),
-        ({"s5": 12}, "'s5' has id 12, which is no word's"),
-        ({"s5": 0}, "'s5' has id 0, which is no word's"),
+        ({"more": 13}, "'more' has id 13, which is not the id of a word"),
+        ({"s5": -1}, "'s5' has id -1, which is not the id of a word"),
+        ({"s5": 12}, "'s5' has id 12, which is not the id of a word"),
+        ({"s5": 0}, "'s5' has id 0, which is not the id of a word"),
         ({"s5": 6}, "'s(5|6)' and 's(5|6)' both have id 6"),
         ({"s5": "5"}, "'s5': '5' does not give a word its number"),
         ({"s5": 5.0}, r"'s5': 5\.0 does not give"),
@@ -703,7 +703,7 @@ def with_value(value: float) -> Callable[[np.ndarray], np.ndarray]:
     [
         (lambda a: a.pop("G_back_enc_transition_0"), "the array G_back_enc_transition_0 is missing"),
         (lambda a: a.pop("D_dec_transition_0"), "the array D_dec_transition_0 is missing"),
-        (lambda a: a.update(extra=np.ones(1)), "the array extra is no part of the model"),
+        (lambda a: a.update(extra=np.ones(1)), "the array extra does not belong to the model"),
         (
             set_array("W_0_dec_repr_readout", lambda a: a[1:]),
             r"W_0_dec_repr_readout is \(11, 6\), but by the state it should be \(12, 6\)",
@@ -753,7 +753,7 @@ def test_the_arrays_of_the_other_model_are_refused(tmp_path: Path) -> None:
     search, encdec = make_original(), make_original(encdec=True)
     search.arrays, encdec.arrays = encdec.arrays, search.arrays
     assert_refused(search, tmp_path / "search", "the array A_dec_transition_0 is missing")
-    assert_refused(encdec, tmp_path / "encdec", "the array A_dec_transition_0 is no part of the model of this state")
+    assert_refused(encdec, tmp_path / "encdec", "the array A_dec_transition_0 does not belong to the model")
 
 
 @pytest.mark.parametrize("content", ["text", "pickle", "npy", "empty", "truncated", "member"])

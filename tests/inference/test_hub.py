@@ -316,9 +316,9 @@ def test_what_cannot_be_read_is_refused_by_number(model: TranslationHub, sentenc
         (lambda model: model.translate(7), "sentences are a int"),
         (lambda model: model.translate(["a"], beam=0), "beam is 0"),
         (lambda model: model.translate(["a"], beam="wide"), "beam is 'wide'"),
-        (lambda model: model.translate(["a"], beem=3), "'beem' is no option"),
-        (lambda model: model.translate(["a"], nbest=3), r"translations\(sentences, nbest=3\) gives three"),
-        (lambda model: model.translate(["a"], score_reference=True), "'score_reference' is no option"),
+        (lambda model: model.translate(["a"], beem=3), "'beem' is not an option"),
+        (lambda model: model.translate(["a"], nbest=3), r"translations\(sentences, nbest=3\) returns three"),
+        (lambda model: model.translate(["a"], score_reference=True), "'score_reference' is not an option"),
         (lambda model: model.translate(["a"], lenpen="long"), "lenpen cannot be 'long'"),
         (lambda model: model.translate(["a"], search="theano"), "search cannot be 'theano'"),
         (lambda model: model.translate(["a"], search="groundhog", sampling=True), "--sampling has no effect"),
@@ -407,7 +407,7 @@ def test_subwords_are_made_and_joined(folder: Path, tmp_path: Path, kind: str) -
         (("run", "bin/dict.en.txt"), {}, r"dict\.en\.txt: not a checkpoint"),
         (("run",), {"tokenizer": "mosses"}, "there is no tokenizer 'mosses'; choose one of"),
         (("run",), {"bpe": "subword_nmt", "bpe_codes": "x"}, "bpe_codes x: no such file"),
-        (("run",), {"beams": 5}, "'beams' is no option"),
+        (("run",), {"beams": 5}, "'beams' is not an option"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused_in_one_sentence(

@@ -93,7 +93,7 @@ def test_typed_text_is_translated_as_by_the_pipeline(tmp_path: Path, kind: str) 
         assert [typed.all["D"][number][0][-1] for number in range(20)] == [expected[line] for line in lines]
     model = load(checkpoint.parent, checkpoint.name)
     assert model.translate(SENTENCES) == [expected[line] for line in SENTENCES]
-    with TestClient(make_app(model, Limits(), any_host=False), base_url="http://localhost:8000") as client:
+    with TestClient(make_app(model, Limits()), base_url="http://localhost:8000") as client:
         answer = client.post("/api/translate", json={"sentences": SENTENCES}).json()
     found = [sentence["translations"][0]["text"] for sentence in answer["sentences"]]
     assert found == [expected[line] for line in SENTENCES]
@@ -171,11 +171,11 @@ def test_subwords_that_the_command_has_joined_stay_joined(checkpoints: Path, fil
 def test_without_a_record_it_is_said_what_is_assumed(checkpoints: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = load(checkpoints)
     (said,) = caplog.messages
-    assert "the training's text was tokens of the Moses tokenizer, in lower case; write it by" in said
+    assert "the training text seems to be tokens of the Moses tokenizer, in lower case; write it with" in said
     caplog.clear()
     assert typed_lines(model.task, sections(), checkpoints).encode("It 's a XYZZY") == "it 's a XYZZY"
     (said,) = caplog.messages
-    assert "lines are taken to be prepared; write it by rnnsearch record" in said
+    assert "lines are read as prepared text; write it with rnnsearch record" in said
 
 
 def test_a_word_of_subwords_is_lowercased_if_only_its_lower_case_has_known_parts(tmp_path: Path) -> None:

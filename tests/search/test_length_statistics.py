@@ -51,6 +51,6 @@ def test_an_output_that_is_an_input_is_refused(
     before = [path.read_text() for path in texts]
     (tmp_path / "link").symlink_to(texts[side])
     for name in (texts[side], tmp_path / "link"):
-        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace what it is made of"):
+        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace an input"):
             run(monkeypatch, *texts, "--output", name)
     assert [path.read_text() for path in texts] == before

@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from rnnsearch_fairseq.serve import connections
 from rnnsearch_fairseq.serve.batching import BUSY
-from rnnsearch_fairseq.serve.connections import SECONDS_TO_ANSWER, SECONDS_TO_ASK, Connection, Seldom, make_config
+from rnnsearch_fairseq.serve.connections import SECONDS_TO_ANSWER, SECONDS_TO_ASK, Connection, RateLimit, make_config
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -270,10 +270,10 @@ def test_connections_leave_descriptors_for_files(monkeypatch: pytest.MonkeyPatch
 def test_the_same_message_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(connections.time, "monotonic", lambda: now)
-    seldom = Seldom()
+    limit = RateLimit()
 
     def passes(message: str) -> bool:
-        return seldom.filter(logging.makeLogRecord({"msg": message}))
+        return limit.filter(logging.makeLogRecord({"msg": message}))
 
     assert passes("no accept\nsocket 1") and passes("another")
     assert not any(passes(f"no accept\nsocket {number}") for number in range(100))

@@ -170,7 +170,7 @@ def test_the_stream_ends_in_the_same_answer(client: TestClient) -> None:
 def test_the_stream_shows_what_is_found_so_far(
     client: TestClient, hub: TranslationHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent, until = threading.Semaphore(0), server._Glimpses.until
+    sent, until = threading.Semaphore(0), server._PartialTexts.until
 
     async def watched(*args: Any) -> AsyncIterator[bytes]:
         async for line in until(*args):
@@ -183,16 +183,16 @@ def test_the_stream_shows_what_is_found_so_far(
             assert sent.acquire(timeout=PATIENCE)
         return TranslationHub.search(hub, sources, generator, nbest)
 
-    monkeypatch.setattr(translator, "SECONDS_BETWEEN_GLIMPSES", 0)
-    monkeypatch.setattr(server._Glimpses, "until", watched)
+    monkeypatch.setattr(translator, "SECONDS_BETWEEN_PARTIALS", 0)
+    monkeypatch.setattr(server._PartialTexts, "until", watched)
     monkeypatch.setattr(hub, "search", search)
     response = client.post(STREAM, json={"sentences": SENTENCES})
-    *glimpses, answer = map(json.loads, response.text.splitlines())
+    *partials, answer = map(json.loads, response.text.splitlines())
     assert response.headers["content-type"] == "application/x-ndjson"
-    assert [glimpse["text"] for glimpse in glimpses] == ["le", "le chat", "le chat noir"]
-    for glimpse in glimpses:
-        check(client, "Glimpse", glimpse)
-        assert glimpse["sentence"] == 1
+    assert [partial["text"] for partial in partials] == ["le", "le chat", "le chat noir"]
+    for partial in partials:
+        check(client, "Partial", partial)
+        assert partial["sentence"] == 1
     check(client, "Answer", answer)
 
 
@@ -226,7 +226,7 @@ def test_the_document_is_whole(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     text = json.dumps(document)
     for name in document["components"]["schemas"]:
-        assert f'"#/components/schemas/{name}"' in text or name == "Glimpse"
+        assert f'"#/components/schemas/{name}"' in text or name == "Partial"
     for schema in document["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
     assert set(document["paths"]) == {"/api/model", PLAIN, STREAM}
@@ -266,16 +266,16 @@ def test_a_blank_sentence_has_an_empty_translation(client: TestClient, path: str
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         (b"[" * 100_000, "not JSON"),
-        (b"[1]", "no object"),
-        (b"{}", "no list of strings"),
-        (b'{"sentences": "the dog"}', "no list of strings"),
-        (b'{"sentences": [1]}', "no list of strings"),
+        (b"[1]", "not an object"),
+        (b"{}", "not a list of strings"),
+        (b'{"sentences": "the dog"}', "not a list of strings"),
+        (b'{"sentences": [1]}', "not a list of strings"),
         (b'{"sentences": []}', "there are 0 sentences; send 1 to 32"),
         (json.dumps({"sentences": ["a"] * 33}).encode(), "there are 33 sentences"),
-        (b'{"sentences": ["a"], "nbest": 6}', "no number from 1 to 5"),
-        (b'{"sentences": ["a"], "nbest": true}', "no number from 1 to 5"),
+        (b'{"sentences": ["a"], "nbest": 6}', "not a number from 1 to 5"),
+        (b'{"sentences": ["a"], "nbest": true}', "not a number from 1 to 5"),
         (b'{"sentences": ["a"], "alignment": 1}', "neither true nor false"),
-        (b'{"sentences": ["a"], "trees": [1]}', "no list of strings and nulls"),
+        (b'{"sentences": ["a"], "trees": [1]}', "not a list of strings and nulls"),
         (b'{"sentences": ["a"], "trees": []}', "1 sentences and 0 trees"),
         (b'{"sentences": ["a"], "beam": 3}', 'the unknown field "beam"'),
         (b'{"sentences": ["a"], "\\ud800' + b"x" * 1000 + b'": 3}', 'the unknown field "\\ud800xxx'),
@@ -429,14 +429,14 @@ def test_a_failure_costs_only_its_sentence(
     monkeypatch.setattr(hub, "search", search)
     for path in (PLAIN, STREAM):
         good, bad, other = ask(client, "the dog sleeps .", "a zebra", "the cat sleeps .", path=path)
-        assert bad["error"].startswith("sentence 2 cannot be translated: the server failed at it")
+        assert bad["error"].startswith("sentence 2 cannot be translated: the server failed")
         assert [found["translations"][0]["text"] for found in (good, other)] == ["le chien dort.", "le chat dort."]
 
 
 def test_a_mistake_of_the_server_is_no_traceback(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_jobs", lambda *args: 1 / 0)
     response = client.post(PLAIN, json={"sentences": ["a"]})
-    assert (response.status_code, response.json()) == (500, {"error": "the server made a mistake; its log says which"})
+    assert (response.status_code, response.json()) == (500, {"error": "the server failed; its log has the error"})
     assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 

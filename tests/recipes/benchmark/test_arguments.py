@@ -55,7 +55,7 @@ def test_bad_numbers_are_refused(words: list[str], told: str, capsys: pytest.Cap
 
 @pytest.mark.parametrize("given", [["--vocabulary", "9"], ["--joeynmt", "256"]])
 def test_made_up_words_need_lengths(given: list[str]) -> None:
-    with pytest.raises(InputError, match=f"{given[0]} goes with batches of random words"):
+    with pytest.raises(InputError, match=f"{given[0]} needs batches of random words"):
         parse_arguments(["train", "a: ", *given])
     assert parse_arguments(["train", "a: ", *given, "--lengths", "5,4"]).lengths == (5, 4)
 

@@ -65,5 +65,5 @@ def test_all_setups_grow_from_one_size() -> None:
     assert base_size(setups, (5, 4), 20) == Size((5, 4), 4, 20)
     with pytest.raises(InputError, match=r"--batch-size is 4 \(a\), 8 \(b\); give one"):
         base_size({**setups, "b": [*TRAIN, *WORDS, "--batch-size", "8"]}, (5, 4), 20)
-    with pytest.raises(InputError, match="b: random batches are of --batch-size pairs; give it"):
+    with pytest.raises(InputError, match="b: random batches have --batch-size pairs; give this option"):
         base_size({"b": [*TRAIN, *WORDS]}, (5, 4), 20)
