@@ -1,4 +1,4 @@
-"""What several tests build: dictionaries, models, and modules that carry the NumPy reference's parameters."""
+"""Builders that several tests share: dictionaries, models, and modules with the NumPy reference's parameters."""
 
 import os
 import random
@@ -27,7 +27,7 @@ SMALL = {"embedding_size": 5, "hidden_size": 6, "alignment_size": 7, "maxout_siz
 
 
 def make_dictionary(words: int) -> Dictionary:
-    """fairseq's four symbols and the words w0, w1, ..."""
+    """Make a dictionary of fairseq's four symbols and the words w0, w1, ..."""
     dictionary = Dictionary()
     for number in range(words):
         dictionary.add_symbol(f"w{number}")
@@ -37,7 +37,7 @@ def make_dictionary(words: int) -> Dictionary:
 def make_model(
     arch: str = "bahdanau_gru", source_words: int = 20, target_words: int = 17, **options: Any
 ) -> RNNsearchModel:
-    """A tiny float64 model of ``arch`` in evaluation mode, far from its initial values."""
+    """Build a tiny float64 model of ``arch`` in evaluation mode, with large random parameters."""
     task = Namespace(source_dictionary=make_dictionary(source_words), target_dictionary=make_dictionary(target_words))
     settings = {**ARCHITECTURES[arch], **SMALL}
     if "output_rank" in settings:
@@ -48,7 +48,7 @@ def make_model(
 
 
 def randomize(model: nn.Module, std: float = 0.5) -> None:
-    """Draw every parameter anew, large enough that gates and attention are far from uniform."""
+    """Draw every parameter at random, large enough that gates and attention are far from uniform."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -56,9 +56,9 @@ def randomize(model: nn.Module, std: float = 0.5) -> None:
 
 
 def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
-    """The float64 fairseq model of the arrays of ``tests/reference/groundhog.py``, by the package's own conversion.
+    """Convert the arrays of ``tests/reference/groundhog.py`` to a float64 fairseq model, with the package's conversion.
 
-    Of the original's ids 0 is unused, 1 the unknown word, and the last end-of-sentence.
+    In GroundHog's ids, 0 is unused, 1 is the unknown word, and the last one is end-of-sentence.
     """
     (n_source, m), n, n_target = (
         params["W_0_enc_approx_embdr"].shape,
@@ -82,12 +82,12 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
 
 
 def from_original(ids: Sequence[int], size: int) -> list[int]:
-    """fairseq's ids for the original's, of a vocabulary of ``size``."""
+    """Convert GroundHog's ids, in a vocabulary of ``size``, to fairseq's."""
     return [{0: 0, 1: 3, size - 1: EOS}.get(number, number + 2) for number in ids]
 
 
 def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = False) -> tuple[Encoder, Decoder]:
-    """The encoder and decoder of ``modules/`` with the parameters of ``tests/reference/rnnsearch.py``, in float64."""
+    """Build the float64 encoder and decoder of ``modules/`` with the parameters of ``tests/reference/rnnsearch.py``."""
     n, m = params["W_f"].shape
     source, target = params["E_x"].shape[1], params["E_y"].shape[1]
     searches = "W_a" in params
@@ -129,7 +129,7 @@ def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = Fa
 def gated_unit_arrays(
     unit: GatedHiddenUnit, params: Mapping[str, np.ndarray], suffix: str
 ) -> dict[nn.Parameter, np.ndarray]:
-    """The packed arrays of one gated unit."""
+    """Pack the arrays of one gated unit."""
     W, W_z, W_r, U, U_z, U_r, b = (params[name + suffix] for name in ("W", "W_z", "W_r", "U", "U_z", "U_r", "b"))
     return {
         unit.from_input.weight: np.concatenate([W, W_z, W_r]),
@@ -140,7 +140,7 @@ def gated_unit_arrays(
 
 
 def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool = False) -> dict[str, Any]:
-    """A batch as fairseq's LanguagePairDataset makes it; sentences hold end-of-sentence; ``left``: pad sources left."""
+    """Make a batch like LanguagePairDataset's, of sentences with end-of-sentence; ``left``: pad sources on the left."""
     src_tokens = pad(sources, left)
     return {
         "id": torch.arange(len(sources)),
@@ -156,12 +156,12 @@ def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool =
 
 
 def parse_training(*words: str) -> DictConfig:
-    """The configuration that ``fairseq-train data`` with these further words would have."""
+    """The configuration of ``fairseq-train data`` with these further words."""
     return convert_namespace_to_omegaconf(parse_args_and_arch(get_training_parser(), ["data", *words]))
 
 
 def pad(sentences: list[list[int]], left: bool = False) -> torch.Tensor:
-    """A batch of sentences, padded to the longest of them."""
+    """Pad sentences to the longest of them."""
     longest = max(map(len, sentences))
     rows = [[PAD] * (longest - len(s)) * left + s + [PAD] * (longest - len(s)) * (not left) for s in sentences]
     return torch.tensor(rows)

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures of all tests."""
 
 import random
 
@@ -8,8 +8,8 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def _same_numbers_in_any_order() -> None:
-    """A test's random numbers, and so its result, do not depend on the tests that ran before it in the process."""
+def _seed_random_numbers() -> None:
+    """Seed all generators, so that a test does not depend on the tests before it in the process."""
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)

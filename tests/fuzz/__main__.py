@@ -1,9 +1,10 @@
-"""Damaged, senseless and hostile inputs for every reader: each is read, or refused in a sentence that names the file.
+"""Fuzz every reader of files: each input must be read, or refused in a sentence that names the file.
 
 ``python -m tests.fuzz [--reader NAME]... [--inputs N | --seconds S] [--seed K]``
 
-A crash is any other end: another error, something done outside the input's folder, more than 20 seconds or 1.5 GB, half
-a file left behind. The input is kept, and the exit status is 1. Inputs follow from --seed, the reader and their number.
+Everything else is a crash: another error, an action outside the input's folder, more than 20 seconds or 1.5 GB, or a
+partial file left behind. Inputs that crash are kept, and the exit status is 1. --seed, the reader and the input's
+number determine an input.
 """
 
 import argparse
@@ -21,11 +22,11 @@ from tests.fuzz.attempt import Crash, Outcome, attempt
 from tests.fuzz.readers import READERS, Files, Reader
 
 INPUTS = 1000
-ADDRESSES = 24 << 30  # bytes that a process may map, so that a bomb does not end the machine
+ADDRESSES = 24 << 30  # bytes that a process may map, to protect the machine
 
 
 def inputs(name: str, reader: Reader, seed: int) -> Iterator[tuple[Files, str]]:
-    """Sets of files, one of them damaged, and its name; endlessly."""
+    """Yield sets of files, one of them damaged, with its name, without end."""
     number = 0
     while True:
         generator = Random(f"{seed} {name} {number}")
@@ -36,7 +37,7 @@ def inputs(name: str, reader: Reader, seed: int) -> Iterator[tuple[Files, str]]:
 
 
 def run(name: str, most: int, seconds: float, seed: int) -> Iterator[Outcome | tuple[Crash, Files]]:
-    """What became of each input of a reader."""
+    """Yield the outcome of each input of a reader."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         for number, (files, _) in enumerate(inputs(name, READERS[name], seed)):
@@ -55,7 +56,7 @@ def run(name: str, most: int, seconds: float, seed: int) -> Iterator[Outcome | t
 
 
 def summarize(name: str, most: int, seconds: float, seed: int) -> int:
-    """Print a line for a reader, and the crashes; returns their number."""
+    """Print a line for a reader, and its crashes; return their number."""
     accepted = refused = 0
     crashes: list[tuple[int, Crash, Files]] = []
     slowest = memory = 0.0

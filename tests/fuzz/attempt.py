@@ -1,4 +1,4 @@
-"""One input, read: what became of it, and whether anything happened that must not."""
+"""Read one input, and check that the reader does nothing forbidden."""
 
 import contextlib
 import os
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from rnnsearch_fairseq.errors import InputError
 
 MOST_SECONDS = 20
-MOST_MEGABYTES = 1500  # more than before; some read with torch, which takes what it takes
+MOST_MEGABYTES = 1500  # beyond the earlier peak; torch needs some itself
 LONGEST_SENTENCE = 1000
 
-# What the interpreter tells of what a program does (PEP 578).
+# Audit events of the interpreter (PEP 578).
 ACTIONS = ("os.", "subprocess.", "shutil.", "socket.connect", "socket.bind", "ctypes.dlopen", "webbrowser.", "ftplib.")
 HARMLESS = (
     "os.scandir",
@@ -30,12 +30,12 @@ HARMLESS = (
     "os.getxattr",
     "os.listxattr",
 )
-LOOKING_FOR_A_GPU = "libnvidia-ml.so.1"  # what PyTorch loads for it, of a build that could use one
+GPU_LIBRARY = "libnvidia-ml.so.1"  # PyTorch builds with CUDA load it to look for a GPU
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Crash(Exception):
-    """A reader did what it must not."""
+    """A reader did something forbidden."""
 
 
 class _TooSlow(BaseException):
@@ -43,7 +43,7 @@ class _TooSlow(BaseException):
 
 
 class Outcome(NamedTuple):
-    """Whether an input was accepted; if not, why; seconds of computing; and megabytes beyond what was ever needed."""
+    """Whether an input was accepted; if not, why; CPU seconds; and megabytes beyond the earlier peak."""
 
     accepted: bool
     why: str
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
 
 class _Watch:
-    """Notes what is done outside a folder while it is looking."""
+    """Records actions outside a folder inside the ``looking`` context."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -73,7 +73,7 @@ class _Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.folder is None or not event.startswith((*ACTIONS, "open")) or event in HARMLESS:
             return
-        if (event, arguments) == ("ctypes.dlopen", (LOOKING_FOR_A_GPU,)):
+        if (event, arguments) == ("ctypes.dlopen", (GPU_LIBRARY,)):
             return
         if event == "open":
             path, mode, flags = arguments
@@ -112,8 +112,8 @@ def attempt(read: Callable[[Path], None], folder: Path, names: list[str]) -> Out
     """Read the files ``names`` in ``folder``.
 
     Raises:
-        Crash: an error other than a sentence that names one of them, something done outside the folder, something left
-            in it that is not whole, or too much time or memory.
+        Crash: an error other than a sentence that names one of them, an action outside the folder, a partial file left
+            in it, or too much time or memory.
     """
     peak, began, why = _peak(), time.process_time(), ""
     with WATCH.looking(folder):
@@ -140,7 +140,7 @@ def attempt(read: Callable[[Path], None], folder: Path, names: list[str]) -> Out
 
 def is_sentence(text: str, names: list[str]) -> bool:
     """Whether a message is one line of a decent length that names a file and does not end in a full stop."""
-    # Of binarized data, fairseq names two files by what their names have in common.
+    # fairseq names the two files of binarized data by their common stem.
     stems = "|".join(re.escape(Path(name).stem) for name in names)
     named = any(name in text for name in names) or re.search(rf"(?<!\w)({stems})(?!\w)", text)
     return bool(named) and text.isprintable() and len(text) <= LONGEST_SENTENCE and not text.endswith(".")

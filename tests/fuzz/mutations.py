@@ -17,7 +17,7 @@ import torch
 
 Mutation = Callable[[bytes, Random], bytes]
 
-# What no reader is written for, and what some of them take for something.
+# Pieces that readers do not expect, or that have a meaning to some of them.
 PIECES = [
     *[b"\0", b"\r", b"\n", b"\n\n", b" ", b"\t", b"\x1b[2J", b"\x7f", b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5"],
     *["\u202e", "\u2028", "\x85", "\xa0", "\ufeff", "é", "א", "𝔸"],
@@ -59,7 +59,7 @@ PIECES = [
         b"-",
     ],
 ]
-LARGEST = 1_000_000  # bytes that are put in at one place
+LARGEST = 1_000_000  # bytes inserted at one place
 DEEP = (b"[", b"(", b"{", b'{"a":', b"<cons>", b"<a>", b"((", b"-")
 VALUES: list[Any] = [
     *[
@@ -155,7 +155,7 @@ def _lines(content: bytes, generator: Random, _: Sequence[bytes]) -> bytes:
 
 
 def _huge(content: bytes, generator: Random, pieces: Sequence[bytes]) -> bytes:
-    """Rarely, something very deep or very long."""
+    """Insert, in one case of five, a very deep or very long piece."""
     if generator.random() < 0.8:
         return _insert(content, generator, pieces)
     begin, _ = _span(content, generator)
@@ -168,7 +168,7 @@ CHANGES = [_flip, _cut, _delete, _repeat, _insert, _insert, _noise, _number, _li
 
 
 def retyped(value: Any, generator: Random, values: Sequence[Any] = VALUES) -> Any:
-    """A copy of lists and dictionaries with another value somewhere, or a key more or less."""
+    """Copy nested lists and dictionaries, with one value changed or one entry removed."""
     if isinstance(value, dict) and value and generator.random() < 0.9:
         key = generator.choice(list(value))
         if generator.random() < 0.1:
@@ -183,7 +183,7 @@ def retyped(value: Any, generator: Random, values: Sequence[Any] = VALUES) -> An
 
 
 def damage_json_lines(content: bytes, generator: Random) -> bytes:
-    """A line of JSON with a value of another type in it."""
+    """Change a value in a line of JSON."""
     lines = content.split(b"\n")
     place = generator.randrange(len(lines))
     before, brace, after = lines[place].partition(b"{")
@@ -294,12 +294,12 @@ OPERATIONS = [
 ]
 
 
-# Rarely, some of these so often that reading them would take long, or much memory.
+# Repeated very often, in rare cases, these would take much time or memory to read.
 MANY = [b"N0", b"]0", b"N\x940", b"]\x94", b"K\x01\x85", b"(t0", b"h\x010", b"}\x94N0"]
 
 
 def damage_pickle(content: bytes, generator: Random) -> bytes:
-    """A pickle with instructions taken out, repeated, exchanged or put in."""
+    """Remove, repeat, exchange or insert instructions of a pickle."""
     try:
         places = [place for _, _, place in pickletools.genops(content)]
     except ValueError:
@@ -321,7 +321,7 @@ def damage_pickle(content: bytes, generator: Random) -> bytes:
 
 
 def write_zip(records: list[tuple[str, bytes]], generator: Random) -> bytes:
-    """A zip file, now and then compressed, with a name twice or one that leads elsewhere."""
+    """Write a zip file, sometimes compressed, with a repeated name or a name outside the folder."""
     out = io.BytesIO()
     unusual = generator.random() < 0.1
     kind = generator.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED]) if unusual else zipfile.ZIP_STORED
@@ -338,13 +338,13 @@ def write_zip(records: list[tuple[str, bytes]], generator: Random) -> bytes:
 
 
 def read_zip(content: bytes) -> list[tuple[str, bytes]]:
-    """The names and contents in an undamaged zip file."""
+    """Read the names and contents of an undamaged zip file."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return [(name, archive.read(name)) for name in archive.namelist()]
 
 
 def damage_record(content: bytes, generator: Random, change: Mutation, wanted: str) -> bytes:
-    """A zip file in which a record whose name has ``wanted`` in it, or any, is damaged."""
+    """Damage a record of a zip file, usually one whose name contains ``wanted``."""
     records = read_zip(content)
     likely = [place for place, (name, _) in enumerate(records) if wanted in name]
     place = generator.choice(likely) if generator.random() < 0.9 else generator.randrange(len(records))
@@ -354,7 +354,7 @@ def damage_record(content: bytes, generator: Random, change: Mutation, wanted: s
 
 
 def damage_npz(content: bytes, generator: Random) -> bytes:
-    """An ``.npz`` with another array, another header or other bytes in it."""
+    """Change an array, a header or some bytes of an ``.npz``."""
     way = generator.randrange(3)
     if way == 0:
         return damage_record(content, generator, damage, ".npy")
@@ -395,7 +395,7 @@ def damage_npz(content: bytes, generator: Random) -> bytes:
 
 
 def other_array(array: np.ndarray, generator: Random) -> np.ndarray:
-    """An array of another size, another type or other values."""
+    """Return an array of another size, another type or other values."""
     changes: list[Callable[[], np.ndarray]] = [
         *[
             lambda: array[:-1],
@@ -459,7 +459,7 @@ TENSORS: list[Callable[[torch.Tensor], Any]] = [
 
 
 SECTIONS = ("task", "model", "model", "common", "generation", "criterion")
-# What no checkpoint of the seeds has: options that lead to files, or ask for memory.
+# Options that the seeds' checkpoints lack: they name files, or ask for memory.
 OPTIONS: dict[str, list[Any]] = {
     name: ["canary", "/dev/zero"]
     for name in (
@@ -485,7 +485,7 @@ RECORDS = ["constants.pkl", "CONSTANTS.PKL", "code/__torch__.py", "data/x", "DAT
 
 
 def add_record(content: bytes, generator: Random) -> bytes:
-    """An archive with a record more, which torch may follow."""
+    """Add a record to an archive that torch may interpret."""
     records = read_zip(content)
     folder = generator.choice([records[0][0].partition("/")[0], "archive", "other"])
     code = b"\x80\x02" + generator.choice(CALLS) + b"."
@@ -494,7 +494,7 @@ def add_record(content: bytes, generator: Random) -> bytes:
 
 
 def damage_checkpoint(content: bytes, generator: Random) -> bytes:
-    """A checkpoint with another pickle, other settings or other tensors in it."""
+    """Change the pickle, the settings or the tensors of a checkpoint."""
     if generator.random() < 0.4:
         return damage_record(content, generator, damage_pickle, "data.pkl")
     if generator.random() < 0.2:
@@ -531,13 +531,13 @@ def damage_checkpoint(content: bytes, generator: Random) -> bytes:
 
 
 def damage_pickle_record(content: bytes, generator: Random) -> bytes:
-    """A checkpoint with another pickle in it, or other text in that."""
+    """Damage the pickle of a checkpoint."""
     change = generator.choice([damage_pickle, damage])
     return damage_record(content, generator, change, "data.pkl")
 
 
 def damage_state(content: bytes, generator: Random) -> bytes:
-    """A pickle or JSON of a dictionary, with a value of another type in it."""
+    """Change a value in a pickle or JSON of a dictionary."""
     try:
         state = json.loads(content) if content[:1] == b"{" else pickle.loads(content, encoding="bytes")
         changed = retyped(state, generator)

@@ -1,4 +1,4 @@
-"""Lines of text that nobody meant to translate, to type into ``fairseq-interactive`` and to send to the page.
+"""Senseless lines of text to type into ``fairseq-interactive`` and to send to the page.
 
 ``python -m tests.fuzz.noise [LINES] > noise``
 """
@@ -36,7 +36,7 @@ def _words(generator: Random) -> list[str]:
 
 
 def _length(generator: Random) -> int:
-    """Short ones and long ones, up to some 3,000."""
+    """A random length, short or long, up to about 3,000."""
     return int(2 ** generator.uniform(0, 11.5))
 
 
@@ -60,7 +60,7 @@ KINDS: list[Callable[[Random], bytes]] = [
 
 
 def noise(number: int, seed: int = 1) -> Iterator[bytes]:
-    """So many lines, without their newlines; one in a thousand has :data:`LONG` characters."""
+    """Yield ``number`` lines without newlines; one in a thousand has :data:`LONG` characters."""
     generator = Random(seed)
     for count in range(number):
         if count % 1000 == 500:

@@ -1,4 +1,4 @@
-"""Every reader of files, what it is given, and how that is damaged."""
+"""All readers of files, with their inputs and the ways to damage these."""
 
 import contextlib
 import copy
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch._dynamo  # when it is first needed, PyTorch makes a folder for its cache: no reader's doing
+import torch._dynamo  # imported early: it creates PyTorch's cache folder
 from fairseq import checkpoint_utils, tasks
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
@@ -62,7 +62,7 @@ LINES = [b"the cat sleeps .\n\xc3\xa9t\xc3\xa9 <unk>\n\n a  b\xe2\x80\xa8c\n", b
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: sets of files that it takes, the names of those to damage, and ways to do so beside the general one."""
+    """A reader: its sets of files, the names of the files to damage, and mutations beside the general one."""
 
     read: Callable[[Path], None]
     seeds: Callable[[], Sequence[Files]]
@@ -83,7 +83,7 @@ def reader(
     *mutations: Mutation,
     pieces: Sequence[Any] = (),
 ) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Register what reads ``seeds``."""
+    """Register a reader of ``seeds``."""
 
     def as_bytes(piece: bytes | str) -> bytes:
         return piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece
@@ -96,11 +96,11 @@ def reader(
 
 
 def pick(path: Path) -> Path:
-    """The file that is there, of a name with several endings."""
+    """Find the existing file of a name with several possible endings."""
     return next(found for found in sorted(path.parent.glob(f"{path.name}.*")))
 
 
-# Of the GroundHog program
+# Files of GroundHog
 
 
 def pickles() -> list[Files]:
@@ -214,7 +214,7 @@ def read_old(folder: Path) -> None:
 
 @functools.cache
 def old_checkpoint() -> Files:
-    """As fairseq wrote them before it had Hydra."""
+    """A checkpoint as fairseq wrote it before it used Hydra."""
     options = parse_training("--arch", "lstm", "--optimizer", "adam", "--task", "translation")
     args = Namespace(**{**vars(options.model), "task": "translation", "data": ["x"]})
     out = io.BytesIO()
@@ -365,7 +365,7 @@ def read_parsed(form: str, folder: Path) -> None:
             folder / "text", folder / "parses", form, parses.ParseCounts(), binarize=binarize, refuse=binarize == "left"
         )
         list(map(parses.format_transitions, found))
-    # And whatever is read is a tree.
+    # Every parse that is read must be a tree.
     for line in (folder / "parses").read_bytes().decode(errors="replace").split("\n")[:20]:
         test_trees.check(form, line, "right")
 

@@ -1,4 +1,4 @@
-"""Type noise into ``fairseq-interactive``: each line is answered, or refused by its number, and memory does not grow.
+"""Fuzz ``fairseq-interactive``: each line must be answered or refused by number, and memory must not grow.
 
 ``python -m tests.fuzz.typed DATA --path CHECKPOINT [--lines N] [OPTIONS OF fairseq-interactive]``
 """
@@ -26,9 +26,9 @@ REFUSAL = re.compile(rb"line \d+ \(S-(\d+)\) is not translated: ")
 
 @dataclass
 class Typed:
-    """What became of the lines that were typed: the numbers of those answered, in their order, and refused.
+    """The outcome of typed lines: the numbers of the answered lines, in order, and of the refused ones.
 
-    ``memory``, in bytes, is that after each tenth of the answers; ``errors`` what was printed beside them.
+    ``memory`` is the process's memory in bytes after each tenth of the answers; ``errors`` is standard error.
     """
 
     answered: list[int] = field(default_factory=list)
