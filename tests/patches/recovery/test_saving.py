@@ -23,7 +23,7 @@ from fairseq.trainer import Trainer
 
 from recipes.fault_injection.run import start_training
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files import output
+from rnnsearch_fairseq.files import integrity, output
 from rnnsearch_fairseq.files.integrity import SealedFile, count_updates, find_damage
 from rnnsearch_fairseq.files.output import write_whole
 from rnnsearch_fairseq.patches import ORIGINALS
@@ -173,7 +173,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_file(
     tmp_path: Path, full_once: type[SealedFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path / "once.pt")
-    monkeypatch.setattr(saving, "SealedFile", full_once)
+    monkeypatch.setattr(integrity, "SealedFile", full_once)
     monkeypatch.setattr(saving, "WAITS", (0.0,))
     save(tmp_path / "twice.pt")
     assert find_damage(tmp_path / "twice.pt") is None
