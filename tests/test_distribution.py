@@ -73,7 +73,7 @@ def test_the_source_distribution_holds_the_checkout(built: Path) -> None:
 
 def test_the_wheel_is_a_user_dir(python: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path, {"train": 40, "valid": 8}, seed=1)
-    plugin = Path(run([python, "-m", "rnnsearch_fairseq"], tmp_path).strip())
+    plugin = Path(run([python, "-m", "rnnsearch_fairseq", "user-dir"], tmp_path).strip())
     assert plugin.is_relative_to(python.parents[1])
     of_plugin = ["--user-dir", plugin, "-s", "en", "-t", "fr"]
     texts = ["--trainpref", "train", "--validpref", "valid", "--destdir", "bin"]
@@ -90,7 +90,7 @@ def test_the_wheel_holds_more_than_code(python: Path, tmp_path: Path) -> None:
         paths = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         return {str(path.relative_to(folder)) for path in paths}
 
-    plugin = Path(run([python, "-m", "rnnsearch_fairseq"], tmp_path).strip())
+    plugin = Path(run([python, "-m", "rnnsearch_fairseq", "user-dir"], tmp_path).strip())
     assert names(plugin) == names(ROOT / "rnnsearch_fairseq")
     assert "--max-words" in run([python, "-m", "rnnsearch_fairseq", "serve", "--help"], tmp_path)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
+import rnnsearch_fairseq  # noqa: F401  (registers options)
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = [*sorted(ROOT.glob("recipes/**/*.sh")), ROOT / "tests/run.sh", ROOT / ".ci/run"]
 PARSERS: dict[str, Callable] = {
@@ -42,7 +44,8 @@ def commands(path: Path) -> list[list[str]]:
     return found
 
 
-ALL = [(path, command) for path in [*sorted(ROOT.glob("**/README.md")), *SCRIPTS] for command in commands(path)]
+READMES = sorted(path for path in ROOT.rglob("README.md") if ".venv" not in path.parts and "runs" not in path.parts)
+ALL = [(path, command) for path in [*READMES, *SCRIPTS] for command in commands(path)]
 
 
 def test_commands_were_found() -> None:
@@ -65,9 +68,6 @@ def test_command_is_understood(path: Path, command: list[str]) -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_script_is_valid_bash(script: Path) -> None:
     subprocess.run(["bash", "-n", script], check=True)
-
-
-READMES = sorted(path for path in ROOT.rglob("README.md") if ".venv" not in path.parts and "runs" not in path.parts)
 
 
 def anchors(path: Path) -> set[str]:

@@ -412,7 +412,7 @@ def keep_preparation(load_checkpoint: Original, cfg: Any, trainer: Any, *args: A
     loaded = load_checkpoint(cfg, trainer, *args, **kwargs)
     data = getattr(trainer.task.cfg, "data", None)
     # A folder of a remote file system is left to fairseq.
-    if data and trainer.is_data_parallel_master and os.path.isdir(cfg.save_dir):
+    if data and trainer.is_data_parallel_master and cfg.save_dir and os.path.isdir(cfg.save_dir):
         copy_record(Path(fairseq.utils.split_paths(data)[0]), Path(cfg.save_dir))
     return loaded
 

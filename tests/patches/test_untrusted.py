@@ -640,7 +640,7 @@ def test_a_hostile_checkpoint_is_refused_at_every_door(corpus: Path, tmp_path: P
     name = r"checkpoint_last\.pt" if door == "train, last" else r"bad\.pt"
     message = rf"\S*{name}: not a checkpoint \(it names {os.name}\.mkdir, which may be code, .*; give one .*"
     if command == "fairseq-hydra-train":  # Hydra prints every error its own way
-        assert re.search(rf"^\S*InputError: {message}$", done.stderr, re.MULTILINE), done.stderr[-3000:]
+        assert re.search(rf"^error: {message}$", done.stderr, re.MULTILINE), done.stderr[-3000:]
     else:
         assert re.fullmatch(rf"error: {message}", done.stderr.splitlines()[-1]), done.stderr[-3000:]
         assert "Traceback" not in done.stderr

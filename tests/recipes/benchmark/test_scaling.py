@@ -52,6 +52,7 @@ def test_two_models_grow_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Milliseconds by source length; 4 target words, batches of 2, a vocabulary of 20\n" in printed
     assert [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("| ")] == 2 * [
         "",
+        "---",
         "words",
         "search",
     ]

@@ -20,6 +20,7 @@ from tests.commands import preprocess, run
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 
 COMMON = [*TRAIN, "--batch-size", "8"]
+ROOT = Path(__file__).resolve().parents[3]
 SETUPS = ["words: " + " ".join(WORDS), "search: " + " ".join(TINY)]
 
 
@@ -40,8 +41,8 @@ def test_operations_of_products_are_counted() -> None:
 @pytest.mark.slow
 @pytest.mark.train
 def test_two_models_train_in_turns(folder: Path) -> None:
-    words = [*SETUPS, "--updates", "2", "--rounds", "3", "--output", "timings.json", "--", "bin", *COMMON]
-    done = run("python", "-m", "recipes.benchmark", "train", *words, cwd=folder)
+    words = [*SETUPS, "--updates", "2", "--rounds", "3", "--output", folder / "timings.json", "--", folder / "bin"]
+    done = run("python", "-m", "recipes.benchmark", "train", *words, *COMMON, cwd=ROOT)
     assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[4:]] == ["words", "search"]
     timings = json.loads((folder / "timings.json").read_text())
     assert [timing["name"] for timing in timings] == ["words", "search", "machine"]
