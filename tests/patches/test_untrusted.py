@@ -216,7 +216,8 @@ def test_settings_of_validation_are_the_user_s(
     path = changed("search", set_task(**hostile, required_seq_len_multiple=10**9, num_batch_buckets=10**9))
     _, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(models)})
     task.build_criterion(cfg.criterion)
-    assert caplog.messages == [f"{path} was trained with --eval-bleu; give it again for BLEU"]
+    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warned == [f"{path} was trained with --eval-bleu; give it again for BLEU"]
     assert (task.cfg.eval_bleu, task.cfg.required_seq_len_multiple, task.cfg.num_batch_buckets) == (False, 1, 0)
     given = {"data": str(models), "eval_bleu": True, "eval_bleu_args": '{"beam": 3}'}
     _, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], given)
