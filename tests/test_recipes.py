@@ -59,7 +59,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in names:
         (tmp_path / "data" / name).write_text("a b c\n")
         (tmp_path / "runs/grammar" / name).write_text("a b c\n")
-    for name in ("python", "python3", "fairseq-preprocess", "fairseq-train", "ruff", "lmplz", "curl"):
+    for name in ("python", "python3", "rnnsearch", "fairseq-preprocess", "fairseq-train", "ruff", "lmplz", "curl"):
         program = tmp_path / "bin" / name
         program.write_text(f"#!/usr/bin/env bash\ntouch {tmp_path}/touched/{name}\nexit 1\n")
         program.chmod(0o755)

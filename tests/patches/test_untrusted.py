@@ -1,6 +1,7 @@
 """What comes from strangers does no harm in fairseq's own commands, and costs no run: traps shown, and cured."""
 
 import argparse
+import logging
 import os
 import re
 import subprocess
