@@ -55,7 +55,7 @@ done
 say "5/5 one alignment, and BLEU of the 1,000 translations (sacrebleu, on the grammar's own tokens)"
 rnnsearch plot alignment "$OUT/generate.out" "$OUT/alignment.png" 2>> "$OUT/log"
 sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
-say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (README, Tree-to-sequence)"
+say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (README, Trees on your own text)"
 say "now type English sentences of that grammar (Ctrl-D ends):"
 cat << END
   source $ROOT/.venv/bin/activate

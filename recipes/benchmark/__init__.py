@@ -6,6 +6,7 @@ Each setup has its own name and options; the common options apply to all. In eac
 amount of work, and each round starts with another setup. OMP_NUM_THREADS sets the number of threads.
 """
 
+import rnnsearch_fairseq  # noqa: F401  (first: what is imported from fairseq by name must be patched by then)
 from recipes.benchmark.workloads import Training
 
 __all__ = ["Training"]
