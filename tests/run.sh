@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set up .venv where it is missing, then run the tests. -m "not slow" takes about two minutes.
+# Set up .venv where it is missing, then run the tests. -m "not slow" takes about three minutes.
 #
 #   tests/run.sh [OPTIONS OF pytest]
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/setup.sh"
@@ -14,7 +14,7 @@ if ! python -c 'import build, httpx, jsonschema, parameterized, selenium, triton
 fi
 say "checking style (ruff)"
 ruff check .
-say "running the tests: about ten minutes on two cores"
+say "running the tests: ten to fifteen minutes on two cores"
 # Cores wait for each other in small matrix products: one thread a process is faster, and does not spin. A file's tests
 # stay together, for what they share is made once, and in the files' order, in which the longest is not the last; each
 # process may take 2 GB.
