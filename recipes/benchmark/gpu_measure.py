@@ -419,11 +419,8 @@ def encoder_work(sizes: Sizes, dtype: torch.dtype) -> Callable[[], Sequence[Tens
 
     encoder = FusedEncoder(8, sizes.embedding, sizes.hidden, padding_idx=1).to(DEVICE, dtype)
     words = torch.randn(sizes.pairs, sizes.words, sizes.embedding, device=DEVICE, dtype=dtype, requires_grad=True)
-    given = [
-        words,
-        *(parameter for unit in (encoder.forward_unit, encoder.backward_unit) for parameter in unit.parameters()),
-    ]
     both = [(encoder.forward_unit, False), (encoder.backward_unit, True)]
+    given = [words, *(parameter for unit, _ in both for parameter in unit.parameters())]
 
     def forward() -> list[Tensor]:
         return [encoder.read(unit, words, None, backward) for unit, backward in both]

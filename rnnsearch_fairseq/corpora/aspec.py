@@ -25,7 +25,7 @@ from sacremoses import MosesTokenizer
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_lines, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_lines, read_pairs
 
 SEPARATOR = "|||"
 # The files of each part, and the number of fields in a line; the last two are Japanese and English.
@@ -118,7 +118,6 @@ def write_words(text: Path, xml: Path, output: Path) -> tuple[int, int]:
     Raises:
         InputError: a file is damaged, or ``xml`` belongs to another text.
     """
-    check_rereadable(text, xml)
     sentences = check_parallel([text, xml])
     check_not_input(output, (text, xml))
     moses = MosesTokenizer("en")

@@ -35,7 +35,7 @@ from sacremoses import MosesDetokenizer
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read_lines
+from rnnsearch_fairseq.files.text import check_text_file, read_lines
 
 PROGRAM = "link-parser"
 INSTALL = "install it (Debian: apt-get install link-grammar)"
@@ -249,7 +249,6 @@ def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Cou
         InputError: a file is bad, the output would replace the input, or link-parser is not installed or does not work.
     """
     check_not_input(output, [source])
-    check_rereadable(source)
     sentences = check_text_file(source)
     counts: Counter[Failure | None] = Counter()
     with open_output(output) as out:

@@ -36,7 +36,7 @@ from rnnsearch_fairseq.data.trees import (
 )
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_rereadable, check_text_file, read_lines
+from rnnsearch_fairseq.files.text import check_text_file, read_lines
 
 
 @dataclass
@@ -124,7 +124,6 @@ def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     Raises:
         InputError: a file is bad, or the files are not of the same number of sentences.
     """
-    check_rereadable(source, parses)
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
         return enumerate(read_lines(parses), 1)

@@ -130,7 +130,6 @@ def read_parallel(*paths: Path) -> list[list[str]]:
     Raises:
         InputError: as `check_parallel`.
     """
-    check_rereadable(*paths)
     check_parallel(paths)
     return [[line.removesuffix("\n") for line in read_lines(path)] for path in paths]
 

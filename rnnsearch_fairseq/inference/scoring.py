@@ -46,7 +46,7 @@ from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import open_output, stop_printing
 from rnnsearch_fairseq.files.scores import AlignedPair, write_scores
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, read_pairs
 from rnnsearch_fairseq.inference.loading import load_models
 
 BATCH_SIZE = 64
@@ -327,7 +327,6 @@ def main() -> int:
     """The command line of this module; returns its exit status."""
     args = parse_arguments()
     texts = [args.source, args.target] if args.trees is None else [args.source, args.target, args.trees]
-    check_rereadable(*texts)
     check_parallel(texts)
     if args.trees is not None:
         for _ in read_trees(args.trees, args.source):

@@ -29,7 +29,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import read_generated
 from rnnsearch_fairseq.files.output import check_not_input, open_output, stop_printing
 from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, check_text_file, read_lines, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_lines, read_pairs
 
 UNKNOWN = "<unk>"
 
@@ -84,7 +84,6 @@ def read_dictionary(path: Path) -> dict[str, str]:
     Raises:
         InputError: the file cannot be read, or a line has fewer than two words.
     """
-    check_rereadable(path)
     check_text_file(path)
     dictionary = {}
     for number, line in enumerate(read_lines(path), 1):
@@ -218,14 +217,12 @@ def main() -> int:
     """The command line of this module; returns its exit status."""
     args = parse_arguments()
     if args.command == "learn":
-        check_rereadable(args.source, args.target)
         check_parallel([args.source, args.target])
         counts = count_links(args.scores, args.source, args.target)
         write_dictionary(counts, args.output)
         links = sum(words.total() for words in counts.values())
         print(f"{links:,} links of {len(counts):,} source words -> {args.output}")
         return 0
-    check_rereadable(args.source)
     check_text_file(args.source)
     counts = ReplacementCounts()
     dictionary = {} if args.dictionary is None else read_dictionary(args.dictionary)

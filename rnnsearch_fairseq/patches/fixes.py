@@ -437,7 +437,7 @@ def prepare_typed_lines(main: Original, cfg: Any, *args: Any, **kwargs: Any) -> 
 
 @around
 def build_preparation(build_tokenizer: Original, self: Any, cfg: Any) -> Any:
-    """fairseq-interactive makes its tokenizer here (fairseq_cli/interactive.py:173); now also that of typed lines."""
+    """fairseq-interactive builds its tokenizer here (fairseq_cli/interactive.py:173); now typed lines get theirs."""
     if getattr(cfg, "_name", None) != TYPED:
         return build_tokenizer(self, cfg)
     return typed_lines(self, cfg, Path(fairseq.utils.split_paths(cfg.path)[0]).parent)

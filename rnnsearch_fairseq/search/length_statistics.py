@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_pairs
+from rnnsearch_fairseq.files.text import check_parallel, read_pairs
 
 COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
 
@@ -116,7 +116,6 @@ def main() -> None:
     if args.pairs < 1:
         raise InputError(f"--pairs is {args.pairs}; give at least 1")
     check_not_input(args.output, (args.source, args.target))
-    check_rereadable(args.source, args.target)
     check_parallel([args.source, args.target])
     with open_output(args.output) as out:
         pairs = read_pairs(args.source, args.target)

@@ -94,7 +94,7 @@ def skip_updates(train_step: Original, self: Trainer, samples: Sequence[Any], *a
 
 
 def _count(trainer: Trainer, skipped: Skipped, samples: Sequence[Any]) -> None:
-    """Count a skipped update, and name its sentences; those of the other processes are in their logs.
+    """Count a skipped update and name its sentences; each process logs its own sentences.
 
     A loss scale above 1 may be to blame for it, and has been lowered: such an update is not part of a row.
 

@@ -134,7 +134,7 @@ def batch_as_from_the_start(
     update_epoch_batch_itr: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """A training that goes on in a later epoch has other batches (tasks/fairseq_task.py:290); now those of the first.
+    """A training resumed in a later epoch has new batches (tasks/fairseq_task.py:290); now it keeps the first ones.
 
     fairseq cuts the data into batches once for all epochs, but orders sentences of one length by the epoch in which it
     starts.
