@@ -43,7 +43,7 @@ say "4/5 translating 1,000 held-out sentences; unknown words are copied from whe
 fairseq-generate "$OUT/test" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_last.pt" \
     --dataset-impl raw --replace-unk --beam 5 --batch-size 50 --print-alignment soft \
     > "$OUT/generate.out" 2>> "$OUT/log" || die_of_log "$OUT/log" fairseq-generate
-grep '^D-' "$OUT/generate.out" | sort -t- -k2n | cut -f3 > "$OUT/test.hyp.fr"
+translations "$OUT/generate.out" D > "$OUT/test.hyp.fr"
 [ "$(wc -l < "$OUT/test.hyp.fr")" = 1000 ] || die "1,000 sentences went in, $(wc -l < "$OUT/test.hyp.fr") came out"
 for line in 4 40 400; do
     for side in "English  text/test.en" "reference text/test.fr" "RNNsearch test.hyp.fr"; do

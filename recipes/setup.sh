@@ -17,6 +17,11 @@ die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
 usage() { awk 'NR == 1 || /^#SBATCH/ { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
 
+translations() { # FILE [KIND]: print the translations that fairseq-generate printed to FILE, in the order of the sources: as
+    # tokens (KIND H) or with --bpe and --tokenizer undone and unknown words replaced (D)
+    grep "^${2:-H}-" "$1" | sort -t- -k2n | cut -f3
+}
+
 parse_options() { # "NAME= NAME --" WORDS...: the option --NAME sets the variable NAME, in capitals and with _ for -, to
     # the next word or, without =, to 1. If -- is listed, it ends the options, and the words after it go to REST.
     local known=" $1 " option name variable

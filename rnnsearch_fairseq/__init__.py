@@ -15,10 +15,10 @@ def register() -> None:
 
     patches.apply()
 
-    from rnnsearch_fairseq.criterions import blackout, summed_nll  # noqa: F401
+    from rnnsearch_fairseq.criterions import blackout, rdrop, summed_nll  # noqa: F401
     from rnnsearch_fairseq.inference import hub  # noqa: F401  (attaches from_pretrained to the models)
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
-    from rnnsearch_fairseq.optim import adadelta  # noqa: F401
+    from rnnsearch_fairseq.optim import adadelta, halve_on_worse  # noqa: F401
     from rnnsearch_fairseq.search import options  # noqa: F401
     from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: F401
 

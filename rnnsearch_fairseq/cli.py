@@ -7,6 +7,7 @@ from pathlib import Path
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import print_without_traceback
+from rnnsearch_fairseq.files.output import stop_printing
 
 # For each command, its module and function, and a description. Only the chosen module is imported: it takes seconds.
 COMMANDS = {
@@ -15,6 +16,8 @@ COMMANDS = {
     "record": ("files.preparation:main", "record how text was prepared, so that typed text is prepared alike"),
     "select": ("corpora.selection:main", "select parallel text of a domain (Axelrod et al., 2011)"),
     "wmt": ("corpora.wmt:main", "tokenise and shuffle large parallel text, such as WMT's"),
+    "limit": ("corpora.limit:main", "leave out long training pairs, and those without a parse"),
+    "passages": ("corpora.passages:main", "join sentences at random to passages, to test long ones"),
     "aspec": ("corpora.aspec:main", "convert the ASPEC corpus to plain text, and extract Enju's words"),
     "grammar": ("corpora.grammar:main", "write the built-in English-French corpus"),
     "parse": ("corpora.link_grammar:main", "parse English text with Link Grammar"),
@@ -23,6 +26,7 @@ COMMANDS = {
     "score": ("inference.scoring:main", "compute log-probabilities and attention of given translations"),
     "unknown-words": ("inference.unknown_words:main", "replace the unknown words of translations"),
     "average": ("inference.average_checkpoints:main", "average the parameters of checkpoints"),
+    "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
     "convert-groundhog": ("groundhog.convert:main", "convert a model of the first paper's own code to a checkpoint"),
     "report": ("analysis.report:main", "write all tables and figures of a folder of runs, as Markdown and HTML"),
     "tables": ("analysis.bahdanau_tables:main", "Tables 1 to 3 of Bahdanau et al. (2015), with significance"),
@@ -37,7 +41,7 @@ COMMANDS = {
 
 
 def main() -> int | None:
-    """Run the command that the command line names, with the remaining words as its arguments."""
+    """Run the command that the command line names, with the remaining words as its arguments; return its status."""
     words = sys.argv[1:]
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name = " ".join(words[:size])
@@ -49,7 +53,13 @@ def main() -> int | None:
         print_without_traceback()
     # argparse prints this as the program's name.
     sys.argv[: size + 1] = [f"rnnsearch {name}"]
-    return getattr(importlib.import_module(f"rnnsearch_fairseq.{module}"), function)()
+    try:
+        status = getattr(importlib.import_module(f"rnnsearch_fairseq.{module}"), function)()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        stop_printing()
+        return 1
+    return status
 
 
 def _make_parser() -> argparse.ArgumentParser:

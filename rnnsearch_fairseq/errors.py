@@ -1,7 +1,9 @@
-"""The error that this package raises for bad input."""
+"""The error that this package raises for bad input, and the check of counts on the command line."""
 
+import argparse
 import sys
 from types import TracebackType
+from typing import Any
 
 LONGEST = 700  # characters of a message; a longer one is cut in the middle, where it quotes a file
 LONGEST_PART = 200  # characters of a quotation
@@ -17,6 +19,21 @@ class InputError(ValueError):
     def __init__(self, message: str) -> None:
         message = _cut(message, LONGEST)
         super().__init__(_cut("".join(map(_visible, message)), LONGEST))
+
+
+class Count(argparse.Action):
+    """The ``action`` of an option whose value is a whole number of at least 1; a lower one is an `InputError`."""
+
+    def __init__(self, *args: Any, metavar: str = "N", **rest: Any) -> None:
+        super().__init__(*args, type=int, metavar=metavar, **rest)
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, number: Any, option: str | None = None
+    ) -> None:
+        """Check and keep the number."""
+        if number < 1:
+            raise InputError(f"{option} is {number}; give at least 1")
+        setattr(namespace, self.dest, number)
 
 
 def print_without_traceback() -> None:

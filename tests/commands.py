@@ -1,15 +1,20 @@
-"""fairseq's commands with the plugin, run as a user runs them, and what they print."""
+"""fairseq's commands with the plugin, and what they print."""
 
 import collections
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import split
 
+import torch
+
 import rnnsearch_fairseq
+from recipes.fault_injection.run import fork_command
+from rnnsearch_fairseq import patches
 
 BIN = Path(sys.executable).parent
 PLUGIN = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
@@ -21,7 +26,7 @@ PAPER = split("--task pooled_translation --max-words 10 --optimizer adadelta --c
 def run(
     command: str, *words: str | Path, cwd: Path, stdin: str = "", status: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user would, away from the repository and on one CPU core."""
+    """Run a command as a user would: a new process, away from the repository and on one CPU core."""
     unwanted = {"PYTHONPATH", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"}
     inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
     done = subprocess.run(
@@ -38,11 +43,39 @@ def run(
     return done
 
 
+def run_forked(command: str, *words: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command of fairseq, which must succeed, in a fork of this process: it need not import anything again.
+
+    Where the environment chooses the patches, which are made when fairseq is imported, it is a new process.
+    """
+    if patches.VARIABLE in os.environ:
+        return run(command, *words, cwd=cwd, stdin=stdin)
+    argv = [*map(str, words)]
+    with tempfile.TemporaryDirectory() as folder:
+        given, out, err = (Path(folder, name) for name in ("in", "out", "err"))
+        given.write_text(stdin, encoding="utf-8")
+
+        def prepare() -> None:
+            os.dup2(os.open(given, os.O_RDONLY), 0)
+            os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT), 2)
+            sys.stdin = open(0, encoding="utf-8")
+            sys.stderr = open(2, "w", buffering=1, encoding="utf-8")
+            os.chdir(cwd)
+            torch.cuda.is_available = lambda: False
+
+        process = fork_command(command.removeprefix("fairseq-"), argv, out, prepare)
+        process.join(300)
+        process.kill()
+        printed = [path.read_text(encoding="utf-8") if path.exists() else "" for path in (out, err)]
+    assert process.exitcode == 0, f"{argv}\n{printed[0][-8000:]}\n{printed[1][-8000:]}"
+    return subprocess.CompletedProcess([command, *argv], process.exitcode, *printed)
+
+
 def preprocess(
     corpus: Path, destination: Path | str, *words: str | Path, status: int = 0
 ) -> subprocess.CompletedProcess[str]:
     command = ["fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", "--destdir", destination, *words]
-    return run(*command, cwd=corpus, status=status)
+    return run(*command, cwd=corpus, status=status) if status else run_forked(*command, cwd=corpus)
 
 
 def training_words(data: Path, folder: Path | str, *words: str | Path) -> list[str]:
@@ -50,12 +83,14 @@ def training_words(data: Path, folder: Path | str, *words: str | Path) -> list[s
     return [str(word) for word in words]
 
 
-def train(data: Path, folder: Path, *words: str | Path, status: int = 0, processes: int = 1) -> str:
+def train(data: Path, folder: Path, *words: str | Path, processes: int = 1) -> str:
     """Train, and return all that was printed."""
-    command = ["fairseq-train"]
-    if processes > 1:
-        command = ["torchrun", "--standalone", "--nproc-per-node", str(processes), str(BIN / "fairseq-train")]
-    done = run(*command, *training_words(data, folder, *words), cwd=data.parent, status=status)
+    words = training_words(data, folder, *words)
+    if processes == 1:
+        done = run_forked("fairseq-train", *words, cwd=data.parent)
+    else:
+        command = ["--standalone", "--nproc-per-node", str(processes), str(BIN / "fairseq-train"), *words]
+        done = run("torchrun", *command, cwd=data.parent)
     return done.stdout + done.stderr
 
 
@@ -81,12 +116,11 @@ class Output:
 
 def generate(data: Path, checkpoint: Path | str, *words: str | Path, subset: str = "test") -> Output:
     subset_words = ["--gen-subset", subset, "--num-workers", "0"]
-    return Output(
-        run("fairseq-generate", data, *PLUGIN, "--path", checkpoint, *subset_words, *words, cwd=data.parent).stdout
-    )
+    command = ["fairseq-generate", data, *PLUGIN, "--path", checkpoint, *subset_words, *words]
+    return Output(run_forked(*command, cwd=data.parent).stdout)
 
 
 def interactive(data: Path, checkpoint: Path, lines: Sequence[str], *words: str) -> Output:
     text = "".join(line + "\n" for line in lines)
     command = ["fairseq-interactive", data, *PLUGIN, "--path", checkpoint, *words]
-    return Output(run(*command, cwd=data.parent, stdin=text).stdout)
+    return Output(run_forked(*command, cwd=data.parent, stdin=text).stdout)

@@ -1,6 +1,7 @@
 """The command ``rnnsearch``."""
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,16 @@ def test_the_user_dir_is_the_package() -> None:
     words = [sys.executable, "-m", "rnnsearch_fairseq", "user-dir"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == f"{ROOT / 'rnnsearch_fairseq'}\n"
+
+
+def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "rnnsearch_fairseq", "user-dir"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with os.fdopen(writing, "wb") as nobody:
+        done = subprocess.run(words, cwd=ROOT, env=environment, stdout=nobody, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:

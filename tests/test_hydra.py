@@ -1,7 +1,5 @@
 """The Hydra configurations train exactly what the command lines train."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +12,19 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-import rnnsearch_fairseq
 from rnnsearch_fairseq.corpora.grammar import write_corpus
+from tests.commands import preprocess, run, train
 
-BIN = Path(sys.executable).parent
-USER_DIR = str(Path(rnnsearch_fairseq.__file__).parent)
 PAPER = ["--task", "pooled_translation", "--optimizer", "adadelta", "--clip-norm", "1", "--criterion", "summed_nll"]
 PAPER += ["--batch-size", "80", "--log-format", "simple", "--log-interval", "100"]
-MODELS = {  # Table 2 of the paper: architecture, longest sentence, updates
-    "rnnencdec30": ("rnnencdec", "30", "846000"),
-    "rnnencdec50": ("rnnencdec", "50", "600000"),
-    "rnnsearch30": ("bahdanau_gru", "30", "471000"),
-    "rnnsearch50": ("bahdanau_gru", "50", "288000"),
+UNTIL_NO_BETTER = ["--patience", "10", "--save-interval-updates", "1000", "--keep-interval-updates", "1"]
+UNTIL_NO_BETTER += ["--no-epoch-checkpoints"]
+MODELS = {  # Table 2 of the paper: architecture, longest sentence, and the end of training
+    "rnnencdec30": ("rnnencdec", "30", ["--max-update", "846000"]),
+    "rnnencdec50": ("rnnencdec", "50", ["--max-update", "600000"]),
+    "rnnsearch30": ("bahdanau_gru", "30", ["--max-update", "471000"]),
+    "rnnsearch50": ("bahdanau_gru", "50", ["--max-update", "288000"]),
+    "rnnsearch50_long": ("bahdanau_gru", "50", UNTIL_NO_BETTER),
 }
 TINY = ("embedding_size", "hidden_size", "alignment_size", "maxout_size")
 
@@ -39,8 +38,8 @@ def composed_by_hydra(name: str, *overrides: str) -> dict[str, Any]:
     return OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
 
 
-def composed_by_the_command_line(arch: str, max_words: str, max_update: str) -> dict[str, Any]:
-    words = ["DATA", "--arch", arch, *PAPER, "--max-words", max_words, "--max-update", max_update]
+def composed_by_the_command_line(arch: str, max_words: str, end: list[str]) -> dict[str, Any]:
+    words = ["DATA", "--arch", arch, *PAPER, "--max-words", max_words, *end]
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     return OmegaConf.to_container(convert_namespace_to_omegaconf(args), resolve=True)
 
@@ -54,58 +53,43 @@ def test_configuration_is_that_of_the_command_line(name: str) -> None:
 @pytest.mark.parametrize("arch", ["groundhog_search", "groundhog_encdec"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_original_code_is_chosen_by_its_model_group(arch: str) -> None:
-    ours, theirs = (
-        composed_by_hydra("rnnsearch30", f"+model={arch}"),
-        composed_by_the_command_line(arch, "30", "471000"),
-    )
-    assert_equal_configurations(ours, theirs)
+    _, max_words, end = MODELS["rnnsearch30"]
+    ours = composed_by_hydra("rnnsearch30", f"+model={arch}")
+    assert_equal_configurations(ours, composed_by_the_command_line(arch, max_words, end))
 
 
 def assert_equal_configurations(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     ours["dataset"]["batch_size_valid"] = ours["dataset"]["batch_size_valid"] or ours["dataset"]["batch_size"]
-    for section in ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset"):
+    for section in ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset", "checkpoint"):
         assert ours[section] == theirs[section], section
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small corpus, and in ``bin`` its binarized form."""
+    folder = tmp_path_factory.mktemp("hydra")
+    write_corpus(folder, {"train": 120, "valid": 10}, seed=5, longest=12)
+    preprocess(folder, "bin", "--trainpref", "train", "--validpref", "valid")
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["rnnsearch30", "rnnencdec50"])
-def test_training_gives_the_same_parameters(name: str, tmp_path: Path) -> None:
-    write_corpus(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=5, longest=12)
-    run(
-        tmp_path,
-        "fairseq-preprocess",
-        "-s",
-        "en",
-        "-t",
-        "fr",
-        "--trainpref",
-        "train",
-        "--validpref",
-        "valid",
-        "--destdir",
-        "bin",
-    )
+def test_training_gives_the_same_parameters(name: str, folder: Path, tmp_path: Path) -> None:
     arch, max_words, _ = MODELS[name]
-    run(
-        tmp_path,
-        "fairseq-hydra-train",
-        *("--config-path", "pkg://rnnsearch_fairseq.config", "--config-name", name, "task.data=bin"),
-        *(f"model.{size}=8" for size in TINY),
-        *("optimization.max_update=4", "checkpoint.save_dir=hydra", "dataset.batch_size=30", "common.cpu=true"),
-    )
-    sizes = [word for size in TINY for word in ("--" + size.replace("_", "-"), "8")]
-    run(
-        tmp_path,
-        "fairseq-train",
-        *("bin", "--user-dir", USER_DIR, "--arch", arch, "--max-words", max_words, *PAPER, *sizes),
-        *("--batch-size", "30", "--max-update", "4", "--save-dir", "line", "--cpu"),
-    )
-    hydra, line = (torch.load(tmp_path / folder / "checkpoint_last.pt")["model"] for folder in ("hydra", "line"))
+    words = ["--config-path", "pkg://rnnsearch_fairseq.config", "--config-name", name, f"task.data={folder}/bin"]
+    words += [f"model.{size}=8" for size in TINY]
+    words += ["optimization.max_update=4", "checkpoint.save_dir=hydra", "dataset.batch_size=30", "common.cpu=true"]
+    run("fairseq-hydra-train", *words, cwd=tmp_path)
+    words = ["--arch", arch, "--max-words", max_words, *PAPER, "--batch-size", "30", "--max-update", "4", "--cpu"]
+    words += [word for size in TINY for word in ("--" + size.replace("_", "-"), "8")]
+    train(folder / "bin", tmp_path / "line", *words)
+    hydra, line = (torch.load(tmp_path / way / "checkpoint_last.pt")["model"] for way in ("hydra", "line"))
     assert hydra.keys() == line.keys()
     for parameter in hydra:
         torch.testing.assert_close(hydra[parameter], line[parameter], rtol=0, atol=1e-6)
-    assert not any(folder.name in {"outputs", "multirun"} for folder in tmp_path.iterdir()), "Hydra stays in the folder"
+    assert not any(path.name in {"outputs", "multirun"} for path in tmp_path.iterdir()), "Hydra stays in the folder"
 
 
 @pytest.mark.parametrize(
@@ -116,14 +100,14 @@ def test_training_gives_the_same_parameters(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_missing_data_is_said_in_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
-    command = [BIN / "fairseq-hydra-train", "--config-path", "pkg://rnnsearch_fairseq.config"]
-    command += ["--config-name", "rnnsearch30", "common.cpu=true", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    words = [
+        "--config-path",
+        "pkg://rnnsearch_fairseq.config",
+        "--config-name",
+        "rnnsearch30",
+        "common.cpu=true",
+        *words,
+    ]
+    done = run("fairseq-hydra-train", *words, cwd=tmp_path, status=1)
     assert f"\nerror: {said}\n" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def run(folder: Path, command: str, *words: str) -> None:
-    done = subprocess.run([BIN / command, *words], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]

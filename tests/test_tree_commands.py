@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.corpora.grammar import write_corpus
-from tests.commands import PLUGIN, Output, run
+from tests.commands import PLUGIN, Output, run, run_forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 SIZES = ["--embedding-size", "32", "--hidden-size", "32"]
@@ -26,15 +26,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = [f"{part}.en", f"{part}.penn", "--format", "penn", "--output", f"{part}.trees"]
         run("python", "-m", "rnnsearch_fairseq", "trees", *words, cwd=folder)
     texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid", "--destdir", "bin"]
-    run("fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", *texts, cwd=folder)
-    run("fairseq-preprocess", *PLUGIN, "--only-source", "-s", "trees", *texts, cwd=folder)
+    run_forked("fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", *texts, cwd=folder)
+    run_forked("fairseq-preprocess", *PLUGIN, "--only-source", "-s", "trees", *texts, cwd=folder)
     run("python", "-m", "rnnsearch_fairseq", "lengths", "train.en", "train.fr", "--output", "lengths", cwd=folder)
     return folder
 
 
 def train(folder: Path, save: str, *words: str) -> str:
     common = ["bin", *PLUGIN, "-s", "en", "-t", "fr", "--save-dir", save, "--num-workers", "0"]
-    done = run("fairseq-train", *common, *SIZES, *PAPER, "--max-epoch", "2", *words, cwd=folder)
+    done = run_forked("fairseq-train", *common, *SIZES, *PAPER, "--max-epoch", "2", *words, cwd=folder)
     return done.stdout + done.stderr
 
 
@@ -56,7 +56,7 @@ def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path, train
     words = [*PLUGIN, "--task", "tree_translation", "--tree-lang", "trees", "--path", "tree/checkpoint_last.pt"]
     words += ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
     command = ["bin", *words, "--batch-size", "4"]
-    generated = Output(run("fairseq-generate", *command, "--print-alignment", "soft", cwd=folder).stdout)
+    generated = Output(run_forked("fairseq-generate", *command, "--print-alignment", "soft", cwd=folder).stdout)
     assert sorted(generated.order) == list(range(VALID))
     for number, rows in generated.words("A").items():
         assert len(rows) in (len(generated.words("H")[number]), len(generated.words("H")[number]) + 1)

@@ -1,11 +1,13 @@
 """Small models that have learnt a few sentences by heart, in folders as fairseq-train leaves them."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import BaseFairseqModel
+from omegaconf import DictConfig
 
 from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import read_penn
@@ -35,26 +37,31 @@ ARCHITECTURES = {
 
 
 def train(folder: Path, arch: str = "bahdanau_gru") -> Path:
-    """Train a model of ``arch`` on PAIRS, with their PARSES if it reads them.
+    """Write a model of ``arch`` that was trained on PAIRS, with their PARSES if it reads them.
 
     Returns:
         ``folder``, with dictionaries in ``bin`` and the model in ``checkpoints``.
     """
-    torch.manual_seed(1)
-    dictionaries = [_dictionary(side) for side in (PAIRS, PAIRS.values())]
-    config = parse_training("--arch", arch, *ARCHITECTURES[arch], "-s", "en", "-t", "fr", "--optimizer", "adam")
-    transitions = Dictionary()
-    for symbol in ("S", "R", "-"):
-        transitions.add_symbol(symbol)
-    task = TreeTranslationTask(config.task, *dictionaries, transitions)  # it has what a plain one has
-    model = task.build_model(config.model)
-    _learn(model, *dictionaries, trees=arch.startswith("tree2seq"))
+    config, model, dictionaries = _trained(arch)
     (folder / "bin").mkdir(parents=True)
     (folder / "checkpoints").mkdir()
-    for language, dictionary in zip(("en", "fr", "tree"), (*dictionaries, transitions)):
+    for language, dictionary in dictionaries.items():
         dictionary.save(str(folder / "bin" / f"dict.{language}.txt"))
     save_checkpoint(folder / "checkpoints" / "checkpoint_best.pt", config, model)
     return folder
+
+
+@functools.cache  # the tests of a process train each architecture once
+def _trained(arch: str) -> tuple[DictConfig, BaseFairseqModel, dict[str, Dictionary]]:
+    torch.manual_seed(1)
+    source, target, transitions = _dictionary(PAIRS), _dictionary(PAIRS.values()), Dictionary()
+    for symbol in ("S", "R", "-"):
+        transitions.add_symbol(symbol)
+    config = parse_training("--arch", arch, *ARCHITECTURES[arch], "-s", "en", "-t", "fr", "--optimizer", "adam")
+    task = TreeTranslationTask(config.task, source, target, transitions)  # it has what a plain one has
+    model = task.build_model(config.model)
+    _learn(model, source, target, trees=arch.startswith("tree2seq"))
+    return config, model, {"en": source, "fr": target, "tree": transitions}
 
 
 def _dictionary(sentences: Any) -> Dictionary:

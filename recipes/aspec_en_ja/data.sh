@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
-# Prepare the training data from ASPEC-JE; run.sh sources this.
+# Prepare the training data from ASPEC-JE; run.sh sources this. English words and trees are Enju's. Japanese is prepared as
+# WAT does, before and after KyTea (rnnsearch aspec --help).
 #
 #   recipes/aspec_en_ja/data.sh --data DIR [--out DIR] [--small]
 #
 # --data   the folder ASPEC-JE (train/train-1.txt, ..., dev/dev.txt, test/test.txt), licensed by NICT and JST:
 #          https://jipsti.jst.go.jp/aspec/ It may also hold these files, with line N for the Nth pair:
 #            {train,dev,test}.xml   output of enju -xml for the English side; without it, enju must be on the PATH
-#            {train,dev,test}.ja    KyTea's tokens of the Japanese side; without it, kytea must be on the PATH
+#            {train,dev,test}.ja    tokens of the Japanese side; without it, kytea must be on the PATH
+#            jp-0.4.2-utf8-1.mod    the model of KyTea that WAT names; without it, kytea takes its own
 # --out    output folder (default: runs/aspec_en_ja, runs/aspec_en_ja_small); an interrupted run is resumed there
-# --small  the paper's small setting, 100,000 pairs and words seen twice (otherwise 1,500,000 pairs, words seen five times)
+# --small  the paper's small setting: the first 100,000 pairs that are parsed and have at most 50 words on each side, and
+#          words seen twice (otherwise all such of the first 1,500,000 pairs, and words seen five times)
 #
 # It sets OUT and SMALL, and writes text, lengths and bin to $OUT.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= OUT= SMALL= PAIRS=1500000 SEEN=5
+DATA= OUT= SMALL= PAIRS=1500000 SEEN=5 LIMITS=(--max-words 50)
 parse_options "data= out= small" "$@"
-if [ -n "$SMALL" ]; then SMALL=_small PAIRS=100000 SEEN=2; fi
+if [ -n "$SMALL" ]; then SMALL=_small PAIRS=120000 SEEN=2 LIMITS+=(--pairs 100000); fi
 [ -n "$DATA" ] || die "give the folder ASPEC-JE: $0 --data DIR"
 OUT=${OUT:-$ROOT/runs/aspec_en_ja$SMALL}
 own_folder "$OUT" aspec_en_ja
 set_up
-mkdir -p "$OUT/parses" "$OUT/text"
+mkdir -p "$OUT"/{parses,normalized,kytea,words,text}
 
 lines() { wc -l < "$1"; }
 
@@ -42,18 +45,24 @@ if [ ! -f "$OUT/bin/.done" ]; then
     say "preparing the first $PAIRS pairs; words seen less than $SEEN times are unknown"
     rm -rf "$OUT/bin"
     rnnsearch aspec extract "$DATA" "$OUT/raw" --pairs "$PAIRS"
+    kytea=(kytea)
+    if [ -f "$DATA/jp-0.4.2-utf8-1.mod" ]; then kytea+=(-model "$DATA/jp-0.4.2-utf8-1.mod"); fi
     for part in train dev test; do
-        raw=$OUT/raw/$part parses=$OUT/parses/$part.xml tokens=$OUT/text/$part.ja
+        raw=$OUT/raw/$part parses=$OUT/parses/$part.xml words=$OUT/words/$part
         if [ -f "$DATA/$part.xml" ]; then first_lines "$DATA/$part.xml" "$raw.en" "$parses"
         elif [ ! -f "$parses" ]; then convert enju "$raw.en" "$parses" enju -xml
         fi
-        if [ -f "$DATA/$part.ja" ]; then first_lines "$DATA/$part.ja" "$raw.ja" "$tokens"
-        elif [ ! -f "$tokens" ]; then convert kytea "$raw.ja" "$tokens" kytea -out tok
+        if [ -f "$DATA/$part.ja" ]; then first_lines "$DATA/$part.ja" "$raw.ja" "$words.ja"
+        elif [ ! -f "$words.ja" ]; then
+            rnnsearch aspec normalize "$raw.ja" --output "$OUT/normalized/$part.ja"
+            convert kytea "$OUT/normalized/$part.ja" "$OUT/kytea/$part.ja" "${kytea[@]}" -out tok
+            rnnsearch aspec join "$OUT/kytea/$part.ja" --output "$words.ja"
         fi
-        text=$OUT/text/$part
-        rnnsearch aspec words "$raw.en" "$parses" --output "$text.en"
-        rnnsearch trees "$text.en" "$parses" --format enju --lowercase --output "$text.tree"
+        rnnsearch aspec words "$raw.en" "$parses" --output "$words.en"
+        rnnsearch trees "$words.en" "$parses" --format enju --lowercase --output "$words.tree"
     done
+    cp "$OUT"/words/{dev,test}.{en,ja,tree} "$OUT/text"
+    rnnsearch limit "$OUT/words/train" "$OUT/text/train" -s en -t ja --trees tree "${LIMITS[@]}"
     # For typed text: Moses splits English as Enju does, except n't; Japanese must be typed in KyTea's words.
     rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
     rnnsearch record "$OUT/text" ja

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The second paper's experiments on ASPEC-JE: train the tree-to-sequence model, translate the test set with a beam of 20
-# and length statistics, and print BLEU and RIBES on KyTea's tokens. The large setting trains with BlackOut, 2,500
-# negatives, in widths of 512, 768 and 1024, and evaluates their ensemble; it needs a GPU. The small one has width 256 and
-# softmax.
+# The second paper's experiments on ASPEC-JE. The large setting trains the tree-to-sequence model with BlackOut, 2,500
+# negatives, in widths of 512, 768 and 1024, translates the test set with each and with all three together, with a beam of 20
+# and length statistics, and prints BLEU and RIBES on KyTea's tokens; it needs a GPU. The small one trains the
+# tree-to-sequence model, the sequential model, the same with the source reversed, and the tree model without its LSTM, each
+# with softmax and with BlackOut, 500 and 2,000 negatives, in a width of 256, and prints Tables 3, 4 and 5 for the
+# development set.
 #
 #   recipes/aspec_en_ja/run.sh --data DIR [--out DIR] [--small]      (as in data.sh)
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
@@ -12,35 +14,65 @@ train() { # NAME OPTIONS...: Section 4.2's training, until the learning rate has
     [ -f "$run/.done" ] && return
     mkdir -p "$run"
     say "training $1; full log in $run/train.log"
-    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --arch "$1" \
+    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation \
         --max-words 50 --require-parse \
-        --optimizer sgd --lr 1.0 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --stop-min-lr 0.0625 --clip-norm 3 \
+        --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --stop-min-lr 0.0625 --clip-norm 3 \
         --batch-size 128 --sentence-avg --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
         tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train
     touch "$run/.done"
 }
 
-translate() { # NAME CHECKPOINTS: translate the test set to NAME.tok
-    local output=$OUT/$1
-    say "translating $(wc -l < "$OUT/text/test.en") sentences by $1"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset test \
-        --path "$2" --search tree2seq --length-statistics "$OUT/lengths" --beam 20 --max-len-b 100 --batch-size 32 \
+translate() { # SET NAME CHECKPOINTS BEAM OPTIONS...: translate a set to NAME.tok
+    local output=$OUT/$2
+    [ -f "$output.tok" ] && return
+    say "translating the $1 set: $2"
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset "$1" \
+        --path "$3" --search tree2seq --beam "$4" --max-len-b 100 --batch-size 32 "${@:5}" \
         > "$output.out" 2> "$output.log" || die_of_log "$output.log" fairseq-generate
-    grep '^H-' "$output.out" | sort -t- -k2n | cut -f3 > "$output.tok"
-    rnnsearch token-scores "$OUT/text/test.ja" "$output.tok"
+    translations "$output.out" > "$output.part"
+    mv "$output.part" "$output.tok"
 }
 
-if [ -n "$SMALL" ]; then
-    train tree2seq_small
-    translate tree2seq_small "$OUT/tree2seq_small/checkpoints/checkpoint_best.pt"
-else
+LENGTHS=(--length-statistics "$OUT/lengths")
+if [ -z "$SMALL" ]; then
     ensemble=
     for width in 512 768 1024; do
-        train "tree2seq_$width" --criterion blackout --blackout-samples 2500
-        best=$OUT/tree2seq_$width/checkpoints/checkpoint_best.pt
-        translate "tree2seq_$width" "$best"
+        name=tree2seq_$width best=$OUT/tree2seq_$width/checkpoints/checkpoint_best.pt
+        train "$name" --arch "$name" --criterion blackout --blackout-samples 2500
+        translate test "$name" "$best" 20 "${LENGTHS[@]}"
+        rnnsearch token-scores "$OUT/text/test.ja" "$OUT/$name.tok"
         ensemble=${ensemble:+$ensemble:}$best
     done
-    translate ensemble "$ensemble"
+    translate test ensemble "$ensemble" 20 "${LENGTHS[@]}"
+    rnnsearch token-scores "$OUT/text/test.ja" "$OUT/ensemble.tok"
+    exit
 fi
+
+declare -A MODEL=(
+    [tree2seq]='--arch tree2seq_small'
+    [anmt]='--arch anmt_small'
+    [anmt_reversed]='--arch anmt_small --reverse-source'
+    [phrases_only]='--arch tree2seq_small --constituents phrases-only'
+)
+declare -A OBJECTIVE=(
+    [softmax]=''
+    [blackout500]='--criterion blackout --blackout-samples 500'
+    [blackout2000]='--criterion blackout --blackout-samples 2000'
+)
+for objective in softmax blackout500 blackout2000; do
+    for model in tree2seq anmt anmt_reversed phrases_only; do
+        run=runs/$model-$objective
+        # shellcheck disable=SC2086  # options are several words
+        train "$run" ${MODEL[$model]} ${OBJECTIVE[$objective]}
+        translate valid "$run/beam20" "$OUT/$run/checkpoints/checkpoint_best.pt" 20 "${LENGTHS[@]}"
+    done
+done
+for beam in 6 20; do
+    best=$OUT/runs/tree2seq-blackout2000/checkpoints/checkpoint_best.pt
+    translate valid "runs/tree2seq-blackout2000/simple$beam" "$best" "$beam"
+    translate valid "runs/tree2seq-blackout2000/lengths$beam" "$best" "$beam" "${LENGTHS[@]}"
+done
+say "the paper's tables, on the development sentences"
+rnnsearch tree-tables "$OUT/runs" --reference "$OUT/text/dev.ja" --output "$OUT/tables.md"
+cat "$OUT/tables.md"

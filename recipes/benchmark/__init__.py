@@ -1,12 +1,9 @@
-"""Compare the speed, memory and scaling of setups, in turns within one program; separate runs are not comparable.
+"""Compare the speed and memory of models, in turns; separate runs are not comparable.
 
-``python -m recipes.benchmark COMMAND 'NAME: OPTIONS' ['NAME: OPTIONS' ...] -- COMMON OPTIONS``
+``python -m recipes.benchmark COMMAND [SIZES] 'NAME: [TOOLKIT] OPTIONS' ... -- COMMON OPTIONS``
 
-Each setup has its own name and options; the common options apply to all. In each round, every setup does the same
-amount of work, and each round starts with another setup. OMP_NUM_THREADS sets the number of threads.
+Each case is a process of its own. In each round every case does the same amount of work, one case at a time, and each
+round starts with another case. Without a TOOLKIT, OPTIONS are fairseq's, and COMMON OPTIONS are added to them.
 """
 
 import rnnsearch_fairseq  # noqa: F401  (first: what is imported from fairseq by name must be patched by then)
-from recipes.benchmark.workloads import Training
-
-__all__ = ["Training"]

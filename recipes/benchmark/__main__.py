@@ -1,27 +1,25 @@
-"""The command line of the benchmarks."""
+"""Measure the cases of a command line, and print the tables."""
 
-import contextlib
-import json
 import logging
 import sys
 
-from recipes.benchmark import memory, scaling, speed
-from recipes.benchmark.arguments import parse_arguments
+from recipes.benchmark.cases import parse_arguments
+from recipes.benchmark.runner import measure
+from recipes.benchmark.tables import format_tables
 from rnnsearch_fairseq.errors import print_without_traceback
-from rnnsearch_fairseq.files.output import open_output
 
-COMMANDS = {"train": speed.train, "generate": speed.generate, "memory": memory.run, "scaling": scaling.run}
+UNITS = {"train": "target words", "generate": "sentences"}
 
 
-def main() -> None:
-    """Run the named command; with --output, write its results as JSON."""
+def main() -> int:
+    """Run the named command; returns 1 if a case failed."""
     args = parse_arguments(sys.argv[1:])
     logging.disable(logging.INFO)
-    # Opened first, so that an unwritable name fails before the measurement.
-    with open_output(args.output) if args.output else contextlib.nullcontext() as out:
-        measured = COMMANDS[args.command](args)
-        if out:
-            out.write(json.dumps(measured, indent=1).encode())
+    timings = measure(args.cases, args.updates, args.rounds)
+    if timings:
+        print(f"{args.rounds} rounds of {args.updates} batches; {timings[0].device}\n")
+        print(format_tables(timings, UNITS[args.command], args.updates, args.axis))
+    return int(len(timings) < len(args.cases))
 
 
 if __name__ == "__main__":

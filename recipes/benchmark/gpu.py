@@ -1,291 +1,201 @@
-"""Run the steps of a measurement on a GPU in turn; called by gpu.sh.
+"""Measurements that only gpu.sh takes: ``python -m recipes.benchmark.gpu STEP OUT [SIZES] 'NAME: OPTIONS' -- OPTIONS``
 
-Each step is a process with a time limit, so a step that fails, hangs or loses the GPU does not affect the next. This
-module does not import PyTorch. Results are written after each step.
+The words after OUT are those of ``python -m recipes.benchmark train``, with one setup; each step uses its model. A row
+of a Markdown table is printed as soon as it is measured, so that a killed step keeps its results.
 """
 
-import argparse
-import contextlib
+import functools
+import gzip
 import json
-import os
-import re
-import shutil
-import signal
-import subprocess
+import logging
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-LEAST = 5  # a step begins only if this many seconds are left
-SECONDS_TO_DIE = 10  # wait for a killed process
-DRY_RUN_FACTOR = 5  # times a step's limit, for a dry run on a busy processor
-PROBE = "import torch; raise SystemExit(not torch.cuda.is_available())"
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.benchmark import Timer
+
+from recipes.benchmark.cases import Case, parse_arguments
+from recipes.benchmark.workloads import Training, finish, make_trainer
+from rnnsearch_fairseq.modules.attention import Memory
+
+GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if GPU else "cpu")
+PROFILED = 3  # updates
+PRODUCTS = 50  # in a graph
+Work = Callable[[], Any]
 
 
-@dataclass(frozen=True)
-class Step:
-    """A command and its limit in seconds; None: all the time that is left.
-
-    ``environment`` is added to the common environment.
-    """
-
-    name: str
-    tells: str
-    limit: float | None
-    command: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-def make_steps(out: Path, wheels: Path | None, site: Path, dry_run: bool) -> list[Step]:
-    """Make all steps, in order.
-
-    Args:
-        out: folder for the steps' files.
-        wheels: folder of wheels to install into ``site``, if any.
-    """
-
-    def measure(name: str) -> list[str]:
-        words = [sys.executable, "-m", "recipes.benchmark.gpu_measure", name, "--out", str(out)]
-        return words + ["--dry-run"] * dry_run
-
-    def step(name: str, tells: str, limit: int | None, environment: Mapping[str, str] | None = None) -> Step:
-        seconds = limit and limit * (DRY_RUN_FACTOR if dry_run else 1)
-        return Step(name, tells, seconds, measure(name), environment or {})
-
-    kernels = {"TRITON_INTERPRET": "1"} if dry_run else {}
-    steps = []
-    if wheels:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        offline = ["--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--upgrade", "--target", str(site)]
-        files = sorted(map(str, wheels.glob("*.whl")))
-        steps.append(Step("wheels", "installs missing packages", 30, [*pip, *offline, *files]))
-    # Without PyTorch's memory pool, each tensor is a CUDA allocation, so the checker knows its bounds.
-    unpooled = {**kernels, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    checker = [] if dry_run else [find_sanitizer(), "--tool", "memcheck", "--error-exitcode", "9"]
-    last = step("memcheck", "the kernels' memory accesses, checked", None, unpooled)
-    return [
-        *steps,
-        step("versions", "machine and libraries", 20),
-        step("tests", "tests of the kernels and scans", 90, kernels),
-        step("updates", "updates of the paper's model, 80 pairs of 28 words", 150),
-        step("profile", "where an update goes", 40),
-        step("micro", "single products, a grid barrier, a kernel in a graph", 60, kernels),
-        step("scans", "the loops over words, forward and back", 60, kernels),
-        step("large", "updates of 1,280 pairs of 28 words", 40),
-        step("translation", "translation with a beam of 12", 60),
-        replace(last, command=[*checker, *last.command]),
-    ]
-
-
-def find_sanitizer() -> str:
-    """Find compute-sanitizer, which may be in a CUDA toolkit outside PATH."""
-    places = [os.environ.get("PATH", ""), "/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer"]
-    return shutil.which("compute-sanitizer", path=os.pathsep.join(places)) or "compute-sanitizer"
-
-
-def run_steps(steps: Sequence[Step], out: Path, limit: float, environment: Mapping[str, str], **facts: Any) -> None:
-    """Run the steps until ``limit`` seconds are over, and write ``results.json`` and ``results.md`` after each.
-
-    Args:
-        out: folder of the results; the steps' output goes to ``log.txt`` there.
-        environment: the common environment of all steps.
-        facts: further entries of the results.
-    """
-    started = time.monotonic()
-    results: dict[str, Any] = {**facts, "limit_s": round(limit, 1), "steps": {}}
-    (out / "log.txt").write_text("")
-    for step in steps:
-        left = limit - (time.monotonic() - started)
-        if left < LEAST:
-            outcome: dict[str, Any] = {"status": "dropped", "reason": "no time was left", "results": {}}
-        else:
-            own = left if step.limit is None else min(step.limit, left)
-            outcome = run_step(step, out / "log.txt", own, {**environment, **step.environment})
-        results["steps"][step.name] = {"tells": step.tells, **outcome}
-        results["seconds"] = round(time.monotonic() - started, 1)
-        results["decisions"] = decide({} if results.get("dry_run") else results["steps"])
-        write_results(out, results)
-        print(f"{step.name}: {outcome['status']} {outcome.get('reason', '')}".rstrip(), flush=True)
-
-
-def run_step(step: Step, log: Path, limit: float, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Run a step, kill its processes after ``limit`` seconds, and return its status and results.
-
-    The step writes results as lines of JSON to the file in the variable RECORDS; see ``gpu_measure.record``.
-    """
-    print(f"\n== {step.name}: {step.tells}; at most {limit:.0f} s", flush=True)
-    began, said = time.monotonic(), log.stat().st_size
-    with tempfile.TemporaryDirectory() as folder, open(log, "ab") as out:
-        records = Path(folder, "records")
-        out.write(f"\n== {step.name}\n".encode())
-        out.flush()
-        variables = {**os.environ, "PYTHONUNBUFFERED": "1", **environment, "RECORDS": str(records)}
+def print_rows(header: str, measurements: dict[str, Callable[[], str]]) -> int:
+    """Print a row for each measurement; return 1 if one failed, which does not end the others."""
+    columns = header.count("|") + 2
+    print(f"| | {header} |\n{'|---' * columns}|", flush=True)
+    failed = 0
+    for name, take in measurements.items():
         try:
-            process = subprocess.Popen(
-                step.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=variables, start_new_session=True
-            )
-        except OSError as error:
-            return {"status": "failed", "reason": str(error), "seconds": 0.0, "limit_s": limit, "results": {}}
-        status = wait_or_kill(process, limit)
-        results = read_records(records)
-    wrong = [name for name, result in results.items() if "error" in result]
-    if status is None:
-        outcome = {"status": "timed out", "reason": f"killed after {limit:.0f} s"}
-    elif status:
-        outcome = {"status": "failed", "reason": f"exit status {status}: {last_line(log, said)}"}
-    elif wrong:
-        outcome = {"status": "failed", "reason": "; ".join(f"{name}: {results[name]['error']}" for name in wrong)}
-    else:
-        outcome = {"status": "ok"}
-    return {**outcome, "seconds": round(time.monotonic() - began, 1), "limit_s": round(limit, 1), "results": results}
+            cells = take()
+        except Exception as error:
+            traceback.print_exc()
+            cells, failed = f"{type(error).__name__}, see log.txt", 1
+        print(f"| {name} | {cells} |", flush=True)
+    return failed
 
 
-def wait_or_kill(process: subprocess.Popen, limit: float) -> int | None:
-    """Wait for a session leader; return its exit status, or None after ``limit`` seconds, and kill its session."""
-    try:
-        return process.wait(limit)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a process inside the driver may not die
-            process.wait(SECONDS_TO_DIE)
+def seconds_of(work: Work) -> float:
+    """The median time of ``work``, by torch's timer, which waits for the GPU."""
+    return Timer("work()", globals={"work": work}, num_threads=torch.get_num_threads()).blocked_autorange().median
 
 
-def read_records(path: Path) -> dict[str, dict[str, Any]]:
-    """Read a step's records by name; the last record of a name counts, and incomplete lines are skipped."""
-    found: dict[str, dict[str, Any]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        with contextlib.suppress(json.JSONDecodeError):
-            record = json.loads(line)
-            found[record.pop("name")] = record
-    return found
+def capture(work: Work) -> Work:
+    """Return a function that replays ``work`` as one CUDA graph; without a GPU, ``work`` itself."""
+    if not GPU:
+        return work
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return functools.partial(_replay, graph, work)
 
 
-def last_line(log: Path, begin: int) -> str:
-    """The last non-empty line in the log from byte ``begin`` on."""
-    with open(log, "rb") as file:
-        file.seek(begin)
-        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "")
+def _replay(graph: "torch.cuda.CUDAGraph", work: Work) -> None:
+    """Replay the graph; the reference to ``work`` keeps the tensors that the graph reads."""
+    graph.replay()
 
 
-def decide(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Answer the design questions from the measurements, each with the consequence of a yes."""
-
-    def find(step: str, result: str, number: str) -> float | None:
-        return steps.get(step, {}).get("results", {}).get(result, {}).get(number)
-
-    def answer(question: str, measured: float | None, unit: str, bound: Callable[[float], bool], then: str) -> Any:
-        told = "not measured" if measured is None else "yes" if bound(measured) else "no"
-        return {"question": question, "measured": measured, "unit": unit, "answer": told, "if yes": then}
-
-    scans = [find("scans", name, "graph ms") for name in ("encoder", "decoder")]
-    barriers = [find("micro", f"grid barrier, polled by {how}", "us") for how in ("load", "atomic")]
-    plain, padded = (find("micro", f"80 x {width} x 3000", "us") for width in (500, 504))
-    return [
-        answer(
-            "both scans under a graph take at most 3.2 ms",
-            None if None in scans else sum(filter(None, scans)),
-            "ms",
-            lambda time: time <= 3.2,
-            "designs A and B: fewer kernels, and CUDA graphs",
-        ),
-        answer(
-            "a grid barrier takes at most 1.5 us",
-            min((time for time in barriers if time is not None), default=None),
-            "us",
-            lambda time: time <= 1.5,
-            "design C: persistent scans",
-        ),
-        answer(
-            "a product with K = 504 is over 1.3 times as fast as with K = 500",
-            plain / padded if plain and padded else None,
-            "times",
-            lambda ratio: ratio > 1.3,
-            "pad l = 500 to 504 and m = 620 to 624",
-        ),
-    ]
+def run_profile(case: Case, out: Path) -> int:
+    """Profile updates to ``profile.txt`` and ``trace.json.gz``, and count the kernels of an update."""
+    training = Training(case.options, case.size, PROFILED)
+    milliseconds = 1e3 * seconds_of(training.work) / PROFILED
+    with profile(activities=[ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * GPU) as watched:
+        training.work()
+        finish()
+    order = "self_cuda_time_total" if GPU else "self_cpu_time_total"
+    (out / "profile.txt").write_text(watched.key_averages().table(sort_by=order, row_limit=60), encoding="utf-8")
+    watched.export_chrome_trace(str(out / "trace.json.gz"))
+    with gzip.open(out / "trace.json.gz", "rt", encoding="utf-8") as file:
+        counts = count_events(json.load(file)["traceEvents"], PROFILED)
+    counts = {"ms, not profiled": milliseconds, **counts}
+    return print_rows("an update", {name: lambda count=count: f"{count:.4g}" for name, count in counts.items()})
 
 
-def write_results(out: Path, results: Mapping[str, Any]) -> None:
-    """Write the results as JSON and as Markdown."""
-    (out / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (out / "results.md").write_text(report(results), encoding="utf-8")
+def count_events(events: Sequence[dict[str, Any]], updates: int) -> dict[str, float]:
+    """Count an update's kernels, launches, synchronisations and copies to the host, and the device's busy ms."""
+    device = [event for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    calls = [event["name"] for event in events if event.get("cat") in ("cuda_runtime", "cuda_driver")]
+    return {
+        "kernels and copies": len(device) / updates,
+        "launches": sum("Launch" in call for call in calls) / updates,
+        "synchronisations": sum(call.endswith("Synchronize") for call in calls) / updates,
+        "copies to the host": sum("DtoH" in event["name"] for event in device) / updates,
+        "busy ms": sum(event["dur"] for event in device) / 1e3 / updates,
+    }
 
 
-def report(results: Mapping[str, Any]) -> str:
-    """Format the results as Markdown: the steps, their measurements, and the decisions."""
-    kind = "a dry run: no number here is about a GPU" if results.get("dry_run") else "on a GPU"
-    parts = [f"# Measurements of {results.get('date')}, {kind}", f"In {results['seconds']} of {results['limit_s']} s."]
-    rows = [
-        [name, step["status"], show(step.get("seconds")), show(step.get("limit_s")), step.get("reason", "")]
-        for name, step in results["steps"].items()
-    ]
-    parts.append(table(["step", "status", "seconds", "limit", "reason"], rows))
-    for name, step in results["steps"].items():
-        found = step["results"]
-        columns = list(dict.fromkeys(column for result in found.values() for column in result))
-        if found:
-            parts.append(f"## {name}: {step['tells']}")
-            cells = [[key, *(show(result.get(column)) for column in columns)] for key, result in found.items()]
-            parts.append(table(["", *columns], cells))
-    parts.append("## Decisions")
-    keys = ["question", "measured", "unit", "answer", "if yes"]
-    parts.append(table(keys, [[show(decision[key]) for key in keys] for decision in results["decisions"]]))
-    return "\n\n".join(parts) + "\n"
+def time_products(case: Case, out: Path) -> int:
+    """Time linear layers in bf16, of one position's rows and of all positions'."""
+    rows, vocabulary = case.size.batch, case.size.vocabulary or 0
+    shapes = [(rows, width, 3000) for width in (500, 504, 620, 624)]
+    shapes += [(rows * case.size.target, width, vocabulary) for width in (500, 504)]
+    return print_rows(
+        "µs | TFLOP/s", {f"{r} × {k} × {c}": functools.partial(time_product, r, k, c) for r, k, c in shapes}
+    )
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table."""
-    clean = [[re.sub(r"\s+", " ", cell).replace("|", "\\|") for cell in row] for row in [header, *rows]]
-    lines = [f"| {' | '.join(row)} |" for row in clean]
-    return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]])
+def time_product(rows: int, width: int, columns: int) -> str:
+    """Time the product of inputs ``(rows, width)`` and a weight ``(columns, width)``, in a graph of many."""
+    inputs, weight = (torch.randn(length, width, device=DEVICE, dtype=torch.bfloat16) for length in (rows, columns))
+
+    def work() -> None:
+        for _ in range(PRODUCTS):
+            F.linear(inputs, weight)
+
+    seconds = seconds_of(capture(work)) / PRODUCTS
+    return f"{1e6 * seconds:.4g} | {2 * rows * width * columns / seconds / 1e12:.4g}"
 
 
-def show(value: Any) -> str:
-    """Format a number with at least three digits, None as nothing, anything else as it is."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+def time_scans(case: Case, out: Path) -> int:
+    """Time the loops of encoder and decoder, forward and back in bf16, eager and as a graph."""
+    model = make_trainer(case.options, case.size.vocabulary).model
+    shape = (case.size.batch, case.size.source, case.size.target)
+    works = {
+        "encoder": encoder_work(model.encoder.annotator.to(DEVICE, torch.bfloat16), *shape),
+        "decoder": decoder_work(model.decoder.translator.to(DEVICE, torch.bfloat16), *shape),
+    }
+
+    def both(work: Work) -> str:
+        eager, graph = 1e3 * seconds_of(work), 1e3 * seconds_of(capture(work))
+        return f"{eager:.4g} | {graph:.4g} | {eager / graph:.3g}"
+
+    return print_rows(
+        "eager ms | graph ms | times as fast", {name: functools.partial(both, work) for name, work in works.items()}
+    )
 
 
-def has_gpu() -> bool:
-    """Whether this Python's PyTorch finds a GPU."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return subprocess.run([sys.executable, "-c", PROBE], capture_output=True, timeout=60).returncode == 0
-    return False
+def randn(*shape: int) -> Tensor:
+    """A leaf in bf16 that needs a gradient."""
+    return torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
 
 
-def main() -> None:
-    """Run all steps, and print the report."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--wheels", type=Path, help="folder of wheels to install first")
-    parser.add_argument("--limit", type=float, required=True, help="seconds for all steps together")
-    parser.add_argument("--dry-run", action="store_true", help="tiny sizes, on the processor")
-    args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the running step is killed, too
-    began = time.monotonic()
-    dry_run = args.dry_run or not has_gpu()
-    with tempfile.TemporaryDirectory() as site:
-        places = [os.getcwd(), site, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {"PYTHONPATH": os.pathsep.join(places)}
-        if dry_run:
-            environment["CUDA_VISIBLE_DEVICES"] = ""
-        steps = make_steps(args.out, args.wheels, Path(site), dry_run)
-        facts = {"date": datetime.now().isoformat(" ", "minutes"), "dry_run": dry_run}
-        run_steps(steps, args.out, args.limit - (time.monotonic() - began), environment, **facts)
-    print(f"\n{(args.out / 'results.md').read_text(encoding='utf-8')}")
+def encoder_work(encoder: Any, pairs: int, source: int, target: int) -> Work:
+    """The encoder and its gradients, from words: both directions are one scan."""
+    words = torch.randint(4, encoder.embedding.table.num_embeddings, (pairs, source), device=DEVICE)
+    return gradients_of(lambda: [encoder(words).annotations], list(encoder.parameters()))
+
+
+def decoder_work(decoder: Any, pairs: int, source: int, target: int) -> Work:
+    """The decoder's scan and its gradients, from embedded words, first state, annotations and keys."""
+    size, alignment = decoder.unit.hidden_size, decoder.attention.energy.in_features
+    words, state = randn(target, pairs, decoder.embedding.table.embedding_dim), randn(pairs, size)
+    annotations, keys = randn(pairs, source, 2 * size), randn(pairs, source, alignment)
+
+    def forward() -> Sequence[Tensor]:
+        found = decoder.scan(words, state, None, Memory(annotations, keys, None))
+        return [found.read, found.contexts]
+
+    attention = [decoder.attention.from_state.weight, decoder.attention.energy.weight]
+    return gradients_of(forward, [words, state, annotations, keys, *decoder.unit.parameters(), *attention])
+
+
+def gradients_of(forward: Callable[[], Sequence[Tensor]], given: Sequence[Tensor]) -> Work:
+    """Compute the gradients of ``given``, for fixed random gradients of the outputs."""
+    factors = [torch.randn_like(output) for output in forward()]
+    return lambda: torch.autograd.grad(forward(), given, factors)
+
+
+def write_model(case: Case, out: Path) -> int:
+    """Write a checkpoint of random weights, its dictionaries, and two batches of random sentences as raw text."""
+    trainer = make_trainer([*case.options, "--no-save-optimizer-state"], case.size.vocabulary)
+    trainer.save_checkpoint(str(out / "model.pt"), {"train_iterator": {"epoch": 1}})
+    task = trainer.task
+    for side, dictionary in (("source", task.source_dictionary), ("target", task.target_dictionary)):
+        dictionary.save(str(out / f"dict.{side}.txt"))
+        numbers = torch.randint(dictionary.nspecial, len(dictionary), (2 * case.size.batch, case.size.source - 1))
+        lines = [" ".join(dictionary[number] for number in row) for row in numbers.tolist()]
+        (out / f"test.source-target.{side}").write_text("\n".join(lines) + "\n")
+    return 0
+
+
+STEPS = {"profile": run_profile, "products": time_products, "scans": time_scans, "model": write_model}
+
+
+def main() -> int:
+    """Run one step; returns its exit status."""
+    step, out, *words = sys.argv[1:]
+    logging.disable(logging.INFO)
+    torch.manual_seed(1)
+    (case,) = parse_arguments(["train", *words]).cases
+    return STEPS[step](case, Path(out))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """Updates of JoeyNMT, if it is installed: its model, cost, clipping and optimizer."""
 
 import importlib
-from importlib.metadata import version
+from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -9,60 +9,59 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from recipes.benchmark.workloads import WARM_UP, Timing, Workload, count_operations
+from recipes.benchmark.cases import Size
+from recipes.benchmark.workloads import WARM_UP, Batch, Workload, make_dictionary, peak_bytes, random_batch
 from rnnsearch_fairseq.errors import InputError
 
 SYMBOLS = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}  # in the order of JoeyNMT's ids, from 0
 
 
 class JoeyNMT(Workload):
-    """Updates of JoeyNMT's GRU encoder-decoder with attention, with the sizes of `model_options`, on given batches.
+    """Updates of JoeyNMT's GRU encoder-decoder with attention on random words, with the sizes of `model_options`.
 
     The update is the same as in its ``TrainManager``: cost averaged over sentences, gradients clipped to norm 1, Adam.
 
     Args:
-        dictionaries: source and target dictionary.
-        batches: fairseq's batches, of sentences of equal lengths.
-        device: device of the model.
+        options: the width.
 
     Raises:
-        InputError: JoeyNMT is not installed.
+        InputError: JoeyNMT is not installed, or the options or size do not fit.
     """
 
-    def __init__(
-        self,
-        width: int,
-        dictionaries: tuple[Dictionary, Dictionary],
-        batches: list[dict[str, Any]],
-        device: torch.device,
-    ) -> None:
-        builders, self.batch, self.device = load("builders"), load("batch"), device
-        vocabularies = [make_vocabulary(dictionary) for dictionary in dictionaries]
-        self.model = load("model").build_model(model_options(width), *vocabularies).to(device).train()
+    def __init__(self, options: Sequence[str], size: Size, updates: int) -> None:
+        if len(options) != 1 or not options[0].isdecimal() or size.vocabulary is None:
+            raise InputError("joeynmt takes a width, as 'joeynmt 256', and --vocabulary N")
+        builders, self.batch = load("builders"), load("batch")
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        dictionary = make_dictionary(size.vocabulary)
+        vocabularies = [make_vocabulary(dictionary) for _ in range(2)]
+        self.model = load("model").build_model(model_options(int(options[0])), *vocabularies).to(self.device).train()
         self.model.loss_function = ("crossentropy", 0.0)
         self.clip = builders.build_gradient_clipper({"clip_grad_val": None, "clip_grad_norm": 1.0})
         training = {"optimizer": "adam", "learning_rate": 0.001}
         self.optimizer = builders.build_optimizer(training, self.model.parameters())
-        self.words = [(batch["net_input"]["src_tokens"], batch["target"]) for batch in batches]
-        self.timing = Timing(f"JoeyNMT {version('joeynmt')}", sum(batch["ntokens"] for batch in batches))
-        for words in self.words[:WARM_UP]:
-            self.update(*words)
-        self.timing.operations = count_operations(self.work)
+        self.batches = [random_batch((dictionary, dictionary), size) for _ in range(updates)]
+        self.count = sum(batch["ntokens"] for batch in self.batches)
+        self.work(WARM_UP)
 
-    def update(self, source: Tensor, target: Tensor) -> float:
-        """Make one update on fairseq's ids ``(batch, src_len)`` and ``(batch, tgt_len)``; return the cost."""
-        batch = self.make_batch(source, target)
-        batch.sort_by_src_length()
-        cost, _, _, _ = self.model(return_type="loss", **vars(batch))
-        cost = batch.normalize(cost, normalization="batch")
+    def step(self, batch: Batch) -> float:
+        """Make one update; return the cost."""
+        own = self.make_batch(batch["net_input"]["src_tokens"], batch["target"])
+        own.sort_by_src_length()
+        cost, _, _, _ = self.model(return_type="loss", **vars(own))
+        cost = own.normalize(cost, normalization="batch")
         cost.backward()
         self.clip(parameters=self.model.parameters())
         self.optimizer.step()
         self.model.zero_grad()
         return cost.item()
 
+    def peak(self) -> int:
+        """The peak above the parameters and the optimizer's state; gradients count."""
+        return peak_bytes(lambda: self.work(1), self.device)
+
     def make_batch(self, source: Tensor, target: Tensor) -> Any:
-        """Make JoeyNMT's batch of the same words, with beginning-of-sentence before the target."""
+        """Make JoeyNMT's batch of fairseq's ids ``(batch, src_len)`` and ``(batch, tgt_len)``, all of equal lengths."""
         index = self.model
         source, target = (translate_ids(words, index) for words in (source, target))
         first = target.new_full((len(target), 1), index.bos_index)
@@ -78,11 +77,6 @@ class JoeyNMT(Workload):
             eos_index=index.eos_index,
         )
 
-    def work(self) -> None:
-        """Make one update for each batch."""
-        for words in self.words:
-            self.update(*words)
-
 
 def load(name: str) -> ModuleType:
     """Import a module of JoeyNMT.
@@ -94,7 +88,7 @@ def load(name: str) -> ModuleType:
         return importlib.import_module(f"joeynmt.{name}")
     except ImportError as error:
         raise InputError(
-            f"--joeynmt: JoeyNMT cannot be imported ({error}); install it by pip install --no-deps joeynmt && "
+            f"JoeyNMT cannot be imported ({error}); install it by pip install --no-deps joeynmt && "
             "pip install importlib_metadata tensorboard"
         ) from error
 

@@ -1,63 +1,216 @@
-"""The workloads that are timed, and the timing, in turns."""
+"""The work that is timed: updates and translations of fairseq's models, on data or on random words."""
 
-import statistics
-import time
+import argparse
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
 
 import torch
 from fairseq import checkpoint_utils, tasks, utils
-from fairseq.options import get_generation_parser
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.options import get_generation_parser, get_training_parser, parse_args_and_arch
 from fairseq.trainer import Trainer
-from torch.utils.flop_counter import FlopCounterMode
+from omegaconf import DictConfig
+from torch.autograd.profiler import profile
 
-from recipes.benchmark.setups import Setup, batch_size, configure, read_options
+from recipes.benchmark.cases import Size
+from rnnsearch_fairseq.errors import InputError
 
 WARM_UP = 2  # batches before the timed ones
-SIDE = 2048  # of the matrices that measure the machine's rate
+MADE_UP = "made-up"  # placeholder for the data folder
+Batch = dict[str, Any]
 
 
-@dataclass
-class Timing:
-    """The timing of one setup: ``count`` words or sentences a round, and the seconds of each round.
+class Workload(ABC):
+    """Work of which ``count`` words or sentences are done in a round, on some batches."""
 
-    ``operations`` is the number of operations of a round's matrix products, 0 if not counted; ``dtype`` is their
-    precision.
+    count: int
+    batches: Sequence[Any]
+
+    @abstractmethod
+    def step(self, batch: Any) -> Any:
+        """Do the work of one batch."""
+
+    def work(self, batches: int | None = None) -> None:
+        """Do a round, or its first batches."""
+        for batch in self.batches[:batches]:
+            self.step(batch)
+
+    def peak(self) -> int | None:
+        """Bytes of memory at the peak of a step, above what stays between steps; None if not measured."""
+        return None
+
+
+class Training(Workload):
+    """Updates of ``fairseq-train`` with these options, on the first batches of the data or on random words.
+
+    Raises:
+        InputError: an option is refused, the data has fewer batches than ``updates``, or random words lack trees.
     """
 
-    name: str
-    count: int
-    operations: int = 0
-    dtype: str = "float32"
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
+    def __init__(self, options: Sequence[str], size: Size, updates: int) -> None:
+        self.trainer = make_trainer(options, size.vocabulary)
+        if size.vocabulary is None:
+            self.batches = data_batches(self.trainer, updates)
+        else:
+            task = self.trainer.task
+            dictionaries = task.source_dictionary, task.target_dictionary
+            self.batches = [random_batch(dictionaries, size) for _ in range(updates)]
+            # BlackOut counts the words of the training data.
+            task.datasets[self.trainer.cfg.dataset.train_subset] = every_word(dictionaries)
+        self.count = sum(batch["ntokens"] for batch in self.batches)
+        self.work(WARM_UP)
 
-    def per_second(self, seconds: list[float]) -> float:
-        """The rate in the median round."""
-        return self.count / statistics.median(seconds)
+    def step(self, batch: Batch) -> None:
+        """Make one update."""
+        self.trainer.train_step([batch])
+
+    def peak(self) -> int:
+        """The peak above the parameters and the optimizer's state; gradients count."""
+        self.trainer.zero_grad()
+        return peak_bytes(lambda: self.work(1), self.trainer.device)
 
 
-class Workload:
-    """Work to be timed: ``work`` does a round, and ``timing`` collects the results."""
+class Translation(Workload):
+    """Search of ``fairseq-generate`` with these options, on the first batches.
 
-    timing: Timing
+    Raises:
+        InputError: an option is refused.
+    """
 
-    def work(self) -> None:
-        """Do the work of a round."""
-        raise NotImplementedError
+    def __init__(self, options: Sequence[str], size: Size, batches: int) -> None:
+        config = read_options(options, get_generation_parser(), "see fairseq-generate --help")
+        self.task = tasks.setup_task(config.task)
+        self.task.load_dataset(config.dataset.gen_subset)
+        paths = utils.split_paths(config.common_eval.path)
+        self.models, _ = checkpoint_utils.load_model_ensemble(paths, task=self.task)
+        cuda = torch.cuda.is_available() and not config.common.cpu
+        for model in self.models:
+            if cuda:
+                model.cuda()
+            model.prepare_for_inference_(config)
+        self.search = self.task.build_generator(self.models, config.generation)
+        epoch = self.task.get_batch_iterator(
+            self.task.dataset(config.dataset.gen_subset),
+            max_tokens=config.dataset.max_tokens,
+            max_sentences=config.dataset.batch_size,
+        ).next_epoch_itr(shuffle=False)
+        chosen = [batch for _, batch in zip(range(batches), epoch)]
+        self.batches = utils.move_to_cuda(chosen) if cuda else chosen
+        self.count = sum(batch["nsentences"] for batch in chosen)
+        self.work(WARM_UP)
 
-    def cpu_seconds(self) -> float:
-        """CPU time so far."""
-        return time.process_time()
+    def step(self, batch: Batch) -> None:
+        """Translate a batch."""
+        self.task.inference_step(self.search, self.models, batch)
 
-    def run(self) -> None:
-        """Time one round."""
-        wall, cpu = time.perf_counter(), self.cpu_seconds()
-        self.work()
-        finish()
-        self.timing.wall.append(time.perf_counter() - wall)
-        self.timing.cpu.append(self.cpu_seconds() - cpu)
+
+def read_options(options: Sequence[str], parser: argparse.ArgumentParser, cure: str) -> DictConfig:
+    """Parse the options of a fairseq command into its configuration.
+
+    Raises:
+        InputError: the command would refuse the options.
+    """
+
+    def refuse(message: str) -> NoReturn:
+        raise InputError(f"{message}; {cure}")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    args = parse_args_and_arch(parser, list(options))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # hydra warns about fairseq's old configuration
+        return convert_namespace_to_omegaconf(args)
+
+
+def configure(options: Sequence[str], vocabulary: int | None) -> DictConfig:
+    """Build the configuration of ``fairseq-train``; with a ``vocabulary``, the options have no data folder.
+
+    Raises:
+        InputError: an option is unknown, or a data folder is missing or superfluous.
+    """
+    if vocabulary is None:
+        cure = "see fairseq-train --help; without --vocabulary N, a data folder is among the options"
+        return read_options(options, get_training_parser(), cure)
+    cure = "see fairseq-train --help; with --vocabulary N, no data folder is among the options"
+    return read_options([MADE_UP, *options], get_training_parser(), cure)
+
+
+def make_trainer(options: Sequence[str], vocabulary: int | None) -> Trainer:
+    """Build the task, model and trainer of ``fairseq-train``.
+
+    Args:
+        vocabulary: number of entries in made-up dictionaries; None: those of the data.
+
+    Raises:
+        InputError: an option is refused, or ``vocabulary`` is given for a task that reads trees.
+    """
+    config = configure(options, vocabulary)
+    task = tasks.setup_task(config.task) if vocabulary is None else make_up_task(config.task, vocabulary)
+    torch.manual_seed(config.common.seed)
+    return Trainer(config, task, task.build_model(config.model), task.build_criterion(config.criterion))
+
+
+def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
+    """Build the task with made-up dictionaries.
+
+    Raises:
+        InputError: the task reads trees.
+    """
+    if getattr(tasks.TASK_REGISTRY[config._name], "has_trees", False):
+        raise InputError(f"random words have no trees; time --task {config._name} on data, without --vocabulary")
+    config.source_lang = config.source_lang or "source"
+    config.target_lang = config.target_lang or "target"
+    with TemporaryDirectory() as folder:
+        config.data = folder
+        for language in (config.source_lang, config.target_lang):
+            make_dictionary(vocabulary).save(str(Path(folder, f"dict.{language}.txt")))
+        return tasks.setup_task(config)
+
+
+def make_dictionary(entries: int) -> Dictionary:
+    """Make up a dictionary of ``entries``, including fairseq's four symbols."""
+    dictionary = Dictionary()
+    for number in range(entries - dictionary.nspecial):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+def data_batches(trainer: Trainer, count: int) -> list[Batch]:
+    """Return the first batches of the training data.
+
+    Raises:
+        InputError: the data has fewer batches.
+    """
+    trainer.task.load_dataset(trainer.cfg.dataset.train_subset)
+    epoch = trainer.get_train_iterator(1, load_dataset=False).next_epoch_itr(shuffle=True)
+    batches = [batch for _, batch in zip(range(count), epoch)]
+    if len(batches) < count:
+        raise InputError(f"the data has {len(batches)} batches; give at most that many --updates")
+    return batches
+
+
+def random_batch(dictionaries: tuple[Dictionary, Dictionary], size: Size) -> Batch:
+    """Make a batch of random sentences of equal lengths, end-of-sentence included."""
+    sides = []
+    for dictionary, length in zip(dictionaries, (size.source, size.target)):
+        words = torch.randint(dictionary.nspecial, len(dictionary), (size.batch, length))
+        words[:, -1] = dictionary.eos()
+        sides += [list(words), [length] * size.batch, dictionary]
+    dataset = LanguagePairDataset(*sides, shuffle=False)
+    return dataset.collater([dataset[number] for number in range(size.batch)])
+
+
+def every_word(dictionaries: tuple[Dictionary, Dictionary]) -> LanguagePairDataset:
+    """A data set of one pair, which holds all words of the dictionaries."""
+    sides = []
+    for dictionary in dictionaries:
+        words = torch.tensor([*range(dictionary.nspecial, len(dictionary)), dictionary.eos()])
+        sides += [[words], [len(words)], dictionary]
+    return LanguagePairDataset(*sides, shuffle=False)
 
 
 def finish() -> None:
@@ -66,128 +219,24 @@ def finish() -> None:
         torch.cuda.synchronize()
 
 
-def measure(workloads: Sequence[Workload], rounds: int) -> None:
-    """Time the workloads in turns."""
-    for turn in range(rounds):
-        first = turn % len(workloads)
-        for workload in [*workloads[first:], *workloads[:first]]:
-            workload.run()
+def peak_bytes(work: Callable[[], Any], device: torch.device) -> int:
+    """The peak of torch's allocations during ``work``, above the allocations before it.
 
-
-class Updates(Workload):
-    """A trainer's updates on the same batches, round after round."""
-
-    def __init__(self, name: str, trainer: Trainer, batches: list[dict[str, Any]]) -> None:
-        self.trainer, self.batches = trainer, batches
-        self.timing = Timing(name, sum(batch["ntokens"] for batch in batches))
-        for batch in batches[:WARM_UP]:
-            trainer.train_step([batch])
-
-    def work(self) -> None:
-        """Make one update for each batch."""
-        for batch in self.batches:
-            self.trainer.train_step([batch])
-
-
-class Training(Updates):
-    """Updates of one setup's model on batches of its own.
-
-    Args:
-        lengths: source and target length, in words with end-of-sentence, of random sentences; None: batches of the
-            data.
-        vocabulary: number of entries in made-up dictionaries, if the options have no data folder.
-
-    Raises:
-        InputError: the data has fewer batches than ``updates``, or the options have no --batch-size for random ones.
+    On CPUs it comes from torch's record of each allocation, so ``work`` must not free earlier tensors. Memory that is
+    allocated but never touched counts; memory that libraries allocate themselves, for matrix products, does not.
     """
-
-    def __init__(
-        self,
-        name: str,
-        options: list[str],
-        updates: int,
-        lengths: tuple[int, int] | None = None,
-        vocabulary: int | None = None,
-    ) -> None:
-        self.setup = Setup(name, configure(name, options, vocabulary), vocabulary)
-        if lengths is None:
-            batches = self.setup.data_batches(updates)
-        else:
-            batches = self.setup.random_batches(updates, lengths, batch_size(name, self.setup.config))
-        super().__init__(name, self.setup.trainer, batches)
-        self.timing.operations = count_operations(self.work)
-        self.timing.dtype = self.setup.dtype
-
-
-class Translation(Workload):
-    """Translation of the first batches by one setup's models and search."""
-
-    def __init__(self, name: str, options: list[str], batches: int) -> None:
-        config = read_options(name, options, get_generation_parser(), "see fairseq-generate --help")
-        self.task = tasks.setup_task(config.task)
-        self.task.load_dataset(config.dataset.gen_subset)
-        self.models, _ = checkpoint_utils.load_model_ensemble(
-            utils.split_paths(config.common_eval.path), task=self.task
-        )
-        self.cuda = torch.cuda.is_available() and not config.common.cpu
-        for model in self.models:
-            if self.cuda:
-                model.cuda()
-            model.prepare_for_inference_(config)
-        self.search = self.task.build_generator(self.models, config.generation)
-        dataset = self.task.dataset(config.dataset.gen_subset)
-        epoch = self.task.get_batch_iterator(
-            dataset, max_tokens=config.dataset.max_tokens, max_sentences=config.dataset.batch_size
-        ).next_epoch_itr(shuffle=False)
-        self.batches = [batch for _, batch in zip(range(batches), epoch)]
-        self.timing = Timing(name, sum(batch["nsentences"] for batch in self.batches))
-        self.translate(self.batches[:WARM_UP])
-
-    def translate(self, batches: Sequence[dict[str, Any]]) -> None:
-        """Translate some batches."""
-        for batch in batches:
-            self.task.inference_step(self.search, self.models, utils.move_to_cuda(batch) if self.cuda else batch)
-
-    def work(self) -> None:
-        """Translate all batches."""
-        self.translate(self.batches)
-
-
-class Machine(Workload):
-    """The product of two large square matrices, which measures the machine's rate."""
-
-    def __init__(self, dtype: str) -> None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.matrix = torch.randn(SIDE, SIDE, device=device).to(getattr(torch, dtype))
-        self.timing = Timing("machine", 0, 2 * SIDE**3, dtype)
-        self.work()
-
-    def work(self) -> None:
-        """Multiply once."""
-        _ = self.matrix @ self.matrix
-
-
-def count_operations(work: Callable[[], Any]) -> int:
-    """Count the multiplications and additions in the matrix products of ``work``."""
-
-    def in_place(summand: Sequence[int], first: Sequence[int], second: Sequence[int], **_: Any) -> int:
-        return 2 * first[0] * first[1] * second[1]
-
-    def packed(x: Sequence[int], _packed: Sequence[int], weight: Sequence[int], *_: Any, **__: Any) -> int:
-        return 2 * x[0] * x[1] * weight[0]
-
-    # torch counts addmm, but neither addmm_ nor the products of packed matrices.
-    others = {torch.ops.aten.addmm_: in_place}
-    if torch.backends.mkl.is_available():
-        others[torch.ops.mkl._mkl_linear] = packed
-    counter = FlopCounterMode(display=False, custom_mapping=others)
-    with counter:
+    if device.type == "cuda":
+        finish()
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
         work()
-    return counter.get_total_flops()
-
-
-def name_device() -> str:
-    """Describe torch's version and device."""
-    threads = torch.get_num_threads()
-    on_cpu = f"CPU, {threads} thread" + "s" * (threads > 1)
-    return f"torch {torch.__version__}, {torch.cuda.get_device_name() if torch.cuda.is_available() else on_cpu}"
+        finish()
+        return torch.cuda.max_memory_allocated(device) - before
+    with profile(profile_memory=True) as record:
+        work()
+    live = peak = 0
+    for event in sorted(record.kineto_results.events(), key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":
+            live += event.nbytes()
+            peak = max(peak, live)
+    return peak

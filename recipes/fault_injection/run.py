@@ -13,7 +13,6 @@ Attempts are forked from this process, which has imported fairseq already, so th
 """
 
 import argparse
-import dataclasses
 import functools
 import importlib
 import json
@@ -26,11 +25,11 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,6 @@ from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage, find_newest
 from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.patches.recovery import saving
-from rnnsearch_fairseq.patches.recovery.stopping import status_of
 
 PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)
 PAIRS = {"train": 400, "valid": 16}
@@ -60,11 +58,11 @@ WAIT = 600  # seconds for an attempt, which takes a few
 FILE_LIMIT = 200_000  # bytes: less than a checkpoint
 
 Log = Path
+Process = multiprocessing.process.BaseProcess
+Prepare = Callable[[], object]
 
 
-def start_training(
-    data: Path, folder: Path, log: Log, words: Sequence[str], prepare: Callable[[], None] | None = None
-) -> multiprocessing.Process:
+def start_training(data: Path, folder: Path, log: Log, words: Sequence[str], prepare: Prepare | None = None) -> Process:
     """Start ``fairseq-train DATA`` with further ``words`` in a fork of this process.
 
     Args:
@@ -72,16 +70,20 @@ def start_training(
         log: file for its output.
         prepare: called in the fork.
     """
-    for module in ("fairseq_cli.train", "torch._dynamo"):  # imported once here instead of in every fork
+    return fork_command("train", [str(data), "--user-dir", PLUGIN, "--save-dir", str(folder), *words], log, prepare)
+
+
+def fork_command(command: str, words: list[str], log: Log, prepare: Prepare | None = None) -> Process:
+    """Start ``fairseq-COMMAND`` in a fork of this process; the other arguments are those of `start_training`."""
+    for module in (f"fairseq_cli.{command}", "torch._dynamo"):  # imported once here instead of in every fork
         importlib.import_module(module)
-    words = [str(data), "--user-dir", PLUGIN, "--save-dir", str(folder), *words]
     log.write_bytes(b"")  # here, because the fork may be killed before it can
-    process = multiprocessing.get_context("fork").Process(target=_train, args=(words, log, prepare))
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(command, words, log, prepare))
     process.start()
-    return process  # type: ignore[return-value]
+    return process
 
 
-def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> None:
+def _run(command: str, words: list[str], log: Log, prepare: Prepare | None) -> None:
     os.dup2(os.open(log, os.O_WRONLY), 1)
     os.dup2(1, 2)
     sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
@@ -90,15 +92,39 @@ def _train(words: list[str], log: Log, prepare: Callable[[], None] | None) -> No
     torch.set_num_threads(1)  # a fork has no threads of its parent
     # fairseq keeps the best score of the parent's trainings here.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    sys.argv = ["fairseq-train", *words]
+    sys.argv = [f"fairseq-{command}", *words]
     if prepare is not None:
         prepare()
+    rnnsearch_fairseq.register()  # patches the command, which is loaded now
     print_without_traceback()
     try:
-        importlib.import_module("fairseq_cli.train").cli_main()
+        importlib.import_module(f"fairseq_cli.{command}").cli_main()
     except Exception:
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
+
+
+def wait(process: Process, log: Log) -> int:
+    """Wait for a process, and return its exit status.
+
+    Raises:
+        InputError: it does not end.
+    """
+    process.join(WAIT)
+    if process.exitcode is None:
+        process.kill()
+        raise InputError(f"{log}: this attempt did not end within {WAIT} seconds; see where it hangs")
+    return process.exitcode
+
+
+def finish(process: Process, log: Log) -> None:
+    """Wait for a process.
+
+    Raises:
+        InputError: it fails.
+    """
+    if wait(process, log) != 0:
+        raise InputError(f"{log}: failed with status {process.exitcode}; see the reason there")
 
 
 def read_updates(log: Log) -> list[dict[str, Any]]:
@@ -125,19 +151,21 @@ def is_equal(one: Any, other: Any) -> bool:
     return one == other
 
 
-# The faults: each starts an attempt, injects the fault, and returns the exit status, 0 if the fault came too late.
+# The faults: each starts an attempt, and injects the fault.
+
+Start = Callable[..., Process]  # FaultRun.start, with its log
 
 
-def send_signal(number: signal.Signals, run: "FaultRun", log: Log) -> int:
+def send_signal(number: signal.Signals, run: "FaultRun", start: Start) -> Process:
     """Send a signal at a random moment."""
-    process = run.start(log)
+    process = start()
     process.join(run.random.uniform(0, run.span))
-    if process.is_alive():
-        os.kill(process.pid, number)  # type: ignore[arg-type]
-    return run.wait(process, log)
+    if process.pid and process.is_alive():
+        os.kill(process.pid, number)
+    return process
 
 
-def kill_while_saving(run: "FaultRun", log: Log) -> int:
+def kill_while_saving(run: "FaultRun", start: Start) -> Process:
     """Kill the training when it opens, renames or removes a checkpoint file, or up to 5 ms later."""
     left, delay = run.random.randint(1, 60), run.random.choice([0, run.random.uniform(0, 0.005)])
 
@@ -150,55 +178,40 @@ def kill_while_saving(run: "FaultRun", log: Log) -> int:
             elif left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    return run.wait(run.start(log, prepare=lambda: sys.addaudithook(count_down)), log)
+    return start(prepare=lambda: sys.addaudithook(count_down))
 
 
-def fill_disk(run: "FaultRun", log: Log) -> int:
+def fill_disk(run: "FaultRun", start: Start) -> Process:
     """Limit the size of files to less than a checkpoint."""
 
     def prepare() -> None:
         saving.WAITS = (0.01, 0.01)
         resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
 
-    return run.wait(run.start(log, prepare=prepare), log)
+    return start(prepare=prepare)
 
 
-def kill_worker(run: "FaultRun", log: Log) -> int:
+def kill_worker(run: "FaultRun", start: Start) -> Process:
     """Kill the data worker at a random moment."""
-    process = run.start(log, "--num-workers", "1")
     moment = time.monotonic() + run.random.uniform(0, run.span)
-    while process.is_alive():
-        process.join(0.02)
-        children = [Path(f"/proc/{process.pid}/task/{thread}/children") for thread in _threads(process)]
-        workers = [int(pid) for path in children if path.exists() for pid in path.read_text().split()]
-        if workers and time.monotonic() > moment:
-            os.kill(workers[0], signal.SIGKILL)
-            break
-    return run.wait(process, log)
 
+    def kill() -> None:
+        while time.monotonic() < moment or not multiprocessing.active_children():
+            time.sleep(0.02)
+        multiprocessing.active_children()[0].kill()
 
-def _threads(process: multiprocessing.Process) -> list[str]:
-    folder = Path(f"/proc/{process.pid}/task")
-    return os.listdir(folder) if folder.exists() else []
-
-
-@dataclasses.dataclass
-class Fault:
-    """How to inject a fault, the exit statuses that it may cause, and its number for each 100 kills."""
-
-    inject: Callable[["FaultRun", Log], int]
-    statuses: tuple[int, ...]
-    share: int
+    return start("--num-workers", "1", prepare=threading.Thread(target=kill, daemon=True).start)
 
 
 FAULTS = {
-    "kill -9 at a random moment": Fault(functools.partial(send_signal, signal.SIGKILL), (-signal.SIGKILL,), 60),
-    "kill -9 while saving": Fault(kill_while_saving, (-signal.SIGKILL,), 40),
-    # Before the first update there is nothing to save, and SIGTERM has its default effect.
-    "SIGTERM": Fault(functools.partial(send_signal, signal.SIGTERM), (status_of(signal.SIGTERM), -signal.SIGTERM), 15),
-    "full disk while saving": Fault(fill_disk, (1,), 5),
-    "kill -9 of the data's worker": Fault(kill_worker, (1,), 5),
+    "kill -9 at a random moment": functools.partial(send_signal, signal.SIGKILL),
+    "kill -9 while saving": kill_while_saving,
+    "SIGTERM": functools.partial(send_signal, signal.SIGTERM),
+    "full disk while saving": fill_disk,
+    "kill -9 of the data's worker": kill_worker,
 }
+SHARES = (60, 40, 15, 5, 5)  # the number of each fault for 100 kills
+NONE = "none"
 
 
 # Damage to checkpoints between two attempts
@@ -224,7 +237,7 @@ def remove(path: Path, random_: random.Random) -> None:
 DAMAGES = {"cut off": cut_off, "with one bit flipped": flip_a_bit, "removed": remove}
 
 
-@dataclasses.dataclass
+@dataclass
 class FaultCounts:
     """For a kind of fault: its number, the number of exact resumes after it, and the checkpoints lost."""
 
@@ -237,13 +250,12 @@ class FaultRun:
     """A training into which faults are injected, and whose resumes are compared with the reference.
 
     Args:
-        data: binarized data.
-        out: folder of the reference, ``out/reference`` and ``out/reference.log``, and of all output.
+        out: folder of the binarized data, of the reference (``reference`` and ``reference.log``), and of all output.
         span: faults happen within this many seconds from the start of an attempt.
     """
 
-    def __init__(self, data: Path, out: Path, span: float, seed: int) -> None:
-        self.data, self.out, self.span, self.random = data, out, span, random.Random(seed)
+    def __init__(self, out: Path, span: float, seed: int) -> None:
+        self.out, self.span, self.random = out, span, random.Random(seed)
         self.folder = out / "checkpoints"
         self.reference = {record["num_updates"]: record for record in read_updates(out / "reference.log")}
         self.saved = {count_updates(path): path for path in (out / "reference").glob("checkpoint*.pt")}
@@ -252,49 +264,31 @@ class FaultRun:
         self._to_resume: list[str] = []
         self._our_damage: set[tuple[Path, int]] = set()
 
-    def start(self, log: Log, *words: str, prepare: Callable[[], None] | None = None) -> multiprocessing.Process:
+    def start(self, log: Log, *words: str, prepare: Prepare | None = None) -> Process:
         """Start an attempt."""
         words = (*MODEL, *TRAINING, "--max-update", str(UPDATES), "--keep-interval-updates", "3", *words)
         words = words if "--num-workers" in words else (*words, "--num-workers", "0")
-        return start_training(self.data, self.folder, log, words, prepare)
+        return start_training(self.out / "data", self.folder, log, words, prepare)
 
-    def wait(self, process: multiprocessing.Process, log: Log) -> int:
-        """Wait for an attempt, and return its exit status.
-
-        Raises:
-            InputError: it does not end.
-        """
-        process.join(WAIT)
-        if process.exitcode is None:
-            process.kill()
-            raise InputError(f"{log}: this attempt did not end within {WAIT} seconds; see where it hangs")
-        return process.exitcode
-
-    def attempt(self, kind: str | None) -> bool:
-        """Start or resume the training with a fault of this kind, or none, and compare it with the reference.
+    def attempt(self, kind: str) -> bool:
+        """Start or resume the training with a fault of this kind, or `NONE`, and compare it with the reference.
 
         Returns:
-            Whether the fault came before the end of the training.
-
-        Raises:
-            InputError: the attempt ended with an unexpected status.
+            Whether the fault ended the attempt before the end of the training.
         """
         self.attempts += 1
         log = self.out / "logs" / f"{self.attempts:04}.log"
         newest = self._newest_updates()
-        started = time.monotonic()
-        status = self.wait(self.start(log), log) if kind is None else FAULTS[kind].inject(self, log)
-        if status != 0 and (kind is None or status not in FAULTS[kind].statuses):
-            raise InputError(f"{log}: after {kind}, this attempt ended with status {status}; see why")
-        counts = self.table.setdefault(kind or "none", FaultCounts())
+        start = functools.partial(self.start, log)
+        status = wait(start() if kind == NONE else FAULTS[kind](self, start), log)
+        counts = self.table.setdefault(kind, FaultCounts())
         counts.lost += self._count_lost(log, newest)
         self._compare(log, newest)
         if status == 0:
-            self.span = min(self.span, time.monotonic() - started)
             shutil.rmtree(self.folder)
             return False
         counts.times += 1
-        self._to_resume.append(kind or "none")
+        self._to_resume.append(kind)
         return True
 
     def damage(self) -> None:
@@ -349,47 +343,23 @@ def _identify(path: Path) -> tuple[Path, int]:
     return path, path.stat().st_mtime_ns
 
 
-def make_data(out: Path) -> Path:
-    """Write and binarize a small corpus."""
-    write_corpus(out / "text", PAIRS)
-    command = ["fairseq-preprocess", "--user-dir", PLUGIN, "-s", "en", "-t", "fr", "--destdir", str(out / "data")]
-    command += [word for part in PAIRS for word in (f"--{part}pref", str(out / "text" / part))]
-    _run_command([*command, "--thresholdsrc", "2", "--thresholdtgt", "2"], out / "preprocess.log")
-    return out / "data"
-
-
-def _run_command(command: list[str], log: Log) -> None:
-    with log.open("wb") as printed:
-        program = Path(sys.executable).with_name(command[0])
-        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # like the attempts
-        done = subprocess.run(
-            [program, *command[1:]], stdout=printed, stderr=subprocess.STDOUT, env=one_thread, check=False
-        )
-    if done.returncode != 0:
-        raise InputError(f"{log}: {command[0]} failed; see the reason there")
-
-
-def measure_span(run: FaultRun) -> float:
-    """Measure the seconds that an attempt takes to start and to make a sixth of its updates."""
-    seconds = []
-    for updates in (1, UPDATES):
-        started = time.monotonic()
-        run.wait(run.start(run.out / "logs" / "undisturbed.log", "--max-update", str(updates)), run.out)
-        seconds.append(time.monotonic() - started)
-        shutil.rmtree(run.folder)
-    return seconds[0] + (seconds[1] - seconds[0]) / 6
-
-
 def run_faults(out: Path, kills: int) -> dict[str, FaultCounts]:
-    """Make the data, train the reference, and inject ``kills`` times kill -9, and other faults in proportion."""
+    """Make the data, train the reference, and inject ``kills`` times kill -9, and other faults in proportion.
+
+    Raises:
+        InputError: the reference, or the last attempt, which has no fault, fails.
+    """
     (out / "logs").mkdir(parents=True)
-    data = make_data(out)
-    words = [str(data), "--user-dir", PLUGIN, "--save-dir", str(out / "reference"), *MODEL, *TRAINING]
-    command = ["fairseq-train", *words, "--max-update", str(UPDATES), "--num-workers", "0"]
-    _run_command(command, out / "reference.log")
-    run = FaultRun(data, out, 0, seed=1)
-    run.span = measure_span(run)
-    kinds = [kind for kind, fault in FAULTS.items() for _ in range(math.ceil(fault.share * kills / 100))]
+    write_corpus(out / "text", PAIRS)
+    words = ["--user-dir", PLUGIN, "-s", "en", "-t", "fr", "--destdir", str(out / "data")]
+    words += [word for part in PAIRS for word in (f"--{part}pref", str(out / "text" / part))]
+    log = out / "preprocess.log"
+    finish(fork_command("preprocess", [*words, "--thresholdsrc", "2", "--thresholdtgt", "2"], log), log)
+    words, log = [*MODEL, *TRAINING, "--max-update", str(UPDATES), "--num-workers", "0"], out / "reference.log"
+    started = time.monotonic()
+    finish(start_training(out / "data", out / "reference", log, words), log)
+    run = FaultRun(out, span=(time.monotonic() - started) / 3, seed=1)
+    kinds = [kind for kind, share in zip(FAULTS, SHARES) for _ in range(math.ceil(share * kills / 100))]
     run.random.shuffle(kinds)
     for done, kind in enumerate(kinds, start=1):
         while not run.attempt(kind):
@@ -398,7 +368,8 @@ def run_faults(out: Path, kills: int) -> dict[str, FaultCounts]:
             run.damage()
         print(f"\r{done} of {len(kinds)} faults", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    run.attempt(None)
+    if run.attempt(NONE):
+        raise InputError(f"{out / 'logs'}: the last attempt had no fault, and failed; see its log")
     return {kind: run.table[kind] for kind in [*FAULTS, *sorted(run.table.keys() - FAULTS)] if kind in run.table}
 
 

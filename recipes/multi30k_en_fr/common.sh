@@ -15,7 +15,7 @@ fi
 translate() { # CHECKPOINT NAME: translate test_2016_flickr to NAME.out (fairseq's output) and NAME.fr (detokenised)
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$1" \
         --beam 12 --batch-size 32 --print-alignment soft > "$2.out" 2> "$2.log" || die_of_log "$2.log" fairseq-generate
-    grep '^H-' "$2.out" | sort -t- -k2n | cut -f3 | sed 's/@@ //g; s/@@$//' |
+    translations "$2.out" | sed 's/@@ //g; s/@@$//' |
         sacremoses --language fr --processes 1 --quiet detokenize > "$2.fr"
     wc -l < "$DATA/test_2016_flickr.fr" | grep -qx "$(wc -l < "$2.fr")" || die "not one translation for each caption"
 }

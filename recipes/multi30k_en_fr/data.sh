@@ -1,14 +1,16 @@
 # Options and data, sourced by the recipes of this folder. It sets DATA and OUT. RECIPE, if set before, names the default
-# folder and marks the output folder.
+# folder and marks the output folder; OPTIONS are further options to read.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 RECIPE=${RECIPE:-multi30k_en_fr} DATA=
 OUT=$ROOT/runs/$RECIPE
-parse_options "data= out=" "$@"
+parse_options "data= out= ${OPTIONS-}" "$@"
 own_folder "$OUT" "$RECIPE"
 set_up
 
 if [ -z "$DATA" ]; then
+    exec {download}> "$OUT/.lock"
+    flock "$download" # two calls that start together must download once
     DATA=$OUT/raw
     say "downloading Multi30k to $DATA"
     mkdir -p "$DATA"
@@ -19,5 +21,5 @@ if [ -z "$DATA" ]; then
             die "cannot download $name; fetch Multi30k by other means and give its folder: $0 --data DIR"
         mv "$DATA/$name.part" "$DATA/$name"
     done
+    exec {download}>&-
 fi
-

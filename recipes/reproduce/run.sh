@@ -11,22 +11,27 @@
 #              test set by other systems can be added as OUT/runs/others/NAME
 # --models     models to train, separated by commas (default: RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,
 #              RNNsearch-50-long); the report covers all models in OUT
-# --budget     updates of each model; RNNsearch-50⋆ continues from there (default: 300,000, about the paper's)
+# --budget     updates of RNNsearch-30 and -50 (default: 300,000, about the paper's); RNNsearch-50⋆ continues from there.
+#              RNNencdec-30 makes 1.8 times as many and RNNencdec-50 2.1 times, as in the paper's Table 2
 # --interval   updates between checkpoints (default: 1,000); these and the ends of epochs are validated
 # --patience   RNNsearch-50⋆ stops after this many checkpoints without a better development score (default: 10)
-# --arch       architecture with the sizes (default: bahdanau_gru, the paper's)
+# --arch       architecture of RNNsearch, with the sizes (default: groundhog_search, the system of the paper's Table 1;
+#              bahdanau_gru is that of its appendix); RNNencdec is the same with --context last
 # --words      words of the shortlists (default: 30,000)
 # --bpe        number of BPE merges, instead of shortlists (default: 0, whole words)
 # --rare       training pairs whose alignments give the dictionary that replaces unknown words in the last RNNsearch's
 #              translations (default: 100,000; 0: keep unknown words)
 # --train, --valid, --test   other names of the files
-# --tokens     DIR: in place of --data, a folder of tokenised text; test.align may hold gold alignments of the test set
+# --tokens     DIR: in place of --data, a folder of tokenised text; test.align may hold gold alignments of the test set, and
+#              test.segments the captions of a test set of passages (rnnsearch report --help)
 # --long       words of a long sentence (default: 30)
 #
-# Training follows the paper (Section 4.2), on one GPU if there is one; options of fairseq-train apply to all models.
+# Training follows the paper (Section 4.2), on one GPU if there is one. Options of fairseq-train apply to all models; the
+# word BUDGET in them stands for the number of updates of each. The test set is translated by the original program's search
+# (--search groundhog --unnormalized), with and without unknown words, and by fairseq's own.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PATIENCE=10 ARCH=bahdanau_gru WORDS=30000 BPE=0 RARE=100000
+DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PATIENCE=10 ARCH=groundhog_search WORDS=30000 BPE=0 RARE=100000
 MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,RNNsearch-50-long TRAIN=train VALID=valid TEST=test LONG=30
 parse_options "data= tokens= src= trg= out= models= budget= interval= patience= arch= words= bpe= rare= train= valid= test= \
 long= --" "$@"
@@ -46,6 +51,7 @@ declare -A MODEL=(
     [RNNsearch-50]='--context attention --max-words 50'
     [RNNsearch-50-long]='--context attention --max-words 50'
 )
+declare -A UPDATES=([RNNencdec-30]=$((BUDGET * 18 / 10)) [RNNencdec-50]=$((BUDGET * 21 / 10)))
 for model in ${MODELS//,/ }; do
     [ -n "${MODEL[$model]-}" ] || die "--models: $model is none of ${!MODEL[*]}"
 done
@@ -69,7 +75,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
         for name in preparation.json bpe.codes sentencepiece.model; do # the record of the text's preparation, and its files
             if [ -f "$TOKENS/$name" ]; then cp "$TOKENS/$name" "$OUT/text"; fi
         done
-        if [ -f "$TOKENS/$TEST.align" ]; then cp "$TOKENS/$TEST.align" "$RUNS/data/test.align"; fi
+        for name in align segments; do
+            if [ -f "$TOKENS/$TEST.$name" ]; then cp "$TOKENS/$TEST.$name" "$RUNS/data/test.$name"; fi
+        done
     else
         rnnsearch prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \
             --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1
@@ -88,7 +96,7 @@ train() { # MODEL GOAL OPTIONS...: train up to the GOAL, from the last checkpoin
     local run=$RUNS/$1 goal=$2
     [ "$(cat "$run/.trained" 2>/dev/null)" = "$goal" ] && return
     say "training $1 ($goal); full log in $run/train.log"
-    rm -f "$run/.trained" "$run"/{generate.out,nounk.out,score.jsonl,rare.jsonl}
+    rm -f "$run/.trained" "$run"/{generate.out,nounk.out,fairseq.out,score.jsonl,rare.jsonl}
     fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --arch "$ARCH" \
         --task pooled_translation --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
         --distributed-world-size 1 \
@@ -128,10 +136,11 @@ replace_unknown() { # MODEL: replace unknown words by source words, and by dicti
         --dictionary "$run/dictionary" > "$RUNS/others/$name, rare words looked up"
 }
 
+ORIGINAL=(--search groundhog --unnormalized)
 for model in ${MODELS//,/ }; do
-    run=$RUNS/$model
+    run=$RUNS/$model updates=${UPDATES[$model]-$BUDGET}
     # shellcheck disable=SC2206  # options are several words
-    options=(${MODEL[$model]} "$@")
+    options=(${MODEL[$model]} "${@/#BUDGET/$updates}")
     mkdir -p "$run"
     exec {busy}> "$run/.lock" # fairseq-train inherits the lock, in case it outlives this script
     flock --timeout 30 "$busy" || die "$run is being trained; wait for it, or stop it"
@@ -143,12 +152,15 @@ for model in ${MODELS//,/ }; do
         touch "$run/.begun"
         train "$model" "$PATIENCE checkpoints without a better one" --patience "$PATIENCE" "${options[@]}"
     else
-        train "$model" "$BUDGET updates" --max-update "$BUDGET" "${options[@]}"
+        train "$model" "$updates updates" --max-update "$updates" "${options[@]}"
     fi
     alignment=--print-alignment=soft
     if [[ $model = RNNencdec-* ]]; then alignment=; fi
-    translate "$model" generate $alignment
-    translate "$model" nounk $alignment --unkpen inf
+    # Translations of version 0.2.0 are of fairseq's search.
+    [ -f "$run/fairseq.out" ] || rm -f "$run"/{generate,nounk}.out
+    translate "$model" generate "${ORIGINAL[@]}" $alignment
+    translate "$model" nounk "${ORIGINAL[@]}" --unkpen inf
+    translate "$model" fairseq
     if [ -n "$alignment" ]; then
         score "$model" "$OUT/text/test" score
         last=$model

@@ -2,7 +2,7 @@
 # to $OUT.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=6
+DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=8
 parse_options "data= out= epochs=" "$@"
 [[ $EPOCHS =~ ^[1-9][0-9]*$ ]] || die "--epochs is $EPOCHS; give a number of passes, at least 1"
 own_folder "$OUT" tanaka_en_ja
@@ -24,7 +24,8 @@ for name in {train,dev}.{en,ja}; do
     [ -f "$DATA/$name" ] || die "$DATA/$name: no such file; --data is a folder of train.en, train.ja, dev.en and dev.ja"
 done
 
-if [ ! -f "$OUT/bin/.done" ]; then
+[ ! -f "$OUT/bin/.done" ] || die "$OUT has the data and models of version 0.2.0's recipe; give another --out"
+if [ ! -f "$OUT/bin/.limited" ]; then
     say "preparing: a line of transitions for each sentence, words seen once are unknown, length statistics"
     rm -rf "$OUT/text" "$OUT/bin"
     mkdir -p "$OUT/text"
@@ -41,6 +42,9 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
     done
+    # Before anything is counted; the paper trains on parsed sentences only.
+    rnnsearch limit "$OUT/text/train" "$OUT/text/kept" -s en -t ja --trees tree --max-words 50
+    for side in en ja tree; do mv "$OUT/text/kept.$side" "$OUT/text/train.$side"; done
     # For typed text: English is split by Moses, in lower case; Japanese must be typed in words.
     rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
     rnnsearch record "$OUT/text" ja
@@ -52,5 +56,5 @@ if [ ! -f "$OUT/bin/.done" ]; then
     preprocess -s en -t ja --thresholdsrc 2 --thresholdtgt 2
     preprocess --only-source -s tree
     rnnsearch lengths "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
-    touch "$OUT/bin/.done"
+    touch "$OUT/bin/.limited"
 fi

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Reproduce the second paper's Tables 3, 4 and 5 on the Tanaka corpus, English-Japanese, 50,000 pairs. The tree-to-sequence
-# model, the sequential model, the sequential model with the source reversed, and the tree model without its LSTM are each
-# trained with softmax and with BlackOut, 500 and 2,000 negatives, for the same number of epochs.
+# Reproduce the second paper's Tables 3, 4 and 5 on the Tanaka corpus, English-Japanese, 50,000 pairs. Four models are each
+# trained with softmax and with BlackOut, 500 and 2,000 negatives: the tree-to-sequence model and the sequential model, both
+# with two seeds, the sequential model with the source reversed, and the tree model without its LSTM. All searches of
+# Table 4 use the tree-to-sequence model of 2,000 negatives.
 #
 #   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N]
 #
 # --data    folder with {train,dev}.{en,ja} and parses in {train,dev}.tree (Penn brackets; without these files, Link
 #           Grammar parses the text); without --data the corpus is downloaded
 # --out     output folder (default: runs/tanaka_en_ja); an interrupted run is resumed there
-# --epochs  passes over the training pairs (default: 6); with a larger number than before, training continues
+# --epochs  passes over the training pairs (default: 8); with a larger number than before, training continues
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
 train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last checkpoint
@@ -17,7 +18,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last
     [ "$(cat "$run/.epochs" 2>/dev/null)" = "$EPOCHS" ] && return
     say "training $1; full log in $run/train.log"
     fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --max-words 50 \
-        --optimizer sgd --lr 1.0 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --clip-norm 3 \
+        --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --clip-norm 3 \
         --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
         tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train
@@ -32,7 +33,7 @@ translate() { # RUN NAME BEAM OPTIONS...: translate the development sentences to
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset valid \
         --path "$run/checkpoints/checkpoint_best.pt" --search tree2seq --beam "$3" --max-len-b 100 --batch-size 32 \
         "${@:4}" > "$run/$name.out" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
-    grep '^H-' "$run/$name.out" | sort -t- -k2n | cut -f3 > "$run/$name.part"
+    translations "$run/$name.out" > "$run/$name.part"
     wc -l < "$DATA/dev.ja" | grep -qx "$(wc -l < "$run/$name.part")" || die "$run/$name.out: not one translation for each sentence"
     mv "$run/$name.part" "$run/$name.tok"
 }
@@ -48,16 +49,23 @@ declare -A OBJECTIVE=(
     [blackout500]='--criterion blackout --blackout-samples 500'
     [blackout2000]='--criterion blackout --blackout-samples 2000'
 )
+train_and_translate() { # MODEL OBJECTIVE RUN OPTIONS...: train RUN, and translate with a beam of 20 and length statistics
+    # shellcheck disable=SC2086  # options are several words
+    train "$3" ${MODEL[$1]} ${OBJECTIVE[$2]} "${@:4}"
+    translate "$3" beam20 20 --length-statistics "$OUT/lengths"
+}
+
 for objective in softmax blackout500 blackout2000; do
     for model in tree2seq anmt anmt_reversed phrases_only; do
-        # shellcheck disable=SC2086  # options are several words
-        train "$model-$objective" ${MODEL[$model]} ${OBJECTIVE[$objective]}
-        translate "$model-$objective" beam20 20 --length-statistics "$OUT/lengths"
+        train_and_translate "$model" "$objective" "$model-$objective"
+    done
+    for model in tree2seq anmt; do
+        train_and_translate "$model" "$objective" "$model-$objective-seed2" --seed 2
     done
 done
 for beam in 6 20; do
-    translate tree2seq-softmax "simple$beam" "$beam"
-    translate tree2seq-softmax "lengths$beam" "$beam" --length-statistics "$OUT/lengths"
+    translate tree2seq-blackout2000 "simple$beam" "$beam"
+    translate tree2seq-blackout2000 "lengths$beam" "$beam" --length-statistics "$OUT/lengths"
 done
 
 say "the paper's tables, on the development sentences"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Translate newstest2014 with every model that train.sh has trained or is training, with a beam of 12, with and without
-# unknown words; write all of the paper's tables and figures, and print Table 1 beside the paper's own.
+# Translate newstest2014 with every model that train.sh has trained or is training, with a beam of 12: by the original
+# program's search, with and without unknown words, and by fairseq's; write all of the paper's tables and figures, and print
+# Table 1 beside the paper's own.
 #
 #   recipes/wmt14_en_fr/evaluate.sh [--out DIR]      (default: runs/wmt14_en_fr)
 #
@@ -23,16 +24,20 @@ translate() { # RUN NAME OPTIONS...: translate newstest2014 to NAME.out, unless 
 }
 
 bleu() { # OUTPUT: print sacrebleu of the detokenised translations against the original reference
-    grep '^H-' "$1" | sort -t- -k2n | cut -f3 | sacremoses --language fr --processes 1 --quiet detokenize |
+    translations "$1" | sacremoses --language fr --processes 1 --quiet detokenize |
         sacrebleu "$OUT/raw/newstest2014.fr" --language-pair en-fr --width 2 --score-only
 }
 
+ORIGINAL=(--search groundhog --unnormalized)
 for checkpoint in "$OUT"/runs/*/checkpoints/checkpoint_best.pt; do
     [ -f "$checkpoint" ] || die "$OUT/runs has no model; train one by $(dirname "$0")/train.sh"
     run=${checkpoint%/checkpoints/*} alignment=
     if [[ $run = */RNNsearch-* ]]; then alignment=--print-alignment=soft; fi
-    translate "$run" generate $alignment
-    translate "$run" nounk $alignment --unkpen inf
+    # Translations of version 0.2.0 are of fairseq's search.
+    [ -f "$run/fairseq.out" ] || rm -f "$run"/{generate,nounk}.out
+    translate "$run" generate "${ORIGINAL[@]}" $alignment
+    translate "$run" nounk "${ORIGINAL[@]}" --unkpen inf
+    translate "$run" fairseq
 done
 
 say "the paper's tables and figures"
@@ -42,7 +47,7 @@ declare -A PAPER=([RNNencdec-30]='13.93 24.19' [RNNsearch-30]='21.50 31.44' [RNN
     [RNNsearch-50]='26.75 34.16' [RNNsearch-50⋆]='28.45 36.15' [Moses]='33.30 35.63')
 row() { printf '%-14s %8s %8s %8s %8s %10s\n' "$@"; }
 row model all paper 'no UNK' paper sacrebleu
-sed -n '/^## Table 1/,/^## Table 2/s/^| \([^ ]*\) | \([0-9.]*\) | \([0-9.–]*\) |$/\1 \2 \3/p' "$OUT/report/report.md" |
+sed -n '/^## Table 1/,/^## Table 2/s/^| \([^ ]*\) | \([0-9.]*\) | \([0-9.–]*\) | [0-9.–]* |$/\1 \2 \3/p' "$OUT/report/report.md" |
     while read -r name all known; do
         read -r paper_all paper_known <<< "${PAPER[$name]-– –}"
         generated=$OUT/runs/${name/⋆/-long}/generate.out text=–

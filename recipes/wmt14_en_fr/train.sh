@@ -10,7 +10,8 @@
 # --interval  updates between checkpoints, each of which is validated (default: 1,000)
 # --nodes     number of machines that train together; each runs this command, numbered by SLURM_NODEID (see slurm.sh)
 # --master    the first machine and a free port on it
-# OPTIONS     options of fairseq-train, which override the recipe's: --bf16, --fp16, --arch, --batch-size
+# OPTIONS     options of fairseq-train, which override the recipe's: --bf16, --fp16, --batch-size. --arch bahdanau_gru trains
+#             the models of the paper's appendix in place of those behind its Table 1 (groundhog_search)
 #
 # All GPUs together get the paper's batches of 80 pairs, from pools of 20 such batches, so the number of GPUs changes no
 # update. --batch-size is the size on one GPU: with 80 on each of several, training is faster, but differs from the paper.
@@ -67,7 +68,7 @@ fairseq-train() { # with torchrun if there are several processes
 }
 
 say "training $MODEL, $BATCH pairs on each of $WORLD GPUs; full log in $RUN/$LOG"
-fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --arch bahdanau_gru \
+fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --arch groundhog_search \
     --task pooled_translation --batch-size "$BATCH" \
     --criterion summed_nll --optimizer adadelta --clip-norm 1 \
     --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints --distributed-world-size "$WORLD" \

@@ -17,17 +17,18 @@ highest weight, the first of equals, and to none if end-of-sentence has the high
 linked instead to every source word of at least this weight.
 """
 
-import argparse
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+from rnnsearch_fairseq.analysis.command import command_line
 from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_text
-from rnnsearch_fairseq.analysis.systems import check_names, named_file
+from rnnsearch_fairseq.analysis.systems import add_systems
 from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import generated_in_order
@@ -37,6 +38,7 @@ from rnnsearch_fairseq.files.text import read_parallel
 LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"
 CURE = "give what rnnsearch score wrote of the reference translations"
+T = TypeVar("T")
 Links = set[tuple[int, int]]  # source word, target word, from 0
 
 
@@ -139,6 +141,24 @@ def links_of(weights: np.ndarray, threshold: float | None = None) -> Links:
     return {(int(i), j) for j, i in enumerate(words.argmax(axis=1)) if i < end}
 
 
+def in_parallel(
+    path: Path,
+    lines: Sequence[T],
+    lines_path: Path,
+    read: Callable[[Path], Iterator[AlignedPair]] = read_alignments,
+) -> Iterator[tuple[AlignedPair, T]]:
+    """The aligned references in a file, each with the line of gold that belongs to it.
+
+    Raises:
+        InputError: the file is bad, or the two are not of the same sentences.
+    """
+    for pair, line in itertools.zip_longest(read(path), lines):
+        if pair is None or line is None:
+            count = sum(1 for _ in read(path))
+            raise InputError(f"{path} has {count} sentences and {lines_path} has {len(lines)}; give the same ones")
+        yield pair, line
+
+
 def alignment_error(
     path: Path, gold: Sequence[Gold], gold_path: Path, threshold: float | None = None
 ) -> AlignmentError:
@@ -148,10 +168,7 @@ def alignment_error(
         InputError: the file is bad, or the two are not of the same sentences.
     """
     counts = np.zeros(4, dtype=int)
-    for number, (pair, links) in enumerate(itertools.zip_longest(read_alignments(path), gold), 1):
-        if pair is None or links is None:
-            read = sum(1 for _ in read_alignments(path))
-            raise InputError(f"{path} has {read} sentences and {gold_path} has {len(gold)}; give the same ones")
+    for number, (pair, links) in enumerate(in_parallel(path, gold, gold_path), 1):
         try:
             source, target, weights = word_alignment(pair)
         except InputError as error:
@@ -168,32 +185,30 @@ def alignment_error(
     return AlignmentError(*counts.tolist())
 
 
-def error_table(errors: Sequence[tuple[str, AlignmentError]]) -> Table:
+def error_table(errors: Mapping[str, AlignmentError]) -> Table:
     """A row for each system, in percent."""
     rows = [
         [name, *(f"{100 * share:.2f}" for share in (error.rate, error.precision, error.recall)), f"{error.links:,}"]
-        for name, error in errors
+        for name, error in errors.items()
     ]
     return Table(["model", "alignment error rate", "precision", "recall", "links"], rows)
 
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("gold", type=Path, help="gold alignments; see above")
-    parser.add_argument("systems", type=named_file, nargs="+", metavar="NAME=FILE", help="models' alignments")
+    add_systems(parser, "systems", "+", "models' alignments")
     parser.add_argument("--possible", type=Path, metavar="FILE", help="further links, which are possible")
     parser.add_argument("--one-based", action="store_true", help="gold alignments count words from 1")
     parser.add_argument("--threshold", type=float, metavar="WEIGHT", help="above 0, at most 1; default: see above")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
     if args.threshold is not None and not 0 < args.threshold <= 1:
         raise InputError(f"--threshold is {args.threshold:g}; give a weight above 0 and at most 1")
-    check_names(args.systems)
     gold = read_gold(args.gold, args.possible, args.one_based)
-    errors = [(name, alignment_error(path, gold, args.gold, args.threshold)) for name, path in args.systems]
-    inputs = (args.gold, args.possible, *dict(args.systems).values())
+    errors = {name: alignment_error(path, gold, args.gold, args.threshold) for name, path in args.systems.items()}
     sure = sum(len(links.sure) for links in gold)
     maybe = sum(len(links.possible) for links in gold) - sure
     total = f"{len(gold):,} sentences, {sure:,} sure links, {maybe:,} that are only possible"
+    inputs = (args.gold, args.possible, *args.systems.values())
     write_text(f"{markdown_block(error_table(errors))}\n\n{total}\n", args.output, inputs)

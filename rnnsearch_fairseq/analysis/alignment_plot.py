@@ -1,6 +1,5 @@
 """Draw the alignment of a translated sentence, as in Figure 3 of the paper."""
 
-import argparse
 import contextlib
 import logging
 import warnings
@@ -10,6 +9,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
+from rnnsearch_fairseq.analysis.command import command_line
 from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import read_generated
@@ -81,7 +81,8 @@ def fonts_for(words: Iterable[str]) -> Iterator[None]:
     installed = sorted(font_manager.findSystemFonts()) if lacking else []
     coverage = {path: found for path in installed if (found := lacking & _characters(path))}
     if coverage:
-        best = max(coverage, key=lambda path: (len(coverage[path]), _is_regular(path)))
+        # Of equals, a regular font.
+        best = max(coverage, key=lambda path: (len(coverage[path]), not ft2font.FT2Font(path).style_flags))
         font_manager.fontManager.addfont(best)
         families.append(ft2font.FT2Font(best).family_name)
         lacking -= coverage[best]
@@ -103,13 +104,9 @@ def _characters(path: str) -> set[str]:
         return set()
 
 
-def _is_regular(path: str) -> bool:
-    return not ft2font.FT2Font(path).style_flags
-
-
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line(__doc__, output="")
     parser.add_argument("output", type=Path, help="what fairseq-generate --print-alignment soft printed")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
     default = f"default: the longest of at most {MOST_WORDS} words"

@@ -15,7 +15,7 @@ Table 2       what fairseq-train wrote to each --log: updates, epochs, hours spe
               nats a sentence (criterion summed_nll) on training and development set, in the epoch of lowest development
               loss, by which fairseq chooses checkpoint_best.pt
 Table 3       translations of sentences of 30 words or more
-significance  paired bootstrap of BLEU between any two systems
+significance  the difference in BLEU of any two systems, and its 95 % interval by paired bootstrap
 """
 
 import argparse
@@ -27,14 +27,16 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 
-from rnnsearch_fairseq.analysis.bleu import bleu, compare
+from rnnsearch_fairseq.analysis.bleu import bleu, scored_by_bleu
+from rnnsearch_fairseq.analysis.bootstrap import RESAMPLES, Difference, draw
+from rnnsearch_fairseq.analysis.command import command_line
 from rnnsearch_fairseq.analysis.document import Section, Table, to_markdown, write_text
 from rnnsearch_fairseq.analysis.systems import (
     TestSet,
+    Translations,
+    add_systems,
     add_test_set,
-    check_names,
     is_generate_output,
-    named_file,
     read_systems,
     read_test_set,
 )
@@ -50,10 +52,6 @@ NONE = "–"
 # Repetitions are bounded, since a line of a log may be of any length.
 GPU = re.compile(r"rank {1,9}([0-9]{1,9}): capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
 WORKERS = re.compile(r"training on ([0-9]{1,9}) devices")
-Translations = Mapping[str, Sequence[str]]  # by the system's name
-
-
-# Table 1
 
 
 def known_sentences(test: TestSet, source_dictionary: Path, target_dictionary: Path) -> list[int]:
@@ -62,45 +60,53 @@ def known_sentences(test: TestSet, source_dictionary: Path, target_dictionary: P
     Raises:
         InputError: a dictionary is bad.
     """
-    words = [_read_dictionary(path) for path in (source_dictionary, target_dictionary)]
+    words = []
+    for path in (source_dictionary, target_dictionary):
+        check_text_file(path)
+        dictionary = Dictionary.load(str(path))
+        words.append(set(dictionary.symbols[dictionary.nspecial :]))
     sides = zip(test.source, test.reference)
     return [n for n, lines in enumerate(sides) if all(words[k].issuperset(lines[k].split()) for k in (0, 1))]
 
 
-def _read_dictionary(path: Path) -> set[str]:
-    check_text_file(path)
-    dictionary = Dictionary.load(str(path))
-    return set(dictionary.symbols[dictionary.nspecial :])
-
-
-def table_1(test: TestSet, systems: Translations, banned: Translations, known: Sequence[int] | None) -> Section:
+def table_1(
+    test: TestSet,
+    systems: Translations,
+    banned: Translations,
+    known: Sequence[int] | None,
+    plain: Sequence[str] = (),
+    by_fairseq: Translations | None = None,
+) -> Section:
     """BLEU on all sentences and on the ``known`` ones, which are None without dictionaries.
 
-    ``banned`` are the systems' translations with unknown words banned.
+    ``banned`` are the systems' translations with unknown words banned; those of ``plain`` systems are the same as in
+    ``systems``. ``by_fairseq``, of another search, gets a column of its own.
     """
-    references = test.reference_words
-    rows, missing = [], []
-    for name, lines in systems.items():
-        of_known = NONE
-        if known and name in banned:
-            chosen = ([lines[number] for number in known] for lines in (banned[name], references))
-            of_known = f"{bleu(*chosen):.2f}"
-        elif known:
-            missing.append(f"{name} (no translations with unknown words banned)")
-        rows.append([name, f"{bleu(lines, references):.2f}", of_known])
-    section = Section("Table 1: BLEU", [Table(["model", "all", "no unknown words"], rows)])
+
+    def score(translations: Translations, name: str, numbers: Sequence[int] | None) -> str:
+        if not numbers or name not in translations:
+            return NONE
+        return f"{bleu(*([text[n] for n in numbers] for text in (translations[name], test.reference_words))):.2f}"
+
+    header = ["model", "all", "no unknown words"]
+    everything = range(len(test))
+    rows = [[name, score(systems, name, everything), score(banned, name, known)] for name in systems]
+    missing = [f"{name} (no translations with unknown words banned)" for name in systems if name not in banned]
+    if by_fairseq is not None:
+        header.append("all, fairseq's search")
+        rows = [[*row, score(by_fairseq, row[0], everything)] for row in rows]
+        models = [name for name in systems if name not in plain]
+        missing += [f"{name} (no translations by fairseq's search)" for name in models if name not in by_fairseq]
+    section = Section("Table 1: BLEU", [Table(header, rows)])
     if known is None:
-        missing = ["the dictionaries, which tell unknown words"]
+        missing = ["the dictionaries, which tell unknown words", *missing]
     else:
-        section.blocks.append(
-            f"All: {len(test):,} sentences. No unknown words: the {len(known):,} of them with none in source and "
-            "reference, translated with unknown words banned."
-        )
+        caption = f"All: {len(test):,} sentences. No unknown words: the {len(known):,} of them with none in source and "
+        caption += "reference, translated with unknown words banned"
+        others = f", except by {'; '.join(plain)}: the same translations as in the column before" if plain else ""
+        section.blocks.append(f"{caption}{others}.")
     section.missing(missing)
     return section
-
-
-# Table 2
 
 
 def table_2(logs: Mapping[str, Path], missing: Sequence[str] = ()) -> Section:
@@ -144,9 +150,6 @@ def device(log: Path) -> str:
     return f"{count} × {' / '.join(names)}" if count > 1 else names[0]
 
 
-# Table 3
-
-
 def choose(numbers: Sequence[int], count: int, seed: int = SEED) -> list[int]:
     """``count`` of ``numbers``, drawn by chance, in ascending order; all of them if they are fewer."""
     return sorted(random.Random(seed).sample(numbers, min(count, len(numbers))))
@@ -167,38 +170,31 @@ def table_3(test: TestSet, systems: Translations, sentences: Sequence[int], leas
     return section
 
 
-# Significance
-
-
 def significance(test: TestSet, systems: Translations) -> Section:
-    """The difference in BLEU of every two systems, on all sentences, and its significance."""
+    """The difference in BLEU of every two systems, on all sentences, and its interval."""
     section = Section("Significance")
     if len(systems) < 2:
         section.blocks.append("Not compared: it takes two systems.")
         return section
+    (drawn,) = draw(len(test))
+    scores = {name: scored_by_bleu(lines, test.reference_words).scores(drawn) for name, lines in systems.items()}
     rows = []
-    for first, second in itertools.combinations(systems, 2):
-        found = compare(systems[first], systems[second], test.reference_words)
+    for pair in itertools.combinations(systems, 2):
+        found = Difference.between(*(scores[name] for name in pair))
         apart = f"{found.first - found.second:+.2f}"
-        rows.append([first, second, f"{found.first:.2f}", f"{found.second:.2f}", apart, f"{found.p:.4f}"])
-    section.blocks.append(Table(["A", "B", "BLEU of A", "BLEU of B", "A − B", "p"], rows))
-    section.blocks.append("Paired bootstrap on all sentences (sacrebleu, 1,000 resamples, seeded).")
+        interval = f"{found.low:+.2f} to {found.high:+.2f}"
+        rows.append([*pair, f"{found.first:.2f}", f"{found.second:.2f}", apart, interval])
+    section.blocks.append(Table(["A", "B", "BLEU of A", "BLEU of B", "A − B", "95 % interval"], rows))
+    section.blocks.append(f"Paired bootstrap on all sentences ({RESAMPLES:,} resamples, seeded).")
     return section
 
 
-# The command
-
-
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line.
-
-    Raises:
-        InputError: options do not go together.
-    """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("systems", type=named_file, nargs="*", metavar="NAME=FILE", help="translations; see above")
-    for option, what in (("no-unk", "translations with unknown words banned"), ("log", "log of fairseq-train")):
-        parser.add_argument(f"--{option}", type=named_file, nargs="+", default=[], metavar="NAME=FILE", help=what)
+def main() -> None:
+    """The command line of this module."""
+    parser = command_line(__doc__)
+    add_systems(parser, "systems", "*", "translations; see above")
+    add_systems(parser, "--no-unk", "+", "translations with unknown words banned")
+    add_systems(parser, "--log", "+", "log of fairseq-train")
     add_test_set(parser)
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the dictionaries; with -s and -t")
     parser.add_argument("-s", "--source-lang", help="as in dict.LANGUAGE.txt")
@@ -206,44 +202,31 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--words", type=int, default=LONG, help=f"of Table 3's sentences, at least (default: {LONG})")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help=f"sentences in Table 3 (default: {EXAMPLES})")
     parser.add_argument("--seed", type=int, default=SEED, help=f"by which they are drawn (default: {SEED})")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
     if not args.systems and not args.log:
         raise InputError("nothing to read; give translations as NAME=FILE, or --log NAME=FILE")
     if len({args.data is None, args.source_lang is None, args.target_lang is None}) > 1:
         raise InputError("--data, -s and -t belong together: they name the dictionaries; give all or none")
-    for named in (args.systems, args.no_unk, args.log):
-        check_names(named)
-    unnamed = [name for name, _ in args.no_unk if name not in dict(args.systems)]
-    if unnamed:
-        raise InputError(f"--no-unk {unnamed[0]}=...: no such system; give its other translations, {unnamed[0]}=FILE")
-    return args
+    for name in args.no_unk:
+        if name not in args.systems:
+            raise InputError(f"--no-unk {name}=...: no such system; give its other translations, {name}=FILE")
+    sections = sections_of_systems(args) if args.systems else [Section("Tables 1 and 3", ["Missing: translations."])]
+    training = table_2(args.log, [] if args.log else ["logs"])
+    inputs = (args.source, args.reference, *args.systems.values(), *args.no_unk.values(), *args.log.values())
+    write_text(to_markdown([sections[0], training, *sections[1:]]), args.output, inputs)
 
 
 def sections_of_systems(args: argparse.Namespace) -> list[Section]:
     """Tables 1 and 3, and significance."""
-    test = read_test_set(args.source, args.reference, [path for _, path in args.systems])
+    test = read_test_set(args.source, args.reference, args.systems.values())
     systems = read_systems(args.systems, test)
-    plain = {name: systems[name] for name, path in args.systems if not is_generate_output(path)}
+    plain = [name for name, path in args.systems.items() if not is_generate_output(path)]
     known = None
     if args.data is not None:
         known = known_sentences(test, *(args.data / f"dict.{x}.txt" for x in (args.source_lang, args.target_lang)))
-    banned = plain | read_systems(args.no_unk, test)
-    lengths = test.lengths
-    long = [number for number, length in enumerate(lengths) if length >= args.words]
-    chosen = choose(long, args.examples, args.seed)
+    banned = {name: systems[name] for name in plain} | read_systems(args.no_unk, test)
     return [
-        table_1(test, systems, banned, known),
-        table_3(test, systems, chosen, args.words),
+        table_1(test, systems, banned, known, [name for name in plain if name not in args.no_unk]),
+        table_3(test, systems, choose(test.of_length(args.words), args.examples, args.seed), args.words),
         significance(test, systems),
     ]
-
-
-def main() -> None:
-    """The command line of this module."""
-    args = parse_arguments()
-    sections = sections_of_systems(args) if args.systems else [Section("Tables 1 and 3", ["Missing: translations."])]
-    training = table_2(dict(args.log), [] if args.log else ["logs"])
-    named = (*args.systems, *args.no_unk, *args.log)
-    inputs = (args.source, args.reference, *(path for _, path in named))
-    write_text(to_markdown([sections[0], training, *sections[1:]]), args.output, inputs)

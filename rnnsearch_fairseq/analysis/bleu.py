@@ -1,14 +1,14 @@
-"""BLEU by sacrebleu, and the significance of a difference."""
+"""BLEU by sacrebleu."""
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import numpy as np
 from sacrebleu.metrics import BLEU
-from sacrebleu.significance import PairedTest
+from sacrebleu.metrics.bleu import BLEUScore
+
+from rnnsearch_fairseq.analysis.bootstrap import Scored
 
 AS_THEY_ARE = "none"  # sacrebleu's name for splitting at spaces only
-RESAMPLES = 1000
 
 
 def metric(tokenize: str = AS_THEY_ARE) -> BLEU:
@@ -21,23 +21,15 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = A
     return metric(tokenize).corpus_score(hypotheses, [references]).score
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """BLEU in percent of two systems on the same sentences, and the p-value of their difference."""
-
-    first: float
-    second: float
-    p: float
-
-    def __str__(self) -> str:
-        return f"{self.first:.2f}, {self.second:.2f}; p = {self.p:.4f}"
+def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
+    """The statistics of BLEU: words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
+    measure = metric()
+    each = [measure.corpus_score([line], [[expected]]) for line, expected in zip(hypotheses, references)]
+    rows = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in each]
+    return Scored(np.array(rows), lambda total: bleu_of(total).score)
 
 
-def compare(first: Sequence[str], second: Sequence[str], references: Sequence[str]) -> Comparison:
-    """Compare two systems by sacrebleu's paired bootstrap: :data:`RESAMPLES` resamples, sacrebleu's seed."""
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it logs every step
-    systems = [("first", list(first)), ("second", list(second))]
-    test = PairedTest(systems, {"BLEU": metric()}, [list(references)], test_type="bs", n_samples=RESAMPLES)
-    one, other = test()[1]["BLEU"]
-    # sacrebleu gives equal systems p = 0.001, on purpose; in a table that would read as a difference.
-    return Comparison(one.score, other.score, 1.0 if one.score == other.score else other.p_value)
+def bleu_of(total: np.ndarray) -> BLEUScore:
+    """BLEU from a sum of the statistics of :func:`scored_by_bleu`."""
+    words, expected, *ngrams = total.tolist()
+    return BLEU.compute_bleu(ngrams[:4], ngrams[4:], words, expected, smooth_method=metric().smooth_method)

@@ -12,7 +12,6 @@ says little, so the table and the picture (in grey) give the number of sentences
 The table is Markdown or, with --format tsv, has tabs between its columns.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +20,17 @@ from sacrebleu.metrics import BLEU
 
 from rnnsearch_fairseq.analysis.alignment_plot import fonts_for, plt, write_picture
 from rnnsearch_fairseq.analysis.bleu import AS_THEY_ARE, bleu
+from rnnsearch_fairseq.analysis.command import command_line
 from rnnsearch_fairseq.analysis.document import Table, markdown_block, write_text
 from rnnsearch_fairseq.analysis.systems import (
     TestSet,
+    Translations,
+    add_systems,
     add_test_set,
-    check_names,
-    named_file,
     read_systems,
     read_test_set,
 )
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import Count, InputError
 
 WIDTH = 10
 LINES = ("-", "--", "-.", ":")
@@ -51,22 +51,19 @@ class Bin:
         return f"{self.first}–{self.last}" if self.first < self.last else str(self.first)
 
 
-def bleu_by_length(
-    test: TestSet, systems: Mapping[str, Sequence[str]], width: int = WIDTH, tokenize: str = AS_THEY_ARE
-) -> list[Bin]:
-    """The bins from 1 word to the longest sentence. An empty source counts as one word."""
-    lengths = [max(1, length) for length in test.lengths]
+def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH, tokenize: str = AS_THEY_ARE) -> list[Bin]:
+    """The bins from 1 word to the longest sentence."""
     references = test.reference_words if tokenize == AS_THEY_ARE else test.reference
     bins = []
-    for first in range(1, max(lengths) + 1, width):
-        last = first + width - 1
-        sentences = [number for number, length in enumerate(lengths) if first <= length <= last]
-        scores = {}
-        if sentences:
-            chosen = [references[number] for number in sentences]
-            for name, lines in systems.items():
-                scores[name] = bleu([lines[number] for number in sentences], chosen, tokenize)
-        bins.append(Bin(first, last, sentences, scores))
+    for first in range(1, max(test.lengths) + 1, width):
+        sentences = test.of_length(first, first + width - 1)
+        chosen = [references[number] for number in sentences]
+        scores = {
+            name: bleu([lines[number] for number in sentences], chosen, tokenize)
+            for name, lines in systems.items()
+            if sentences
+        }
+        bins.append(Bin(first, first + width - 1, sentences, scores))
     return bins
 
 
@@ -111,16 +108,12 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
         write_picture(figure, picture)
 
 
-def _tabs(table: Table) -> str:
-    return "".join("\t".join(row) + "\n" for row in (table.header, *table.rows))
-
-
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("systems", type=named_file, nargs="+", metavar="NAME=FILE", help="translations; see above")
+    parser = command_line(__doc__, "file of the table; default: standard output")
+    add_systems(parser, "systems", "+", "translations; see above")
     add_test_set(parser)
-    parser.add_argument("--width", type=int, default=WIDTH, metavar="W", help=f"words of a bin (default: {WIDTH})")
+    parser.add_argument("--width", action=Count, default=WIDTH, metavar="W", help=f"words of a bin (default: {WIDTH})")
     parser.add_argument(
         "--tokenize",
         choices=sorted(BLEU.TOKENIZERS),
@@ -131,18 +124,14 @@ def main() -> None:
     )
     parser.add_argument("--picture", type=Path, metavar="FILE", help="picture to write: .png, .svg or .pdf")
     parser.add_argument("--format", choices=("markdown", "tsv"), default="markdown", help="default: markdown")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="file of the table; default: standard output")
     args = parser.parse_args()
-    if args.width < 1:
-        raise InputError(f"--width is {args.width}; give at least 1")
     if args.tokenize != AS_THEY_ARE and args.reference is None:
         raise InputError(f"--tokenize {args.tokenize} scores detokenised text; give --source and --reference")
-    check_names(args.systems)
-    test = read_test_set(args.source, args.reference, [path for _, path in args.systems])
-    systems = read_systems(args.systems, test, args.tokenize)
-    bins = bleu_by_length(test, systems, args.width, args.tokenize)
-    table = length_table(bins, list(systems))
-    inputs = (args.source, args.reference, *dict(args.systems).values())
-    write_text(_tabs(table) if args.format == "tsv" else markdown_block(table) + "\n", args.output, inputs)
+    test = read_test_set(args.source, args.reference, args.systems.values())
+    bins = bleu_by_length(test, read_systems(args.systems, test, args.tokenize), args.width, args.tokenize)
+    table = length_table(bins, list(args.systems))
+    tabs = "\n".join("\t".join(row) for row in (table.header, *table.rows))
+    inputs = (args.source, args.reference, *args.systems.values())
+    write_text((tabs if args.format == "tsv" else markdown_block(table)) + "\n", args.output, inputs)
     if args.picture is not None:
-        plot_by_length(bins, list(systems), args.picture)
+        plot_by_length(bins, list(args.systems), args.picture)

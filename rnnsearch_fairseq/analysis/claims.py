@@ -1,87 +1,113 @@
 """Whether the numbers of a folder of runs agree with what Bahdanau et al. (2015) claim."""
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf
 
-from rnnsearch_fairseq.analysis.bleu import compare
-from rnnsearch_fairseq.analysis.document import Bullets, Section, verdict
-from rnnsearch_fairseq.analysis.runs import BANNED, TRANSLATIONS, BahdanauRuns
+import numpy as np
 
-ABOVE = (("RNNsearch-30", "RNNencdec-30"), ("RNNsearch-50", "RNNencdec-50"), ("RNNsearch-30", "RNNencdec-50"))
-LONGER = (("RNNencdec-50", "RNNencdec-30"), ("RNNsearch-50", "RNNsearch-30"))
-FALLING = ("RNNencdec-30", "RNNencdec-50")
-STEADY = ("RNNsearch-30", "RNNsearch-50", "RNNsearch-50⋆")
-FEWEST = 30  # sentences, to test a claim on
-# How the fall of BLEU compares with its half-width.
-FALLS, STAYS = operator.gt, operator.le
+from rnnsearch_fairseq.analysis.bleu import scored_by_bleu
+from rnnsearch_fairseq.analysis.bootstrap import PRESENT, RESAMPLES, Difference, draw
+from rnnsearch_fairseq.analysis.document import Bullets, Section
+from rnnsearch_fairseq.analysis.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns
+
+FEWEST = 20  # sentences, to test a claim on
+VERY_LONG = 50  # words
+MARGIN = 2  # BLEU
+AS_GOOD, NO_FALL = (-MARGIN, MARGIN), (-inf, MARGIN)
+ALL, KNOWN, SHORT, LONG = "all sentences", "no unknown words", "short sentences", "long sentences"
+FIFTY = f"sentences of {VERY_LONG} words or more"
+RNNENCDEC, RNNSEARCH, MOSES = ("RNNencdec-30", "RNNencdec-50"), ("RNNsearch-30", "RNNsearch-50"), "Moses"
+ABOVE = (*zip(RNNSEARCH, RNNENCDEC), (RNNSEARCH[0], RNNENCDEC[1]))
+# A system and the part of the test set where its BLEU is taken; of two parts, the fall of BLEU from one to the other.
+Quantity = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The ``claimed`` bounds of the difference between two quantities, the first one minus the second."""
+
+    text: str
+    first: Quantity
+    second: Quantity
+    claimed: tuple[float, float] = PRESENT
+
+
+HOW = (
+    "In brackets stand two BLEU scores (of 'falls less', two falls of BLEU from short to long sentences), their "
+    f"difference, and its 95 % interval by paired bootstrap ({RESAMPLES:,} resamples; short and long sentences are "
+    "resampled separately). 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree "
+    f"if it is below. 'Does not fall' agrees if the interval is below {MARGIN} BLEU, 'as good' if it is between "
+    f"-{MARGIN} and {MARGIN} BLEU; they do not agree if it is wholly outside. All else is undecided. Claims on fewer "
+    f"than {FEWEST} sentences are not tested."
+)
+# Each with its place in the paper. RNNsearch-50⋆ is not in Figure 2.
+PAPER = {
+    "Section 5.1 and Table 1: RNNsearch is better than RNNencdec in all cases; even RNNsearch-30 is better than "
+    "RNNencdec-50.": [
+        Claim(f"{better} is above {worse}, {part}", (better, part), (worse, part))
+        for better, worse in ABOVE
+        for part in (ALL, KNOWN)
+    ],
+    "Section 5.1: on sentences of known words, RNNsearch is as good as the phrase-based system.": [
+        Claim(f"{name} is as good as {MOSES}, {KNOWN}", (name, KNOWN), (MOSES, KNOWN), AS_GOOD)
+        for name in (RNNSEARCH[1], f"{RNNSEARCH[1]}⋆")
+    ],
+    "Section 5.1 and Figure 2: RNNencdec gets much worse as sentences get longer.": [
+        Claim(f"{name} falls with length", (name, SHORT), (name, LONG)) for name in RNNENCDEC
+    ],
+    "Section 5.1 and Figure 2: RNNsearch-30 and RNNsearch-50 are more robust to the length of sentences.": [
+        Claim(f"{less} falls less with length than {more}", (more, SHORT, LONG), (less, SHORT, LONG))
+        for less in RNNSEARCH
+        for more in RNNENCDEC
+    ],
+    f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": [
+        Claim(
+            f"{RNNSEARCH[1]} does not fall with length, {FIFTY}", (RNNSEARCH[1], SHORT), (RNNSEARCH[1], FIFTY), NO_FALL
+        )
+    ],
+}
 
 
 def claims(runs: BahdanauRuns) -> Section:
     """Whether the numbers agree with each of the paper's claims, or why a claim is not tested."""
-    items = [_above(runs, *names, file) for names in ABOVE for file in (TRANSLATIONS, BANNED)]
-    items += [_falls(runs, name, f"{name} falls with length", FALLS) for name in FALLING]
-    items += [_falls(runs, name, f"{name} does not fall with length", STAYS) for name in STEADY]
-    items += [_falls_less(runs, *names) for names in ABOVE[:2]]
-    items += [_above(runs, *names, TRANSLATIONS, long=True) for names in LONGER]
+    parts: dict[str, Sequence[int]] = {ALL: range(len(runs.test)), KNOWN: runs.known or []}
+    parts |= {SHORT: runs.test.of_length(0, runs.least - 1), LONG: runs.test.of_length(runs.least)}
+    parts[FIFTY] = runs.test.of_length(VERY_LONG)
+    tested = [part for part, sentences in parts.items() if len(sentences) >= FEWEST]
+    drawn = dict(zip(tested, draw(*(len(parts[part]) for part in tested))))
+
+    def systems(part: str) -> dict[str, list[str]]:
+        return runs.banned if part == KNOWN else runs.systems
+
+    @cache
+    def scores(name: str, part: str) -> np.ndarray:
+        lines = (systems(part)[name], runs.test.reference_words)
+        return scored_by_bleu(*([text[n] for n in parts[part]] for text in lines)).scores(drawn[part])
+
+    def value(name: str, part: str, fallen: str | None = None) -> np.ndarray:
+        return scores(name, part) - (scores(name, fallen) if fallen else 0)
+
+    def said(claim: Claim) -> str:
+        used = [(name, part) for name, *its_parts in (claim.first, claim.second) for part in its_parts]
+        absent = [_file(name, part) for name, part in used if name not in systems(part)]
+        few = [f"{part}: {len(parts[part])}" for _, part in used if part not in drawn]
+        if absent or few:
+            return f"not tested ({', '.join(dict.fromkeys(absent or few))})"
+        found = Difference.between(value(*claim.first), value(*claim.second))
+        return f"{found.verdict(claim.claimed)} ({found})"
+
     section = Section("The paper's claims")
     section.blocks.append(
-        f"Of the {len(runs.test):,} sentences, {len(runs.long):,} are long ({runs.least} words or more) and "
-        f"{len(runs.short):,} short; claims on fewer than {FEWEST} are not tested. A model is above another if its "
-        "BLEU is, as printed; p is that of a paired bootstrap. BLEU falls with length if it is lower on long sentences "
-        "than on short ones by more than the half-width (after ±) of the difference's 95 % interval, by bootstrap."
+        f"Of the {len(runs.test):,} sentences, {len(parts[LONG]):,} are long ({runs.least} words or more) and "
+        f"{len(parts[SHORT]):,} short; {len(parts[FIFTY]):,} have {VERY_LONG} words or more. {HOW}"
     )
-    section.blocks.append(Bullets(items))
+    for place, of_paper in PAPER.items():
+        section.blocks += [place, Bullets([f"{claim.text}: {said(claim)}" for claim in of_paper])]
     return section
 
 
-def _above(runs: BahdanauRuns, better: str, worse: str, file: str, long: bool = False) -> str:
-    """A sentence on whether one model's BLEU is above another's, by their translations in ``file``."""
-    systems, sentences, where = runs.systems, range(len(runs.test)), "all sentences"
-    if long:
-        sentences, where = runs.long, "long sentences"
-    elif file == BANNED:
-        systems, sentences, where = runs.banned, runs.known or [], "no unknown words"
-    claim = f"{better} is above {worse}, {where}"
-    obstacle = _obstacle(file, [name for name in (better, worse) if name not in systems], where, sentences)
-    if obstacle:
-        return f"{claim}: {obstacle}"
-    found = compare(
-        *([lines[n] for n in sentences] for lines in (systems[better], systems[worse], runs.test.reference_words))
-    )
-    return f"{claim}: {verdict(round(found.first, 2) > round(found.second, 2))} ({found})"
-
-
-def _falls(runs: BahdanauRuns, name: str, claim: str, holds: Callable[[float, float], bool]) -> str:
-    """A sentence on a model's BLEU on short and long sentences; ``holds`` takes the fall and its half-width."""
-    obstacle = _obstacle_to_fall(runs, name)
-    if obstacle:
-        return f"{claim}: {obstacle}"
-    short, long, error = runs.fall(name)
-    agrees = holds(short - long, error)
-    return (
-        f"{claim}: {verdict(agrees)} (short {short:.2f}, long {long:.2f}: a fall of {short - long:.2f} ± {error:.2f})"
-    )
-
-
-def _falls_less(runs: BahdanauRuns, less: str, more: str) -> str:
-    """A sentence on whether one model's BLEU falls less with length than another's."""
-    claim = f"{less} falls less with length than {more}"
-    obstacle = _obstacle_to_fall(runs, less, more)
-    if obstacle:
-        return f"{claim}: {obstacle}"
-    falls = [round(short - long, 2) for short, long, _ in map(runs.fall, (less, more))]
-    return f"{claim}: {verdict(falls[0] < falls[1])} ({falls[0]:.2f}, {falls[1]:.2f})"
-
-
-def _obstacle_to_fall(runs: BahdanauRuns, *names: str) -> str:
-    absent = [name for name in names if name not in runs.systems]
-    return _obstacle(TRANSLATIONS, absent, "short sentences", runs.short) or _obstacle(
-        TRANSLATIONS, absent, "long sentences", runs.long
-    )
-
-
-def _obstacle(file: str, absent: Sequence[str], where: str, sentences: Sequence[int]) -> str:
-    """Why a claim is not tested; empty if no model is ``absent`` and there are enough sentences."""
-    if absent:
-        return f"not tested (no {file} of {' and '.join(absent)})"
-    return f"not tested ({where}: {len(sentences)})" if len(sentences) < FEWEST else ""
+def _file(name: str, part: str) -> str:
+    """What a claim misses of a system."""
+    return f"no {OTHERS}/{name}" if name == MOSES else f"no {BANNED if part == KNOWN else TRANSLATIONS} of {name}"

@@ -7,7 +7,6 @@ of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Thei
 have the numbers of their columns: in pre-order, the root being 1.
 """
 
-import argparse
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from matplotlib.axes import Axes
 
 from rnnsearch_fairseq.analysis.alignment_plot import draw_matrix, fonts_for, write_picture
+from rnnsearch_fairseq.analysis.command import command_line
 from rnnsearch_fairseq.data.trees import Tree
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
@@ -132,15 +132,11 @@ def _shortened(words: list[str]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, output="")
     parser.add_argument("scores", type=Path, help="what rnnsearch score --trees wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    parser.add_argument(
-        "--sentence",
-        type=int,
-        metavar="N",
-        help=f"number of the sentence, from 0; default: the longest parsed one of at most {MOST_WORDS} words",
-    )
+    which = f"number of the sentence, from 0; default: the longest parsed one of at most {MOST_WORDS} words"
+    parser.add_argument("--sentence", type=int, metavar="N", help=which)
     args = parser.parse_args()
     pair = choose(args.scores, args.sentence)
     plot_attention(pair, args.picture)

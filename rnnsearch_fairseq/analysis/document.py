@@ -78,9 +78,8 @@ def to_markdown(sections: Sequence[Section], title: str | None = None) -> str:
 def markdown_block(block: Block) -> str:
     """A block as Markdown, without a line break at its end."""
     if isinstance(block, Table):
-        rows = [block.header, ["---"] * len(block.header), *block.rows]
-        lines = [[cell if row is rows[1] else _mark(cell) for cell in row] for row in rows]
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        header, *rows = [f"| {' | '.join(map(_mark, cells))} |" for cells in (block.header, *block.rows)]
+        return "\n".join([header, f"| {' | '.join(['---'] * len(block.header))} |", *rows])
     if isinstance(block, Bullets):
         return "\n".join(f"- {_mark(item)}" for item in block.items)
     if isinstance(block, Picture):
@@ -99,17 +98,8 @@ def to_html(sections: Sequence[Section], title: str) -> str:
     for section in sections:
         body.append(f"<h2>{html.escape(section.title)}</h2>")
         body += map(_html_block, section.blocks)
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en">',
-            f'<head><meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style></head>',
-            "<body>",
-            *body,
-            "</body>",
-            "</html>\n",
-        ]
-    )
+    head = f'<head><meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style></head>'
+    return "\n".join(["<!DOCTYPE html>", '<html lang="en">', head, "<body>", *body, "</body>", "</html>\n"])
 
 
 def _html_block(block: Block) -> str:
@@ -125,11 +115,6 @@ def _html_block(block: Block) -> str:
         code = base64.b64encode(block.png).decode()
         return f'<img src="data:image/png;base64,{code}" alt="{html.escape(block.shows)}">'
     return f"<p>{html.escape(block)}</p>"
-
-
-def verdict(agrees: bool) -> str:
-    """Whether numbers agree with a claim, in words."""
-    return "agrees" if agrees else "does not agree"
 
 
 def write_text(text: str, path: Path | None, inputs: Iterable[Path | None]) -> None:

@@ -4,7 +4,8 @@
 
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
 anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
-or blackoutK, K being the number of negatives. In each folder are
+or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed. In each folder
+are
 
 train.log    what fairseq-train logged
 beam20.tok   translations of the development set by --search tree2seq with length statistics, beam 20
@@ -12,18 +13,19 @@ simple6.tok, simple20.tok, lengths6.tok, lengths20.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
 
 Translations and the reference are tokens of the same tokeniser, one sentence a line. Under each table stand the runs
-and files that are missing, and the paper's claims with which the numbers agree or do not agree.
+and files that are missing, and whether the numbers agree with the paper's claims, do not agree, or decide nothing.
 """
 
-import argparse
+import itertools
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnsearch_fairseq.analysis.bleu import RESAMPLES, compare
-from rnnsearch_fairseq.analysis.document import Bullets, Section, Table, to_markdown, verdict, write_text
+from rnnsearch_fairseq.analysis.bootstrap import RESAMPLES, Difference, draw
+from rnnsearch_fairseq.analysis.command import command_line
+from rnnsearch_fairseq.analysis.document import Bullets, Section, Table, to_markdown, write_text
 from rnnsearch_fairseq.analysis.token_scores import TokenScores, score_tokens
 from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.errors import InputError
@@ -38,8 +40,9 @@ MODELS = {
 TABLE_3 = ("tree2seq", "anmt", "anmt_reversed")
 TABLE_5 = ("tree2seq", "phrases_only")
 OBJECTIVES = ("blackout500", "blackout2000", "softmax")
-NAME = re.compile(rf"({'|'.join(MODELS)})-(softmax|blackout[1-9][0-9]*)")
+NAME = re.compile(rf"({'|'.join(MODELS)})-(softmax|blackout[1-9][0-9]*)(-seed[0-9]+)?")
 BEST = "tree2seq-softmax"
+SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 
 LOG = "train.log"
 TRANSLATIONS = "beam20.tok"
@@ -52,6 +55,12 @@ SEARCHES = {
 # The paper searches with length statistics by a beam of 20 only.
 SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("lengths6", "simple6"))
 ABOUT_THREE = (2, 4)
+AGREEMENT = (
+    "Agreement. In brackets stand two scores, their difference, and its 95 % interval by paired bootstrap "
+    f"({RESAMPLES:,} resamples). A claim agrees if the interval is above zero, does not agree if it is below zero, and "
+    "is undecided otherwise. Perplexity decides no claim: a log has no interval of it, and in the paper, too, it gets "
+    "worse with more negatives (Section 5.1)."
+)
 
 
 @dataclass(frozen=True)
@@ -66,17 +75,11 @@ class EriguchiRun:
     seconds: float
     epochs: int
     scores: TokenScores
-    translations: Sequence[str]
 
     @property
     def measures(self) -> dict[str, float]:
-        """What the paper compares models by."""
-        return {"perplexity": self.perplexity, **search_measures(self.scores)}
-
-
-def search_measures(scores: TokenScores) -> dict[str, float]:
-    """What the paper compares searches by."""
-    return {"RIBES": scores.ribes, "BLEU": scores.bleu}
+        """What the tables print of models."""
+        return {"perplexity": self.perplexity, "RIBES": self.scores.ribes, "BLEU": self.scores.bleu}
 
 
 class EriguchiRuns:
@@ -88,13 +91,13 @@ class EriguchiRuns:
 
     def __init__(self, folder: Path, reference: Path) -> None:
         self.folder, self.reference = folder, reference
-        self.reference_lines = read_parallel(reference)[0]
         found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         names = [name for name in found if NAME.fullmatch(name)]
         if not names:
             raise InputError(f"{folder}: holds no run; give the folder of those named MODEL-OBJECTIVE, as {BEST}")
         self.others = [name for name in found if name not in names]
         self.objectives = sorted({*OBJECTIVES, *(name.split("-")[1] for name in names)}, key=_order)
+        self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
         self.searches = {name: self._searches(name) for name in names}
 
@@ -111,27 +114,21 @@ class EriguchiRuns:
         best = best_epoch(epochs)
         if best is None or best.dev_ppl is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
-        scores, translations = self._score(self.folder / name / TRANSLATIONS)
-        return EriguchiRun(
-            best.dev_ppl, statistics.median(epoch.seconds for epoch in epochs), epochs[-1].number, scores, translations
-        )
+        seconds = statistics.median(epoch.seconds for epoch in epochs)
+        return EriguchiRun(best.dev_ppl, seconds, epochs[-1].number, self._score(self.folder / name / TRANSLATIONS))
 
     def _searches(self, name: str) -> dict[str, TokenScores]:
         paths = {search: self.folder / name / f"{search}.tok" for search in SEARCHES}
-        return {search: self._score(path)[0] for search, path in paths.items() if path.exists()}
+        return {search: self._score(path) for search, path in paths.items() if path.exists()}
 
-    def _score(self, path: Path) -> tuple[TokenScores, Sequence[str]]:
-        _, translations = read_parallel(self.reference, path)
-        return score_tokens(self.reference_lines, translations), translations
+    def _score(self, path: Path) -> TokenScores:
+        return score_tokens(*read_parallel(self.reference, path))
 
 
 def _order(objective: str) -> tuple[bool, int]:
     """The order of the paper's tables: BlackOut by the number of negatives, then softmax."""
     negatives = objective.removeprefix("blackout")
     return (False, int(negatives)) if negatives.isdigit() else (True, 0)
-
-
-# Tables
 
 
 def table_3(runs: EriguchiRuns) -> Section:
@@ -141,9 +138,12 @@ def table_3(runs: EriguchiRuns) -> Section:
     rows = [[*cells, f"{run.seconds:g}", str(run.epochs)] for cells, run in rows]
     claims = []
     for objective in runs.objectives:
-        claims += _claim(runs, f"tree2seq-{objective}", f"anmt-{objective}")
+        for seed in runs.seeds:
+            claims += _claim(runs, f"tree2seq-{objective}{seed}", f"anmt-{objective}{seed}")
     for objective in runs.objectives:
         claims += _claim(runs, f"anmt-{objective}", f"anmt_reversed-{objective}")
+    for fewer, more in itertools.pairwise(runs.objectives[:-1]):
+        claims += _claim(runs, f"tree2seq-{more}", f"tree2seq-{fewer}")
     for model in TABLE_3:
         for objective in runs.objectives[:-1]:
             claims += _claim(runs, f"{model}-softmax", f"{model}-{objective}")
@@ -155,8 +155,8 @@ def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
     rows, missing, claims = [], [], []
-    for name, found in {BEST: {}, **runs.searches}.items():
-        if not found and name != BEST:
+    for name, found in {SEARCHED: {}, **runs.searches}.items():
+        if not found and name != SEARCHED:
             continue
         missing += [f"{name} (no {search}.tok)" for search in SEARCHES if search not in found]
         for search, scores in found.items():
@@ -165,8 +165,7 @@ def table_4(runs: EriguchiRuns) -> Section:
             rows.append([name, label, str(beam), f"{scores.ribes:.2f}", f"{scores.bleu:.2f}", *lengths])
         for better, worse in SEARCH_CLAIMS:
             if better in found and worse in found:
-                given = (search_measures(found[search]) for search in (better, worse))
-                claims.append(agreement(f"{name}: {better} beats {worse}", *given))
+                claims.append(agreement(f"{name}: {better} beats {worse}", found[better], found[worse]))
     return _section("Table 4: searches", Table(header, rows), missing, claims)
 
 
@@ -181,34 +180,17 @@ def table_5(runs: EriguchiRuns) -> Section:
     return _section("Table 5: the sequential LSTMs", table, missing, claims)
 
 
-def significance(runs: EriguchiRuns) -> Section:
-    """sacrebleu's paired bootstrap of BLEU, of tree2seq-softmax and each of the other softmax runs."""
-    section = Section(f"BLEU of {BEST} and of the other softmax runs")
-    others = [name for name in (f"{model}-softmax" for model in MODELS) if name in runs.complete and name != BEST]
-    if BEST not in runs.complete or not others:
-        section.blocks.append(f"Not compared: it takes {BEST} and another softmax run, with all of their files.")
-        return section
-    items = []
-    for name in others:
-        given = (runs.complete[run].translations for run in (BEST, name))
-        found = compare(*given, runs.reference_lines)
-        items.append(f"{BEST} {found.first:.2f}, {name} {found.second:.2f}: p = {found.p:.4f}")
-    section.blocks += [f"Paired bootstrap, {RESAMPLES:,} resamples, seeded:", Bullets(items)]
-    return section
-
-
 def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[list[str], EriguchiRun]], list[str]]:
     """The first cells of each run's row, with the run; and the runs that are missing, with the reason."""
     rows, missing = [], []
-    for model in models:
-        for objective in runs.objectives:
-            name = f"{model}-{objective}"
-            run = runs.complete.get(name)
-            if run is not None:
-                numbers = [f"{number:.2f}" for number in run.measures.values()]
-                rows.append(([MODELS[model], objective, *numbers], run))
-            elif objective in OBJECTIVES or runs.lacks(name) != "no folder":
-                missing.append(f"{name} ({runs.lacks(name)})")
+    for model, objective, seed in itertools.product(models, runs.objectives, runs.seeds):
+        name = f"{model}-{objective}{seed}"
+        run = runs.complete.get(name)
+        if run is not None:
+            numbers = [f"{number:.2f}" for number in run.measures.values()]
+            rows.append(([MODELS[model], objective + seed.replace("-seed", ", seed "), *numbers], run))
+        elif (objective in OBJECTIVES and not seed) or runs.lacks(name) != "no folder":
+            missing.append(f"{name} ({runs.lacks(name)})")
     return rows, missing
 
 
@@ -216,20 +198,17 @@ def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[
     """A table, what is missing of it, and the claims."""
     section = Section(title, [table])
     section.missing(missing)
-    section.blocks += ["Agreement:", Bullets(claims or ["nothing to compare"])]
+    section.blocks += [AGREEMENT, Bullets(claims or ["nothing to compare"])]
     return section
 
 
-# Agreement
-
-
-def agreement(claim: str, better: Mapping[str, float], worse: Mapping[str, float]) -> str:
-    """The claim, and for each measure whether ``better`` is better; the printed, rounded numbers are compared."""
+def agreement(claim: str, better: TokenScores, worse: TokenScores) -> str:
+    """The claim, and for RIBES and BLEU whether ``better`` is better, by paired bootstrap of the sentences."""
     verdicts = []
-    for measure, value in better.items():
-        ahead, behind = round(value, 2), round(worse[measure], 2)
-        holds = ahead < behind if measure == "perplexity" else ahead > behind
-        verdicts.append(f"{measure} {verdict(holds)} ({value:.2f}, {worse[measure]:.2f})")
+    for measure, scored in better.measures.items():
+        (drawn,) = draw(len(scored.statistics))
+        found = Difference.between(scored.scores(drawn), worse.measures[measure].scores(drawn))
+        verdicts.append(f"{measure} {found.verdict()} ({found})")
     return f"{claim}: {', '.join(verdicts)}"
 
 
@@ -237,7 +216,7 @@ def _claim(runs: EriguchiRuns, better: str, worse: str) -> list[str]:
     """The agreement with a claim, in a list that is empty if a run is missing."""
     if better not in runs.complete or worse not in runs.complete:
         return []
-    return [agreement(f"{better} beats {worse}", runs.complete[better].measures, runs.complete[worse].measures)]
+    return [agreement(f"{better} beats {worse}", runs.complete[better].scores, runs.complete[worse].scores)]
 
 
 def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
@@ -249,13 +228,13 @@ def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
     if less == 0:
         return [f"{claim}: not compared ({taken:g} s, {less:g} s)"]
     low, high = ABOUT_THREE
-    holds = low <= taken / less <= high
-    return [f"{claim}: {verdict(holds)} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
+    holds = "agrees" if low <= taken / less <= high else "does not agree"
+    return [f"{claim}: {holds} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
 
 
 def report(runs: EriguchiRuns) -> str:
     """All tables, as Markdown."""
-    sections = [table(runs) for table in (table_3, table_4, table_5, significance)]
+    sections = [table(runs) for table in (table_3, table_4, table_5)]
     if runs.others:
         sections[-1].blocks.append(f"In no table: {', '.join(runs.others)}.")
     return to_markdown(sections)
@@ -263,12 +242,10 @@ def report(runs: EriguchiRuns) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("runs", type=Path, help="folder of runs; see above")
-    parser.add_argument(
-        "--reference", type=Path, metavar="FILE", required=True, help="the development set's target side, as tokens"
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    tokens = "the development set's target side, as tokens"
+    parser.add_argument("--reference", type=Path, metavar="FILE", required=True, help=tokens)
     args = parser.parse_args()
     inputs = (args.reference, *args.runs.glob("*/*"))
     write_text(report(EriguchiRuns(args.runs, args.reference)), args.output, inputs)

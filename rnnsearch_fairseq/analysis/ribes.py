@@ -14,23 +14,14 @@ ALPHA = 0.25
 BETA = 0.10
 
 
-def sentence_ribes(references: Sequence[Sequence[str]], hypothesis: Sequence[str]) -> float:
-    """The best score that one of the references gives, between 0 and 1: NKT · P^0.25 · BP^0.10.
+def sentence_ribes(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
+    """A score between 0 and 1: NKT · P^0.25 · BP^0.10.
 
     NKT, the normalised Kendall's tau (tau + 1) / 2, is the share of the pairs of aligned words that are in the
     reference's order; P is the share of the hypothesis's words that are aligned; BP is BLEU's brevity penalty for this
     sentence. With fewer than two aligned words there is no order, and the score is 0; only if the reference is a single
     word, and it is aligned, NKT is 1. An empty hypothesis scores 0.
     """
-    return max(_score(reference, hypothesis) for reference in references)
-
-
-def corpus_ribes(references: Sequence[Sequence[Sequence[str]]], hypotheses: Sequence[Sequence[str]]) -> float:
-    """The mean of :func:`sentence_ribes`; ``references`` has the references of each sentence."""
-    return sum(map(sentence_ribes, references, hypotheses)) / len(hypotheses)
-
-
-def _score(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
     positions = align(reference, hypothesis)
     aligned = len(positions)
     if aligned == 0 or (aligned == 1 and len(reference) > 1):

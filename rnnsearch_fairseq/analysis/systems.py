@@ -1,19 +1,22 @@
 """A test set and systems' translations of it, from outputs of ``fairseq-generate`` or plain text."""
 
-import argparse
 import re
-from collections.abc import Sequence
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 
 from rnnsearch_fairseq.analysis.bleu import AS_THEY_ARE
+from rnnsearch_fairseq.analysis.command import NamedFiles
 from rnnsearch_fairseq.analysis.words import join_pieces, words_of
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import generated_in_order
 from rnnsearch_fairseq.files.text import read_parallel
 
 TRANSLATION = re.compile(rb"^H-\d+\t", re.MULTILINE)
+Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,12 @@ class TestSet:
 
     @cached_property
     def lengths(self) -> list[int]:
-        """The number of words of each source, with punctuation and without end-of-sentence."""
-        return [len(words_of(line.split())[0]) for line in self.source]
+        """The words of each source, with punctuation and without end-of-sentence; an empty source counts as one."""
+        return [max(1, len(words_of(line.split())[0])) for line in self.source]
+
+    def of_length(self, least: int, most: float = inf) -> list[int]:
+        """The numbers of the sentences of ``least`` to ``most`` source words."""
+        return [number for number, length in enumerate(self.lengths) if least <= length <= most]
 
 
 def is_generate_output(path: Path) -> bool:
@@ -64,7 +71,18 @@ def read_system(path: Path, tokenize: str = AS_THEY_ARE) -> list[str]:
     return [pair.detokenised for pair in pairs]
 
 
-def read_test_set(source: Path | None, reference: Path | None, systems: Sequence[Path]) -> TestSet:
+def add_test_set(parser: ArgumentParser) -> None:
+    """The options that :func:`read_test_set` needs."""
+    parser.add_argument("--source", type=Path, metavar="FILE", help="test set, one sentence a line; see above")
+    parser.add_argument("--reference", type=Path, metavar="FILE", help="its reference translations, line by line")
+
+
+def add_systems(parser: ArgumentParser, name: str, nargs: str, what: str) -> None:
+    """An argument or option of words NAME=FILE."""
+    parser.add_argument(name, action=NamedFiles, nargs=nargs, default={}, metavar="NAME=FILE", help=what)
+
+
+def read_test_set(source: Path | None, reference: Path | None, systems: Iterable[Path]) -> TestSet:
     """The test set, from two files or, without them, from the first output of ``fairseq-generate``, which repeats it.
 
     Raises:
@@ -98,45 +116,14 @@ def check_size(path: Path, translations: Sequence[str], test: TestSet) -> None:
         )
 
 
-def read_systems(
-    named: Sequence[tuple[str, Path]], test: TestSet, tokenize: str = AS_THEY_ARE
-) -> dict[str, Sequence[str]]:
-    """The translations of each system, by its name.
+def read_systems(named: Mapping[str, Path], test: TestSet, tokenize: str = AS_THEY_ARE) -> dict[str, list[str]]:
+    """The translations of each system.
 
     Raises:
         InputError: a file is bad, or not of this test set.
     """
     systems = {}
-    for name, path in named:
+    for name, path in named.items():
         systems[name] = read_system(path, tokenize)
         check_size(path, systems[name], test)
     return systems
-
-
-# Command lines
-
-
-def named_file(text: str) -> tuple[str, Path]:
-    """A name and a file, from ``NAME=FILE``; for argparse."""
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE")
-    return name, Path(path)
-
-
-def check_names(named: Sequence[tuple[str, Path]]) -> None:
-    """Check that no name is given to two files.
-
-    Raises:
-        InputError: one is.
-    """
-    names = [name for name, _ in named]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{twice}=...: given twice; give each file a name of its own")
-
-
-def add_test_set(parser: argparse.ArgumentParser) -> None:
-    """The options that :func:`read_test_set` needs."""
-    parser.add_argument("--source", type=Path, metavar="FILE", help="test set, one sentence a line; see above")
-    parser.add_argument("--reference", type=Path, metavar="FILE", help="its reference translations, line by line")

@@ -6,36 +6,45 @@ All files are tokenised by the same tokeniser (for Japanese KyTea), one sentence
 sentence. For each file of HYPOTHESES a line is printed: its name, BLEU and RIBES in percent, separated by tabs.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnsearch_fairseq.analysis.bleu import metric
-from rnnsearch_fairseq.analysis.ribes import corpus_ribes
+import numpy as np
+
+from rnnsearch_fairseq.analysis.bleu import bleu_of, scored_by_bleu
+from rnnsearch_fairseq.analysis.bootstrap import Scored
+from rnnsearch_fairseq.analysis.command import command_line
+from rnnsearch_fairseq.analysis.ribes import sentence_ribes
 from rnnsearch_fairseq.files.text import read_parallel
 
 
 @dataclass(frozen=True)
 class TokenScores:
-    """BLEU and RIBES in percent, BLEU's brevity penalty, and the length of the translations over the references'."""
+    """BLEU and RIBES in percent, BLEU's brevity penalty, the length of the translations over the references', and what
+    is resampled for the intervals of both scores.
+    """
 
     bleu: float
     ribes: float
     brevity_penalty: float
     length_ratio: float
+    measures: dict[str, Scored]
 
 
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenScores:
     """Score sentences, their tokens separated by spaces, against one reference each."""
-    bleu = metric().corpus_score(hypotheses, [reference])
-    ribes = corpus_ribes([[line.split()] for line in reference], [line.split() for line in hypotheses])
-    return TokenScores(bleu.score, 100 * ribes, bleu.bp, bleu.ratio)
+    each = [sentence_ribes(line.split(), found.split()) for line, found in zip(reference, hypotheses)]
+    of_ribes = Scored(np.array([[score, 1] for score in each]), lambda total: 100 * total[0] / total[1])
+    of_bleu = scored_by_bleu(hypotheses, reference)
+    bleu = bleu_of(of_bleu.statistics.sum(axis=0))
+    ribes = of_ribes.of(of_ribes.statistics.sum(axis=0))
+    return TokenScores(bleu.score, ribes, bleu.bp, bleu.ratio, {"RIBES": of_ribes, "BLEU": of_bleu})
 
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, output="")
     parser.add_argument("reference", type=Path, help="the translations to compare with")
     parser.add_argument("hypotheses", type=Path, nargs="+", help="translations to score")
     args = parser.parse_args()

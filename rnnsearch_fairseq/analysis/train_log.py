@@ -14,31 +14,25 @@ from rnnsearch_fairseq.errors import InputError
 EPOCH = re.compile(r"epoch ([0-9]{1,9})")
 SUBSET = re.compile(r"valid on '([^']+)' subset")
 STATISTIC = re.compile(r"\w+ \S+")
+Statistics = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch as the log has it, its numbers rounded as fairseq prints them.
+    """An epoch as the log has it, its numbers rounded as fairseq prints them; None if it was not validated.
 
     updates: of all epochs up to this one.
-    train_loss: bits a word, the mean over the epoch; for BlackOut, its own cost.
+    seconds: whole ones, spent in updates; not in reading data, validation and saving.
     train_nll_sentence, dev_nll_sentence: nats a sentence; None if the criterion does not log them, as summed_nll does.
-    words_per_second: target words, end-of-sentence included.
-    seconds: spent in updates; not in reading data, validation and saving. fairseq logs whole seconds.
-    learning_rate: at the epoch's last update.
     dev_loss: what fairseq calls "loss" and chooses its best checkpoint by, of the first development set: bits a word,
-        or bits a sentence by cross_entropy with --sentence-avg.
-    dev_ppl: perplexity by word. An epoch that was validated several times has the numbers of its lowest loss, one that
-        was not validated has None.
+        or bits a sentence by cross_entropy with --sentence-avg. Of several validations, the lowest.
+    dev_ppl: perplexity by word.
     """
 
     number: int
     updates: int
-    train_loss: float
-    train_nll_sentence: float | None
-    words_per_second: float
     seconds: float
-    learning_rate: float
+    train_nll_sentence: float | None
     dev_loss: float | None
     dev_ppl: float | None
     dev_nll_sentence: float | None
@@ -53,7 +47,7 @@ def read_train_log(path: Path) -> list[Epoch]:
         InputError: the file cannot be read, holds no finished epoch, or says too little of one.
     """
     epochs: dict[int, Epoch] = {}
-    validated: list[tuple[int, dict[str, float]]] = []  # epoch and statistics, updates ascending
+    validated: list[tuple[int, Statistics]] = []  # epoch and statistics, updates ascending
     dev_set = None
     for line_number, line in enumerate(read_log(path).split("\n"), 1):
         number, subset, statistics = _statistics(line) or (0, None, {})
@@ -76,14 +70,8 @@ def read_train_log(path: Path) -> list[Epoch]:
 
 def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
     """The epoch of lowest loss on the development set, the first of equals; None if none was validated."""
-    validated = [epoch for epoch in epochs if epoch.dev_loss is not None and epoch.dev_loss == epoch.dev_loss]
+    validated = [epoch for epoch in epochs if epoch.dev_loss is not None and not isnan(epoch.dev_loss)]
     return min(validated, key=lambda epoch: epoch.dev_loss, default=None)
-
-
-def _loss(dev: dict[str, float]) -> float:
-    """The loss of a validation; infinite if it is missing or not a number."""
-    loss = dev.get("loss", inf)
-    return inf if isnan(loss) else loss
 
 
 def read_log(path: Path) -> str:
@@ -99,7 +87,7 @@ def read_log(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the log of fairseq-train") from error
 
 
-def _statistics(line: str) -> tuple[int, str | None, dict[str, float]] | None:
+def _statistics(line: str) -> tuple[int, str | None, Statistics] | None:
     """The epoch, the development set (None: training) and the statistics, if a line has those of a whole epoch."""
     if '{"epoch": ' not in line:
         return _printed_statistics(line.split(" | "))
@@ -116,7 +104,7 @@ def _statistics(line: str) -> tuple[int, str | None, dict[str, float]] | None:
     return record["epoch"], None if prefix == "train_" else prefix.removesuffix("_"), _numbers(texts)
 
 
-def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, dict[str, float]] | None:
+def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, Statistics] | None:
     """The same, from the pieces between a line's bars."""
     first = len(pieces)
     while first and STATISTIC.fullmatch(pieces[first - 1]):
@@ -131,7 +119,7 @@ def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, dict[str, f
     return int(pieces[epoch].split(" ")[1]), subset and subset[1], _numbers(texts)
 
 
-def _numbers(texts: dict[str, str]) -> dict[str, float]:
+def _numbers(texts: dict[str, str]) -> Statistics:
     """The statistics that are numbers; names without ``_nats``, which version 0.2.0 did not write."""
     numbers = {}
     for name, text in texts.items():
@@ -142,21 +130,11 @@ def _numbers(texts: dict[str, str]) -> dict[str, float]:
     return numbers
 
 
-def _epoch(number: int, train: dict[str, float], validated: Sequence[dict[str, float]]) -> Epoch:
+def _epoch(number: int, train: Statistics, validated: Sequence[Statistics]) -> Epoch:
     """Raises KeyError with the name of what fairseq logs of every epoch and ``train`` has not."""
     if not isfinite(train["num_updates"]):
         raise KeyError("num_updates")
-    dev = min(validated, key=_loss, default={})
-    return Epoch(
-        number=number,
-        updates=int(train["num_updates"]),
-        # Where a criterion does not divide its loss by words, "nll_loss" is the loss by word.
-        train_loss=train["nll_loss"] if "nll_loss" in train else train["loss"],
-        train_nll_sentence=train.get("nll_sentence"),
-        words_per_second=train["wps"],
-        seconds=train["train_wall"],
-        learning_rate=train["lr"],
-        dev_loss=dev.get("loss"),
-        dev_ppl=dev.get("ppl"),
-        dev_nll_sentence=dev.get("nll_sentence"),
-    )
+    # A loss that is missing or not a number is the highest.
+    dev = min(validated, key=lambda dev: inf if isnan(dev.get("loss", inf)) else dev.get("loss", inf), default={})
+    of_dev = (dev.get(name) for name in ("loss", "ppl", "nll_sentence"))
+    return Epoch(number, int(train["num_updates"]), train["train_wall"], train.get("nll_sentence"), *of_dev)

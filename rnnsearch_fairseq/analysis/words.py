@@ -4,8 +4,8 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.scores import AlignedPair
+from rnnsearch_fairseq.files.text import BPE_MARK
 
-BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 WORD_MARK = "▁"  # sentencepiece's, at the start of a piece that starts a word
 
 

@@ -1,4 +1,4 @@
-"""Extract the sentences of the English-Japanese corpus ASPEC-JE, and the words from Enju's XML.
+"""Extract the sentences of the English-Japanese corpus ASPEC-JE, and prepare both sides of it.
 
 ``rnnsearch aspec extract ASPEC OUT [--pairs N]``
 
@@ -12,6 +12,11 @@ XML is the output of ``enju -xml`` for TEXT, one sentence a line. Enju's words a
 ``rnnsearch trees FILE XML --format enju --lowercase`` then makes the trees. Punctuation that Enju leaves out of the
 tree becomes a word at the end of the sentence, and is dropped inside it. A sentence without words from Enju gets the
 Moses tokenizer's words, and has no tree.
+
+``rnnsearch aspec normalize TEXT --output FILE``, ``rnnsearch aspec join TOKENS --output FILE``
+
+The first prepares Japanese sentences for KyTea as WAT does, the second joins what KyTea splits inside of numbers and of
+words in Latin letters.
 """
 
 import argparse
@@ -23,7 +28,9 @@ from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.corpora import wat
+from rnnsearch_fairseq.corpora.prepare import rewrite
+from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
 from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_lines, read_pairs
 
@@ -34,6 +41,7 @@ PARTS = {
     "dev": (("dev/dev.txt",), 4),
     "test": (("test/test.txt",), 4),
 }
+WAT = {"normalize": wat.normalize, "join": wat.join}
 
 
 def read_aspec(path: Path, fields: int) -> Iterator[tuple[str, str]]:
@@ -159,17 +167,24 @@ def main() -> None:
     command = commands.add_parser("extract", help="write the raw sentences of ASPEC-JE")
     command.add_argument("aspec", type=Path, help="folder ASPEC-JE")
     command.add_argument("out", type=Path, help="folder to write; made if it is not there")
-    command.add_argument("--pairs", type=int, metavar="N", help="take the first N training pairs (default: all)")
+    command.add_argument("--pairs", action=Count, help="take the first N training pairs (default: all)")
     command = commands.add_parser("words", help="write Enju's words")
     command.add_argument("text", type=Path, help="text that Enju parsed")
     command.add_argument("xml", type=Path, help="output of enju -xml for it")
     command.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of words to write")
+    for name, change in WAT.items():
+        command = commands.add_parser(name, help=change.__doc__.partition("\n")[0])
+        command.add_argument("text", type=Path, help="Japanese text, one sentence a line")
+        command.add_argument("--output", type=Path, metavar="FILE", required=True, help="file to write")
     args = parser.parse_args()
+    if args.command in WAT:
+        check_not_input(args.output, [args.text])
+        check_text_file(args.text)
+        rewrite(args.text, args.output, WAT[args.command])
+        return
     if args.command == "words":
         sentences, without = write_words(args.text, args.xml, args.output)
         print(f"{sentences:,} sentences, {without:,} of them without words from Enju -> {args.output}")
         return
-    if args.pairs is not None and args.pairs < 1:
-        raise InputError(f"--pairs is {args.pairs}; give at least 1")
     counts = extract(args.aspec, args.out, args.pairs)
     print(f"{', '.join(f'{part}: {count:,} pairs' for part, count in counts.items())} -> {args.out}")

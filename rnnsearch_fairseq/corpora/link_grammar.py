@@ -33,7 +33,7 @@ from pathlib import Path
 
 from sacremoses import MosesDetokenizer
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
 from rnnsearch_fairseq.files.text import check_text_file, read_lines
 
@@ -275,11 +275,9 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
     parser.add_argument("--seconds", type=float, default=30, help="longest time for a sentence (default: 30)")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="sentences parsed at a time (default: 1)")
+    parser.add_argument("--workers", action=Count, default=1, help="sentences parsed at a time (default: 1)")
     args = parser.parse_args()
     if not 0 < args.seconds <= MOST_SECONDS:
         raise InputError(f"--seconds is {args.seconds}; give more than 0 and at most {MOST_SECONDS:,}")
-    if args.workers < 1:
-        raise InputError(f"--workers is {args.workers}; give at least 1")
     counts = write_trees(args.source, args.output, args.seconds, args.workers)
     print(f"{summary(counts)}\n-> {args.output}", file=sys.stderr)

@@ -41,7 +41,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.corpora.texts import Texts, add_languages, texts_of
+from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.files.text import check_parallel, check_rereadable, read_lines, read_pairs
 
@@ -53,7 +54,6 @@ OTHER = "<other>"
 # lmplz refuses the first three, takes the fourth for the third, and ends a word at a null character.
 RESERVED = {"<s>", "</s>", "<unk>", "<UNK>"}
 
-Texts = tuple[Path, Path]
 # log10 p of a sentence and its end, words separated by spaces.
 LanguageModel = Callable[[str], float]
 
@@ -263,18 +263,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("general", help="text to choose from, without the language")
     parser.add_argument("in_domain", help="text that shows what to choose")
     parser.add_argument("out", help="text to write")
-    parser.add_argument("-s", "--source-lang", required=True, help="ending of the source files: en")
-    parser.add_argument("-t", "--target-lang", required=True, help="ending of the target files: fr")
+    add_languages(parser)
     size = parser.add_mutually_exclusive_group(required=True)
-    size.add_argument("--pairs", type=int, metavar="N", help="how many pairs to choose")
-    size.add_argument("--words", type=int, metavar="N", help="how many target words to choose, at most")
+    size.add_argument("--pairs", action=Count, help="how many pairs to choose")
+    size.add_argument("--words", action=Count, help="how many target words to choose, at most")
     args = parser.parse_args()
-    for option in ("pairs", "words"):
-        if getattr(args, option) is not None and getattr(args, option) < 1:
-            raise InputError(f"--{option} is {getattr(args, option)}; give at least 1")
-    languages = args.source_lang, args.target_lang
     for name in ("general", "in_domain", "out"):
-        setattr(args, name, tuple(Path(f"{getattr(args, name)}.{language}") for language in languages))
+        setattr(args, name, texts_of(getattr(args, name), args))
     for path in args.out:
         if path.resolve() in {read.resolve() for read in (*args.general, *args.in_domain)}:
             raise InputError(f"{path}: it would replace what it is chosen from; give another OUT")

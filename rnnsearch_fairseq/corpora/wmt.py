@@ -20,18 +20,17 @@ import os
 import shutil
 from contextlib import ExitStack
 from functools import cache, partial
-from pathlib import Path
 
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
 
 from rnnsearch_fairseq.corpora.prepare import shuffle
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.corpora.texts import Texts, add_languages, texts_of
+from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.files.preparation import Preparation, write_record
 from rnnsearch_fairseq.files.text import read_pairs
 
 Pair = tuple[str, str]
-Texts = tuple[Path, Path]
 CHUNK = 1000  # pairs that a process tokenises at a time
 
 
@@ -100,18 +99,12 @@ def parse_arguments() -> argparse.Namespace:
     for command in (tokens, order):
         command.add_argument("text", help="text to read, without the language")
         command.add_argument("out", help="text to write")
-        command.add_argument("-s", "--source-lang", required=True, help="language of the source: en")
-        command.add_argument("-t", "--target-lang", required=True, help="language of the target: fr")
-    tokens.add_argument(
-        "--max-words", type=int, metavar="N", help="leave out pairs with more words (default: no limit)"
-    )
+        add_languages(command)
+    tokens.add_argument("--max-words", action=Count, help="leave out pairs with more words (default: no limit)")
     cores = len(os.sched_getaffinity(0))
-    tokens.add_argument("--workers", type=int, default=cores, metavar="N", help=f"processes (default: cores, {cores})")
+    tokens.add_argument("--workers", action=Count, default=cores, help=f"processes (default: cores, {cores})")
     order.add_argument("--seed", type=int, default=1, help="by which pairs are shuffled (default: 1)")
     args = parser.parse_args()
-    for option in ("max_words", "workers"):
-        if getattr(args, option, None) is not None and getattr(args, option) < 1:
-            raise InputError(f"--{option.replace('_', '-')} is {getattr(args, option)}; give at least 1")
     return args
 
 
@@ -119,9 +112,8 @@ def main() -> None:
     """The command line of this module."""
     args = parse_arguments()
     languages = args.source_lang, args.target_lang
-    source, target = (Path(f"{args.out}.{language}") for language in languages)
-    out = source, target
-    text = Path(f"{args.text}.{languages[0]}"), Path(f"{args.text}.{languages[1]}")
+    text, out = texts_of(args.text, args), texts_of(args.out, args)
+    source, target = out
     if args.command == "shuffle":
         _shuffle(text, out, args.seed)
         print(f"shuffled (seed {args.seed}) -> {source}, {target}")

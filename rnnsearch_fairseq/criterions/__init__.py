@@ -1,4 +1,4 @@
-"""The fairseq criterions ``summed_nll`` and ``blackout``.
+"""The fairseq criterions ``summed_nll``, ``rdrop`` and ``blackout``.
 
 May import errors, modules, files and data.
 """

@@ -15,7 +15,7 @@ from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.target_counts import count_targets
+from rnnsearch_fairseq.criterions.target_counts import count_targets, training_data
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import (
     AliasTable,
@@ -67,7 +67,8 @@ class BlackOut(FairseqCriterion):
     def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
         """log Q, ``(K_y,)`` in float64, and Q's alias table; counted in the training targets at the first call."""
         if self.proposal is None:
-            counts = count_targets(self.task.dataset(self.task.cfg.train_subset), len(self.task.target_dictionary))
+            size = len(self.task.target_dictionary)
+            counts = sum(count_targets(pairs, size) for pairs in training_data(self.task))
             self.proposal = proposal_of(counts, self.alpha, device)
         return self.proposal
 

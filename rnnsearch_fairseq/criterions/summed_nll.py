@@ -38,10 +38,9 @@ class SummedNLL(FairseqCriterion):
 
         The cost is a scalar, or ``(batch · tgt_len,)`` if not ``reduce``.
         """
-        if reduce and hasattr(getattr(model, "decoder", None), "output_layer"):  # this package's models
+        if reduce and hasattr(getattr(model, "decoder", None), "to_vocabulary"):  # this package's models
             features, extra = model(**sample["net_input"], features_only=True)
-            is_word = sample["target"].ne(self.padding_idx)
-            loss = softmax_loss(features[is_word], *extra["output_layer"], sample["target"][is_word])
+            loss = softmax_loss(features, *extra["output_layer"], sample["target"], self.padding_idx)
         else:
             loss = self.loss_of_scores(model(**sample["net_input"])[0], sample["target"], reduce)
         logging_output = {

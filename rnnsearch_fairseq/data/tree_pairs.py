@@ -32,6 +32,8 @@ class TreePairs(BaseWrapperDataset):
         dictionary: the dictionary of the transitions.
         max_words: leave out pairs with more words than this on either side, end-of-sentence not counted.
         require_parse: leave out pairs without a parse.
+        seed: shuffle the pairs anew in each epoch, by the seed and the epoch, and cut them into batches in that order,
+            as the original code does; None batches sentences of similar lengths, as fairseq does.
 
     Raises:
         InputError: if the trees do not belong to the pairs, or no pair is left.
@@ -44,18 +46,20 @@ class TreePairs(BaseWrapperDataset):
         dictionary: Dictionary,
         max_words: int | None = None,
         require_parse: bool = False,
+        seed: int | None = None,
     ) -> None:
         super().__init__(pairs)
+        self.seed = seed
+        self.epoch = 1
         self.transitions = transitions
         self.tree_dict = dictionary
         if len(transitions) != len(pairs):
             raise InputError(
                 f"there are {len(transitions):,} trees for {len(pairs):,} sources; write both from the same text"
             )
+        _check_transitions(transitions, dictionary)
         sizes = np.asarray(transitions.sizes)
         leaves = sizes // 2  # a tree of n leaves is n S, n - 1 R and end-of-sentence
-        if len(wrong := np.flatnonzero(sizes % 2 == 1)):
-            raise InputError(f"line {wrong[0] + 1} makes no tree; write it by rnnsearch trees")
         for number in np.flatnonzero(leaves > np.asarray(pairs.src_sizes) - 1).tolist():
             # The line of an empty source is "-", one transition, as is the line of a tree of one word.
             if sizes[number] == 2 and dictionary[int(transitions[number][0])] in (NO_PARSE, dictionary.unk_word):
@@ -64,7 +68,6 @@ class TreePairs(BaseWrapperDataset):
                 f"line {number + 1}: the tree has {leaves[number]} leaves and the source "
                 f"{pairs.src_sizes[number] - 1} words; write the trees from the same text"
             )
-        _check_transitions(transitions, dictionary)
         kept = within_limit(pairs, max_words)
         if require_parse:
             # One transition and end-of-sentence: either a tree of one word or no parse.
@@ -77,8 +80,20 @@ class TreePairs(BaseWrapperDataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {**self.dataset[index], "tree": self.transitions[index]}
 
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch, from 1, whose order :meth:`ordered_indices` gives."""
+        super().set_epoch(epoch)
+        self.epoch = epoch
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        """Whether all epochs have the same batches."""
+        return self.seed is None
+
     def ordered_indices(self) -> np.ndarray:
-        """The indices of the kept pairs, in the order in which fairseq batches them."""
+        """The indices of the kept pairs, in the order in which they are cut into batches: int64, ``(kept,)``."""
+        if self.seed is not None:
+            return np.random.RandomState((self.seed, self.epoch)).permutation(np.flatnonzero(self.kept))
         indices = self.dataset.ordered_indices()
         return indices[self.kept[indices]]
 
@@ -86,12 +101,12 @@ class TreePairs(BaseWrapperDataset):
         """fairseq's batch, with the trees added."""
         batch = self.dataset.collater(samples, **kwargs)
         if batch:
-            transitions = {sample["id"]: sample["tree"] for sample in samples}
-            trees = [read_transitions(transitions[number], self.tree_dict) for number in batch["id"].tolist()]
+            by_id = {sample["id"]: sample for sample in samples}
+            ordered = [by_id[number] for number in batch["id"].tolist()]
+            trees = [read_transitions(sample["tree"], self.tree_dict) for sample in ordered]
             columns = batch["net_input"]["src_tokens"].size(1)
-            lengths = {sample["id"]: len(sample["source"]) for sample in samples}
             # Lengths, not the first column without padding: a text may contain the word <pad>.
-            padding = [columns - lengths[number] for number in batch["id"].tolist()]
+            padding = [columns - len(sample["source"]) for sample in ordered]
             first_columns = padding if self.dataset.left_pad_source else [0] * len(padding)
             # A plain tuple: fairseq rebuilds it when it moves the tensors to a device, and would lose the NamedTuple.
             batch["net_input"]["trees"] = tuple(build_forest(trees, first_columns, columns))

@@ -5,7 +5,6 @@ training in the middle of an epoch. These checks read all numbers once.
 """
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,9 +47,12 @@ def check_dictionary(path: Path) -> None:
             replaces = count == OVERWRITE
             if replaces:
                 word, space, count = word.rpartition(" ")
-            complete = space and _is_number(count)
-            if not complete or (word in words and not replaces):
-                wrong = "a repeated word" if complete else "not a word and a number"
+            try:
+                int(count if space else "")
+                wrong = "a repeated word" if word in words and not replaces else None
+            except ValueError:
+                wrong = "not a word and a number"
+            if wrong is not None:
                 raise InputError(f"{path}, line {number}: {wrong}; give the dictionary that fairseq-preprocess wrote")
             words.add(word)
 
@@ -82,21 +84,18 @@ def check_indexed(prefix: str, words: int | None, legacy: bool) -> None:
     in_range = least <= index.sizes.min() and index.sizes.max() <= whole
     if not in_range or not np.array_equal(index.starts, starts) or whole != end * index.dtype.itemsize:
         raise InputError(f"{index_path}: does not say where the sentences in {path} are; {CURE}")
-    if words is not None:
-        first = int(legacy)  # Lua counts from 1
-        for number in _outside(np.memmap(path, index.dtype, mode="r"), first, words + first):
-            raise InputError(
-                f"{path}: holds the number {number - first}, and its dictionary has {words:,} words, from 0; give the "
-                "dictionary that was written with it"
-            )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        int(text)
-    except ValueError:
-        return False
-    return True
+    if words is None:
+        return
+    first = int(legacy)  # Lua counts from 1
+    numbers = np.memmap(path, index.dtype, mode="r")
+    for start in range(0, len(numbers), AT_A_TIME):
+        some = numbers[start : start + AT_A_TIME]
+        for number in (int(some.min()) - first, int(some.max()) - first):
+            if not 0 <= number < words:
+                raise InputError(
+                    f"{path}: holds the number {number}, and its dictionary has {words:,} words, from 0; give the "
+                    "dictionary that was written with it"
+                )
 
 
 def _read_index(content: np.ndarray) -> _Index:
@@ -122,12 +121,3 @@ def _read_legacy_index(content: np.ndarray) -> _Index:
     if not np.array_equal(of_axes, np.arange(sentences + 1)) or starts[-1] != sizes.sum():
         raise ValueError
     return _Index(dtype, sizes, starts[:-1])
-
-
-def _outside(numbers: np.ndarray, first: int, end: int) -> Iterator[int]:
-    """Yield some of the numbers below ``first`` or above ``end`` - 1, if there are any."""
-    for start in range(0, len(numbers), AT_A_TIME):
-        some = numbers[start : start + AT_A_TIME]
-        for number in (int(some.min()), int(some.max())):
-            if not first <= number < end:
-                yield number

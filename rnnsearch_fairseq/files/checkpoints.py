@@ -1,4 +1,4 @@
-"""Check untrusted checkpoints before torch loads them.
+"""Write checkpoints, and check untrusted ones before torch loads them.
 
 `torch.load` with weights_only=True runs no code from a file, but it allocates the sizes that the file declares, and
 numpy's constructors, which fairseq's checkpoints need, trust the declared memory layout. So each file is read twice:
@@ -13,13 +13,14 @@ import re
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.files.integrity import find_broken_seal
-from rnnsearch_fairseq.files.pickles import NumberType, check_pickle
+from rnnsearch_fairseq.files.integrity import find_broken_seal, save_sealed
+from rnnsearch_fairseq.files.output import open_output
+from rnnsearch_fairseq.files.pickles import NumberType, check_pickle, require
 
 # The records that torch.save has written since torch 1.6. TorchScript archives, which hold code, have others too.
 RECORD = r"data\.pkl|data/\d+|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id"
@@ -43,40 +44,6 @@ class TensorEntry(NamedTuple):
     bytes: int
 
 
-def check_checkpoint(path: Path) -> dict[str, Any]:
-    """Check that `torch.load` can read a file without running code and without using much more memory than its size.
-
-    Returns:
-        The file's content, with a :class:`TensorEntry` for each tensor.
-
-    Raises:
-        InputError: the file cannot be read, is not a fairseq checkpoint, or has changed since it was sealed.
-    """
-    try:
-        broken = find_broken_seal(path)
-        state = _read_state(path) if broken is None else {}
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error}); {CURE}") from error
-    except Exception as error:  # damaged files raise many kinds of errors
-        raise InputError(f"{path}: not a checkpoint ({in_short(error)}); {CURE}") from error
-    if broken is not None:
-        raise InputError(f"{path}: it {broken}; put it back from a copy, or name another")
-    if not isinstance(state, dict):
-        raise InputError(f"{path}: not a checkpoint (it holds a {type(state).__name__}); {CURE}")
-    return state
-
-
-def _read_state(path: Path) -> Any:
-    with path.open("rb", buffering=0) as file:
-        content, sizes = _read_zip(file)
-    check_pickle(content)
-    reader = _Reader(content, sizes)
-    state = reader.load()
-    if reader.total_bytes > MOST_SHARED * sum(sizes.values()):
-        raise pickle.UnpicklingError("its tensors are larger than the file")
-    return state
-
-
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Load a checkpoint onto the CPU.
 
@@ -87,7 +54,47 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise InputError(f"{path}: not a checkpoint ({in_short(error)}); {CURE}") from error
+        raise _not_a_checkpoint(path, in_short(error)) from error
+
+
+def write_checkpoint(state: dict[str, Any], path: Path) -> None:
+    """Write a checkpoint with a seal; it appears as ``path`` only when it is complete.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        with open_output(path) as file:
+            save_sealed(state, file)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); make room, or give another name") from error
+
+
+def check_checkpoint(path: Path) -> dict[str, Any]:
+    """Check that `torch.load` can read a file without running code and without using much more memory than its size.
+
+    Returns:
+        The file's content, with a :class:`TensorEntry` for each tensor.
+
+    Raises:
+        InputError: the file cannot be read, is not a fairseq checkpoint, or has changed since it was sealed.
+    """
+    try:
+        if (broken := find_broken_seal(path)) is not None:
+            raise InputError(f"{path}: it {broken}; put it back from a copy, or name another")
+        content, sizes = _read_zip(path)
+        check_pickle(content)
+        reader = _Reader(content, sizes)
+        state = reader.load()
+        require(reader.total_bytes <= MOST_SHARED * sum(sizes.values()), "its tensors are larger than the file")
+        require(isinstance(state, dict), f"it holds a {type(state).__name__}")
+        return state
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}); {CURE}") from error
+    except Exception as error:  # damaged files raise many kinds of errors
+        raise _not_a_checkpoint(path, in_short(error)) from error
 
 
 def check_model(state: dict[str, Any], path: Path) -> None:
@@ -97,11 +104,10 @@ def check_model(state: dict[str, Any], path: Path) -> None:
         InputError: there is none.
     """
     model = state.get("model")
-    tensors = (torch.Tensor, TensorEntry)
     if not isinstance(model, dict) or not all(
-        isinstance(name, str) and isinstance(tensor, tensors) for name, tensor in model.items()
+        isinstance(name, str) and isinstance(tensor, (torch.Tensor, TensorEntry)) for name, tensor in model.items()
     ):
-        raise InputError(f"{path}: not a checkpoint (its model is no table of parameters); {CURE}")
+        raise _not_a_checkpoint(path, "its model is no table of parameters")
 
 
 def check_settings(state: dict[str, Any], path: Path) -> None:
@@ -117,12 +123,12 @@ def check_settings(state: dict[str, Any], path: Path) -> None:
         isinstance(cfg.get(name), (dict, argparse.Namespace)) for name in ("task", "model")
     )
     if not (isinstance(args, argparse.Namespace) if args is not None else sections):
-        raise InputError(f"{path}: not a checkpoint (it has no configuration); {CURE}")
+        raise _not_a_checkpoint(path, "it has no configuration")
     pending: list[tuple[str, Any]] = [("cfg", cfg), ("args", args)]
     for name, value in pending:  # the loop appends to it
         value = vars(value) if isinstance(value, argparse.Namespace) else value
         if isinstance(value, dict):
-            if not all(isinstance(key, str) for key in value) or any("${" in key for key in value):
+            if not all(isinstance(key, str) and "${" not in key for key in value):
                 raise InputError(f"{path}: {name} has a key that is no name; {CURE}")
             pending += [(f"{name}.{key}"[:60], inside) for key, inside in value.items()]
         elif type(value) in (list, tuple):
@@ -135,60 +141,53 @@ def check_settings(state: dict[str, Any], path: Path) -> None:
             raise InputError(f"{path}: its configuration has more than {MOST_SETTINGS:,} parts; {CURE}")
 
 
-class _Bounded(io.RawIOBase):
-    """A file that refuses to read more than ``most`` bytes at once."""
+def _not_a_checkpoint(path: Path, why: str) -> InputError:
+    return InputError(f"{path}: not a checkpoint ({why}); {CURE}")
 
-    def __init__(self, file: BinaryIO, most: int) -> None:
-        self._file, self._most = file, most
 
-    def read(self, size: int = -1) -> bytes:
-        if size > self._most:
+class _Bounded(io.FileIO):
+    """A file from which `zipfile` cannot read more than `MOST_LISTED` bytes at once."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > MOST_LISTED:
             raise zipfile.BadZipFile(f"{size:,} bytes in one place")
-        return self._file.read(size)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seekable(self) -> bool:
-        return self._file.seekable()
+        return super().read(size)
 
 
-def _read_zip(file: BinaryIO) -> tuple[bytes, dict[str, int]]:
+def _read_zip(path: Path) -> tuple[bytes, dict[str, int]]:
     """Read the pickle of a checkpoint, and the sizes in bytes of the storages by their keys in the pickle.
 
     Raises:
         zipfile.BadZipFile: the archive differs from torch's.
     """
-    if not file.seekable() or file.read(2) != b"PK":
-        raise zipfile.BadZipFile("not as torch.save has written it since torch 1.6")
-    whole = file.seek(0, io.SEEK_END)
-    records: dict[str, int] = {}
-    for info in zipfile.ZipFile(_Bounded(file, MOST_LISTED)).infolist():  # type: ignore[arg-type]
-        name = info.filename.partition("/")[2]
-        if not re.fullmatch(RECORD, name):
-            raise zipfile.BadZipFile(f"the record {info.filename[:60]!r} is none that torch.save writes")
-        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or name in records:
-            raise zipfile.BadZipFile(f"the record {info.filename[:60]!r} is compressed or there twice")
-        records[name] = info.file_size
-    if sum(records.values()) > whole or records.get("data.pkl", whole) > MOST_PICKLED:
-        raise zipfile.BadZipFile("no record data.pkl of a checkpoint, or of too many bytes")
-    file.seek(0)
-    # Use torch's own reader: in a crafted file, another reader could find another pickle.
-    reader = torch._C.PyTorchFileReader(file)
-    if set(reader.get_all_records()) != records.keys():
-        raise zipfile.BadZipFile("its records are in several folders")
-    content = reader.get_record("data.pkl")
+    with _Bounded(path) as file:
+        if file.read(2) != b"PK":
+            raise zipfile.BadZipFile("not as torch.save has written it since torch 1.6")
+        whole = file.seek(0, io.SEEK_END)
+        records: dict[str, int] = {}
+        for info in zipfile.ZipFile(file).infolist():
+            name = info.filename.partition("/")[2]
+            if not re.fullmatch(RECORD, name):
+                raise zipfile.BadZipFile(f"the record {info.filename[:60]!r} is none that torch.save writes")
+            if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or name in records:
+                raise zipfile.BadZipFile(f"the record {info.filename[:60]!r} is compressed or there twice")
+            records[name] = info.file_size
+        if sum(records.values()) > whole or records.get("data.pkl", whole) > MOST_PICKLED:
+            raise zipfile.BadZipFile("no record data.pkl of a checkpoint, or of too many bytes")
+        file.seek(0)
+        # Use torch's own reader: in a crafted file, another reader could find another pickle.
+        reader = torch._C.PyTorchFileReader(file)
+        if set(reader.get_all_records()) != records.keys():
+            raise zipfile.BadZipFile("its records are in several folders")
+        content = reader.get_record("data.pkl")
     return content, {name.removeprefix("data/"): size for name, size in records.items() if name.startswith("data/")}
 
 
 class _Reader(pickle.Unpickler):
     """Read a checkpoint's pickle, with sizes in place of tensors and arrays.
 
-    Each name that a pickle may use has a stand-in here. No stand-in is a module-level function or class whose
-    attributes a pickle could set, nor a class that it could instantiate without the constructor.
+    Each name that a pickle may use has a stand-in here. A pickle could set attributes of a function or class of this
+    module, or make an object of a class without its constructor, so no stand-in allows either.
 
     ``total_bytes`` sums the bytes of all tensors, and counts a shared storage once for each tensor.
     """
@@ -208,56 +207,46 @@ class _Reader(pickle.Unpickler):
             "torch._utils._rebuild_tensor_v2": self._tensor,
             "torch._utils._rebuild_parameter": self._parameter,
             "numpy.ndarray": self._ndarray,
-            "numpy.dtype": self._dtype,
-            "numpy.core.multiarray.scalar": self._scalar,
+            "numpy.dtype": lambda code, align, copy: NumberType(code, align, copy),
+            "numpy.core.multiarray.scalar": lambda kind, content: kind.number(content),
             "numpy.core.multiarray._reconstruct": self._array,
             "_codecs.encode": self._bytes,
         }
         # numpy 2 renamed the module.
         found = known.get(f"{module}.{name}".replace("numpy._core.", "numpy.core."))
-        if found is None:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which may be code, and is not followed")
+        require(found is not None, f"it names {module}.{name}, which may be code, and is not followed")
         return found
 
     def persistent_load(self, saved: Any) -> "_Storage":
         what, kind, key, location, numbers = saved
-        if what != "storage" or not isinstance(kind, _Dtype) or not all(isinstance(x, str) for x in (key, location)):
-            raise pickle.UnpicklingError("a tensor has no numbers")
-        if type(numbers) is not int or self._sizes.get(key) != numbers * kind.bytes:
-            raise pickle.UnpicklingError("a tensor has not as many numbers as it says")
+        are_texts = isinstance(key, str) and isinstance(location, str)
+        require(what == "storage" and isinstance(kind, _Dtype) and are_texts, "a tensor has no numbers")
+        fits = type(numbers) is int and self._sizes.get(key) == numbers * kind.bytes
+        require(fits, "a tensor has not as many numbers as it says")
         return _Storage(numbers, kind.bytes)
 
     def _tensor(self, storage: Any, offset: Any, size: Any, stride: Any, grad: Any, hooks: Any) -> TensorEntry:
-        if not isinstance(storage, _Storage) or len(size) != len(stride) or len(size) > MOST_AXES or hooks:
-            raise pickle.UnpicklingError("a tensor is not as torch writes it")
-        if not all(type(number) is int and 0 <= number < 2**63 for number in (offset, *size, *stride)):
-            raise pickle.UnpicklingError("the size of a tensor is none")
+        is_plain = isinstance(storage, _Storage) and len(size) == len(stride) and len(size) <= MOST_AXES and not hooks
+        require(is_plain, "a tensor is not as torch writes it")
+        are_sizes = all(type(number) is int and 0 <= number < 2**63 for number in (offset, *size, *stride))
+        require(are_sizes, "the size of a tensor is none")
         numbers = math.prod(size)
         last = offset + sum((length - 1) * step for length, step in zip(size, stride))
-        if numbers and max(numbers - 1, last) >= storage.numbers:
-            raise pickle.UnpicklingError("a tensor has not as many numbers as it says")
+        fits = numbers == 0 or max(numbers - 1, last) < storage.numbers
+        require(fits, "a tensor has not as many numbers as it says")
         self.total_bytes += numbers * storage.bytes
         return TensorEntry(tuple(size), numbers * storage.bytes)
 
     def _parameter(self, tensor: Any, grad: Any, hooks: Any) -> TensorEntry:
-        if not isinstance(tensor, TensorEntry) or hooks:
-            raise pickle.UnpicklingError("a parameter is not as torch writes it")
+        require(isinstance(tensor, TensorEntry) and not hooks, "a parameter is not as torch writes it")
         return tensor
 
-    def _dtype(self, code: Any, align: Any, copy: Any) -> NumberType:
-        return NumberType(code, align, copy)
-
-    def _scalar(self, kind: Any, content: Any) -> bool | int | float:
-        return kind.number(content)
-
     def _array(self, kind: Any, shape: Any, code: Any) -> "_Array":
-        if kind is not self._ndarray or shape != (0,) or code != b"b":
-            raise pickle.UnpicklingError("an array is not as numpy writes it")
+        require(kind is self._ndarray and shape == (0,) and code == b"b", "an array is not as numpy writes it")
         return _Array()
 
     def _bytes(self, text: Any, coding: Any) -> bytes:
-        if coding != "latin1":
-            raise pickle.UnpicklingError("bytes are not as pickle writes them")
+        require(coding == "latin1", "bytes are not as pickle writes them")
         return text.encode("latin1")
 
 
@@ -276,14 +265,13 @@ class _Storage(NamedTuple):
 
 class _OrderedDict(OrderedDict):
     def __setstate__(self, state: Any) -> None:
-        if state.keys() != {"_metadata"}:  # set by `torch.nn.Module.state_dict`
-            raise pickle.UnpicklingError("a table is not as torch writes it")
+        # `torch.nn.Module.state_dict` sets it.
+        require(state.keys() == {"_metadata"}, "a table is not as torch writes it")
 
 
 class _Namespace(argparse.Namespace):
     def __setstate__(self, state: Any) -> None:
-        if not all(isinstance(name, str) for name in state):
-            raise pickle.UnpicklingError("options are not as argparse names them")
+        require(all(isinstance(name, str) for name in state), "options are not as argparse names them")
         vars(self).update(state)
 
 
@@ -292,9 +280,9 @@ class _Array:
 
     def __setstate__(self, state: Any) -> None:
         version, shape, kind, _, content = state
-        if version != 1 or not isinstance(kind, NumberType) or not isinstance(content, bytes):
-            raise pickle.UnpicklingError("an array is not as numpy writes it")
-        if not all(type(length) is int and length >= 0 for length in shape) or len(shape) > MOST_AXES:
-            raise pickle.UnpicklingError("the shape of an array is none")
-        if math.prod(shape) * kind.dtype.itemsize != len(content):
-            raise pickle.UnpicklingError("an array has not as many numbers as it says")
+        is_plain = version == 1 and isinstance(kind, NumberType) and isinstance(content, bytes)
+        require(is_plain, "an array is not as numpy writes it")
+        are_sizes = all(type(length) is int and length >= 0 for length in shape) and len(shape) <= MOST_AXES
+        require(are_sizes, "the shape of an array is none")
+        fits = math.prod(shape) * kind.dtype.itemsize == len(content)
+        require(fits, "an array has not as many numbers as it says")

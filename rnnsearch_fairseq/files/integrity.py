@@ -66,7 +66,10 @@ class SealedFile:
 
 
 def save_sealed(obj: Any, file: BinaryIO) -> None:
-    """`torch.save`, with a seal at the end of the file."""
+    """`torch.save`, with a seal at the end of the file.
+
+    The seal's number of updates is 0 if ``obj`` has none, as it is no training's checkpoint, or an implausible one.
+    """
     sealed = SealedFile(file)
     try:
         torch.save(obj, sealed)
@@ -75,16 +78,11 @@ def save_sealed(obj: Any, file: BinaryIO) -> None:
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None
         raise
-    sealed.seal(_count_updates(obj))
-
-
-def _count_updates(obj: Any) -> int:
-    """The number of updates in a training's checkpoint; 0 if ``obj`` has none, or an implausible one."""
     try:
         updates = obj["optimizer_history"][-1]["num_updates"]
     except (TypeError, LookupError):
-        return 0
-    return updates if type(updates) is int and 0 <= updates <= MOST_UPDATES else 0
+        updates = 0
+    sealed.seal(updates if type(updates) is int and 0 <= updates <= MOST_UPDATES else 0)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -105,14 +103,7 @@ def find_damage(path: str | Path) -> str | None:
     try:
         with open_regular(path) as file:
             tail = _read_tail(file)
-            if tail.startswith(END):
-                return _check_seal(file, tail[-SEAL_SIZE:])
-            file.seek(0)
-            if file.read(len(BEFORE_ZIP)) == BEFORE_ZIP:
-                return None
-            # torch writes no comment; any other ending, such as half a seal, is damage.
-            ends = tail[-END_SIZE:].startswith(END) and tail.endswith(b"\0\0")
-            return _check_records(file) if ends else "is cut off, or was never a checkpoint"
+            return _check_seal(file, tail) if tail.startswith(END) else _check_unsealed(file, tail)
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
@@ -120,14 +111,14 @@ def find_damage(path: str | Path) -> str | None:
 
 
 def find_broken_seal(path: str | Path) -> str | None:
-    """What is wrong with a checkpoint by its seal, as the end of a sentence; None if nothing is or there is no seal.
+    """Why a checkpoint's seal is wrong, as the end of a sentence; None if it is right or there is none.
 
     Raises:
         OSError: the file cannot be read.
     """
     with open_regular(path) as file:
         tail = _read_tail(file)
-        return _check_seal(file, tail[-SEAL_SIZE:]) if tail.startswith(END) else None
+        return _check_seal(file, tail) if tail.startswith(END) else None
 
 
 def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list[Path]]:
@@ -166,23 +157,30 @@ def _age(path: Path) -> tuple[int, float, str]:
 
 
 def _read_tail(file: BinaryIO) -> bytes:
+    """Read the end of a file, which in a sealed one is the archive's last record with the seal as its comment."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - END_SIZE - SEAL_SIZE))
     return file.read(END_SIZE + SEAL_SIZE)
 
 
-def _check_seal(file: BinaryIO, seal: bytes) -> str | None:
+def _check_seal(file: BinaryIO, tail: bytes) -> str | None:
     sha256 = hashlib.sha256()
     left = file.seek(0, os.SEEK_END) - DIGITS
     file.seek(0)
     while left > 0 and (chunk := file.read(min(CHUNK, left))):
         sha256.update(chunk)
         left -= len(chunk)
-    whole = SEAL.fullmatch(seal) and seal.endswith(sha256.hexdigest().encode())
+    whole = SEAL.fullmatch(tail[-SEAL_SIZE:]) and tail.endswith(sha256.hexdigest().encode())
     return None if whole else "is damaged: its SHA-256 is not the one it was written with"
 
 
-def _check_records(file: BinaryIO) -> str | None:
+def _check_unsealed(file: BinaryIO, tail: bytes) -> str | None:
+    file.seek(0)
+    if file.read(len(BEFORE_ZIP)) == BEFORE_ZIP:
+        return None
+    # torch writes no comment; any other ending, such as half a seal, is damage.
+    if not (tail[-END_SIZE:].startswith(END) and tail.endswith(b"\0\0")):
+        return "is cut off, or was never a checkpoint"
     try:
         with zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()

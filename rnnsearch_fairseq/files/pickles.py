@@ -32,9 +32,15 @@ _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD"}
 # The positions of dictionary keys and set elements among an instruction's operands.
 _KEYS = {"ADDITEMS": slice(1, None), "FROZENSET": slice(None)}
 _KEYS |= {"SETITEM": slice(1, None, 2), "SETITEMS": slice(1, None, 2), "DICT": slice(0, None, 2)}
-# Instructions without operands whose objects can change later; numbers and text cannot.
+# Instructions without operands that make an object which can change later; numbers and text cannot.
 _MUTABLE = {"EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BYTEARRAY8"}
 _PUTS, _GETS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), ("GET", "BINGET", "LONG_BINGET", "DUP")
+
+
+def require(holds: bool, otherwise: str) -> None:
+    """Raise `pickle.UnpicklingError` with the message ``otherwise`` unless the condition holds."""
+    if not holds:
+        raise pickle.UnpicklingError(otherwise)
 
 
 def read_plain_dict(path: Path) -> dict[Any, Any]:
@@ -48,18 +54,18 @@ def read_plain_dict(path: Path) -> dict[Any, Any]:
     """
     if path.suffix not in (".pkl", ".json"):
         raise InputError(f"{path}: neither .pkl nor .json; give it the ending of its format")
+    load, kind = (json.loads, "JSON") if path.suffix == ".json" else (_load_pickle, "a pickle of plain data")
     try:
         with open_regular(path) as file:
             content = file.read()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    load = json.loads if path.suffix == ".json" else _load_pickle
     try:
         data = load(content)
     except Exception as error:  # damaged files raise many kinds of errors
-        kind = "JSON" if path.suffix == ".json" else "a pickle of plain data"
-        why = in_short(error)
-        raise InputError(f"{path}: not {kind} ({why}); give the file as GroundHog wrote it, or as JSON") from error
+        raise InputError(
+            f"{path}: not {kind} ({in_short(error)}); give the file as GroundHog wrote it, or as JSON"
+        ) from error
     if not isinstance(data, dict):
         raise InputError(f"{path}: holds a {type(data).__name__}, not a dictionary; give the file that GroundHog wrote")
     return {_text(key): _text(value) for key, value in data.items()}
@@ -78,6 +84,7 @@ def check_pickle(content: bytes) -> None:
             or has too many instructions or memoized objects.
     """
     stack, marks, memo = [], [], {}
+    largest = REPEATED * (len(content) + 100)
     try:
         for count, (opcode, argument) in enumerate(_instructions(content)):
             if count == MOST_INSTRUCTIONS:
@@ -86,8 +93,7 @@ def check_pickle(content: bytes) -> None:
             if opcode.name in _PUTS and (len(memo) if argument is None else argument) >= MOST_REMEMBERED:
                 raise pickle.UnpicklingError(f"it remembers more than {MOST_REMEMBERED:,} objects")
             _follow(opcode, argument, stack, marks, memo)
-            if stack and stack[-1].size > REPEATED * (len(content) + 100):
-                raise pickle.UnpicklingError("it grows out of proportion")
+            require(not stack or stack[-1].size <= largest, "it grows out of proportion")
     except (ValueError, LookupError) as error:
         raise pickle.UnpicklingError("it is damaged") from error
 
@@ -105,7 +111,7 @@ def _instructions(content: bytes) -> Iterator[tuple[pickletools.OpcodeInfo, Any]
 
 
 class _Part:
-    """The number of objects in an object of a pickle, and their depth of nesting."""
+    """An object of a pickle: how many objects it holds, itself included, how deep it is, and whether it is shared."""
 
     __slots__ = ("depth", "referred", "size")
 
@@ -114,8 +120,7 @@ class _Part:
         self.add(inside)
 
     def add(self, inside: "list[_Part]") -> None:
-        if self.referred:
-            raise pickle.UnpicklingError("it holds an object that holds itself")
+        require(not self.referred, "it holds an object that holds itself")
         self.size += sum(part.size for part in inside)
         self.depth = max([self.depth, *(part.depth + 1 for part in inside)])
         if self.depth > DEEPEST:
@@ -129,11 +134,7 @@ _LEAF.referred = True  # it is shared, so it must never change
 def _follow(
     opcode: pickletools.OpcodeInfo, argument: Any, stack: list[_Part], marks: list[int], memo: dict[int, _Part]
 ) -> None:
-    """Apply an instruction to the stack.
-
-    Raises:
-        IndexError, KeyError: the stack or the memo lacks an operand.
-    """
+    """Apply an instruction to the stack; raises IndexError or KeyError if the stack or the memo lacks an operand."""
     name, before, inside = opcode.name, opcode.stack_before, []
     if name == "MARK":
         marks.append(len(stack))
@@ -150,7 +151,8 @@ def _follow(
             del stack[start:]
             before = before[: before.index(pickletools.markobject)]
         parts = [stack.pop() for _ in before][::-1] + inside
-        _check_keys(name, parts)
+        keys = parts[_KEYS.get(name, slice(0, 0))]
+        require(all(key.size <= LARGEST_KEY for key in keys), "it grows out of proportion")
         if name in _IN_PLACE:
             parts[0].add(parts[1:])
             stack.append(parts[0])
@@ -159,18 +161,13 @@ def _follow(
             stack.extend(_Part(parts) if is_mutable else _LEAF for _ in opcode.stack_after)
 
 
-def _check_keys(name: str, parts: list[_Part]) -> None:
-    if any(key.size > LARGEST_KEY for key in parts[_KEYS.get(name, slice(0, 0))]):
-        raise pickle.UnpicklingError("it grows out of proportion")
-
-
 def _text(value: Any) -> Any:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def _load_pickle(content: bytes) -> Any:
     check_pickle(content)
-    # Strings of Python 2 stay bytes, so that a bad one can be named.
+    # Strings of Python 2 stay bytes, so that an error can name a bad one.
     return _Unpickler(io.BytesIO(content), encoding="bytes").load()
 
 
@@ -179,14 +176,14 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) == ("numpy", "dtype"):
             return NumberType
         # numpy 2 renamed the module.
-        if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "scalar":
-            # A new function each time: a pickle can set attributes of the objects that it names.
-            return lambda kind, content: kind.number(content)
-        raise pickle.UnpicklingError(f"it names {module}.{name}, which may be code, and is not followed")
+        is_scalar = module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "scalar"
+        require(is_scalar, f"it names {module}.{name}, which may be code, and is not followed")
+        # A new function each time: a pickle can set attributes of the objects that it names.
+        return lambda kind, content: kind.number(content)
 
 
 class NumberType:
-    """Stand-in for `numpy.dtype` in a pickle: plain numbers of at most eight bytes, and booleans.
+    """Stand-in for `numpy.dtype` in a pickle: booleans, and numbers of at most eight bytes.
 
     It accepts only numpy's own output; numpy's constructor trusts other values and then corrupts memory.
     """
@@ -195,14 +192,14 @@ class NumberType:
         self.code = _text(code)
         self.order = "="
         # Without a copy, the state set below would change numpy's type for the whole program.
-        if not re.fullmatch("b1|[iu][1248]|f[248]", self.code) or align or not copy:
-            raise pickle.UnpicklingError(f"a numpy value of type {self.code!r} is no plain number")
+        is_plain = re.fullmatch("b1|[iu][1248]|f[248]", self.code) and not align and copy
+        require(bool(is_plain), f"a numpy value of type {self.code!r} is no plain number")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """``(version, byte order, ...)``; the rest describes arrays and records."""
         self.order = _text(state[1])
-        if self.order not in ("<", ">", "|", "=") or (state[0], *state[2:]) != (3, None, None, None, -1, -1, 0):
-            raise pickle.UnpicklingError("a numpy type is no plain number's")
+        is_plain = self.order in ("<", ">", "|", "=") and (state[0], *state[2:]) == (3, None, None, None, -1, -1, 0)
+        require(is_plain, "a numpy type is no plain number's")
 
     @property
     def dtype(self) -> np.dtype:

@@ -85,7 +85,8 @@ def write_record(folder: Path, record: Mapping[str, Preparation]) -> None:
         InputError: it cannot be written.
     """
     text = json.dumps({language: asdict(one) for language, one in record.items()}, indent=2, ensure_ascii=False)
-    _write(folder / RECORD, f"{text}\n".encode())
+    with open_output(folder / RECORD) as out:
+        out.write(f"{text}\n".encode())
 
 
 def read_record(folder: Path) -> dict[str, Preparation] | None:
@@ -132,7 +133,8 @@ def copy_record(source: Path, target: Path) -> None:
         content, copy = (source / name).read_bytes(), target / name
         # A resumed training must not need disk space for files that it has already.
         if not (copy.is_file() and copy.read_bytes() == content):
-            _write(copy, content)
+            with open_output(copy) as out:
+                out.write(content)
 
 
 def _preparation(fields_of_one: Any, language: str, folder: Path) -> Preparation:
@@ -158,11 +160,6 @@ def _preparation(fields_of_one: Any, language: str, folder: Path) -> Preparation
     if len(one.files) > 1:
         raise ValueError(f"{language!r} has both bpe_codes and a sentencepiece_model")
     return one
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open_output(path) as out:
-        out.write(content)
 
 
 def main() -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 
+BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
+
 
 def check_text_file(path: str | Path) -> int:
     """Return the number of lines of a UTF-8 text file, read as fairseq's binarizer reads it.
 
     Raises:
-        InputError: the file is missing, unreadable, empty or not a regular file, or a line is not UTF-8 or holds a
-            stray carriage return.
+        InputError: the file is missing, unreadable, empty or not a regular file, or `check_line` refuses a line.
     """
     check_rereadable(Path(path))
     number = sum(1 for _ in read_lines(path))
@@ -31,39 +32,28 @@ def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
         stray_returns: lines may hold carriage returns.
 
     Raises:
-        InputError: the file cannot be read, or a line, once it is reached, is not UTF-8 or holds a stray carriage
-            return.
+        InputError: the file cannot be read, or a line, once it is reached, is refused by `check_line`.
     """
-    decode = decode_line if stray_returns else check_line
     try:
         with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
-                yield decode(path, number, line)
+                yield check_line(path, number, line, stray_returns)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
 
 
-def check_line(path: str | Path, number: int, line: bytes) -> str:
+def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool = False) -> str:
     """Decode a line, the ``number``-th of the file ``path``.
 
     Raises:
-        InputError: it is not UTF-8, or holds a stray carriage return.
+        InputError: it is not UTF-8, or holds a stray carriage return that is not allowed.
     """
     # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
     # then computes wrong offsets: with --workers 2 or more, whole chunks are binarized twice.
-    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+    if not stray_returns and b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
         raise InputError(
             f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
         )
-    return decode_line(path, number, line)
-
-
-def decode_line(path: str | Path, number: int, line: bytes) -> str:
-    """Decode a line that may hold carriage returns, the ``number``-th of the file ``path``.
-
-    Raises:
-        InputError: it is not UTF-8.
-    """
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -143,21 +133,26 @@ def check_preprocessing(args: Namespace) -> None:
     Raises:
         InputError: an input is refused, or the destination cannot be written or already holds dictionaries.
     """
-    _check_destination(args)
+    languages = [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
+    _check_destination(args, languages)
     for option in ("srcdict", "tgtdict"):
         if getattr(args, option):
             check_text_file(getattr(args, option))
-    for prefix in _prefixes(args):
-        paths = [_text_path(prefix, language) for language in _languages(args)]
-        # With --dict-only no pairs are written, so the files need not be parallel.
-        if args.dict_only:
+    prefixes = [args.trainpref] if args.trainpref else []
+    for option in () if args.dict_only else (args.validpref, args.testpref):
+        prefixes += option.split(",") if option else []
+    for prefix in prefixes:
+        paths = [Path(prefix if language is None else f"{prefix}.{language}") for language in languages]
+        # fairseq skips an alignment file that does not exist.
+        alignment = Path(f"{prefix}.{args.align_suffix}")
+        if args.dict_only:  # no pairs are written, so the files need not be parallel
             for path in paths:
                 check_text_file(path)
         else:
-            check_parallel(paths + _alignment_paths(args, prefix))
+            check_parallel(paths + ([alignment] if args.align_suffix and alignment.exists() else []))
 
 
-def _check_destination(args: Namespace) -> None:
+def _check_destination(args: Namespace, languages: Sequence[str | None]) -> None:
     destination = Path(args.destdir)
     try:
         destination.mkdir(parents=True, exist_ok=True)
@@ -165,29 +160,7 @@ def _check_destination(args: Namespace) -> None:
         raise InputError(f"--destdir {destination}: cannot be created ({error.strerror}); give another") from error
     if not os.access(destination, os.W_OK | os.X_OK):
         raise InputError(f"--destdir {destination}: cannot be written to; change its permissions or give another")
-    for option, language in zip(("srcdict", "tgtdict"), _languages(args), strict=False):
+    for option, language in zip(("srcdict", "tgtdict"), languages):
         dictionary = destination / f"dict.{language}.txt"
         if dictionary.exists() and not getattr(args, option):
             raise InputError(f"{dictionary} exists already; give another --destdir, or reuse it by --{option}")
-
-
-def _prefixes(args: Namespace) -> Iterator[str]:
-    if args.trainpref:
-        yield args.trainpref
-    if not args.dict_only:
-        for option in (args.validpref, args.testpref):
-            yield from option.split(",") if option else ()
-
-
-def _languages(args: Namespace) -> list[str | None]:
-    return [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
-
-
-def _text_path(prefix: str, language: str | None) -> Path:
-    return Path(prefix if language is None else f"{prefix}.{language}")
-
-
-def _alignment_paths(args: Namespace, prefix: str) -> list[Path]:
-    # fairseq skips an alignment file that does not exist.
-    path = Path(f"{prefix}.{args.align_suffix}")
-    return [path] if args.align_suffix and path.exists() else []

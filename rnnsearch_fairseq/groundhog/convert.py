@@ -21,11 +21,9 @@ words                from 2                         from 4
 
 import argparse
 import contextlib
-import functools
 import re
 import shlex
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +45,8 @@ from rnnsearch_fairseq.optim.adadelta import Adadelta
 # the same; unlike -inf, it keeps label smoothing and gradients finite.
 PAD_BIAS = -100.0
 
-# fairseq's dictionaries hold counts, and GroundHog's vocabularies do not. Counts matter only when fairseq-preprocess
-# builds a dictionary, not when it is given one.
+# The count of every word: GroundHog's vocabularies have none, and fairseq needs them only to build a dictionary.
 COUNT = 1
-
 OVERWRITE = "#fairseq:overwrite"  # in a dictionary file: this word replaces fairseq's symbol of the same spelling
 
 
@@ -103,8 +99,8 @@ def architecture_words(settings: Settings, arrays: dict[str, np.ndarray]) -> lis
 def make_checkpoint(model: dict[str, Tensor], model_words: list[str], languages: tuple[str, str]) -> dict[str, Any]:
     """Build a checkpoint like ``Trainer.state_dict`` with --no-save-optimizer-state, before the first update.
 
-    The configuration is the paper's training. GroundHog does not save the optimizer's state; without it, training can
-    go on with any optimizer and criterion, and needs no ``--reset-...`` option.
+    The configuration is the paper's training. There is no optimizer's state, because GroundHog saves none; so training
+    can go on with any optimizer and criterion, without a ``--reset-...`` option.
     """
     training = shlex.split("--optimizer adadelta --lr 1.0 --clip-norm 1.0 --criterion summed_nll --batch-size 80")
     parsed = parse_args_and_arch(get_training_parser(), [".", "--task", "translation", *training, *model_words])
@@ -130,31 +126,20 @@ def make_checkpoint(model: dict[str, Tensor], model_words: list[str], languages:
     }
 
 
-def write_together(writers: dict[Path, Callable[[Path], None]]) -> None:
-    """Write all files under temporary names, then rename them, so that a failure keeps the old files.
+def write_all(out: Path, dictionaries: dict[str, Dictionary], checkpoint: dict[str, Any]) -> None:
+    """Write the dictionaries, by file name, and ``checkpoint.pt``; after a failure, all old files are still there.
 
     Raises:
         InputError: they cannot be written.
     """
     try:
-        with contextlib.ExitStack() as stack:
-            for path, write in writers.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write(Path(stack.enter_context(write_whole(path)).name))
+        out.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:  # renames the files at its end
+            for name, dictionary in dictionaries.items():
+                dictionary.save(str(stack.enter_context(write_whole(out / name)).name))
+            torch.save(checkpoint, stack.enter_context(write_whole(out / "checkpoint.pt")))
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); give another folder") from error
-
-
-def save_dictionary(dictionary: Dictionary, path: Path) -> None:
-    """Write ``dictionary`` to ``path``."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        dictionary.save(file)
-
-
-def save_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
-    """Write ``checkpoint`` to ``path``."""
-    with path.open("wb") as file:
-        torch.save(checkpoint, file)
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
 
 
 def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
@@ -162,25 +147,24 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
 
     Args:
         vocabularies: the source and target vocabularies.
-        languages: source and target language, for the names of the dictionaries.
+        languages: the source and target language, for the names of the dictionaries.
 
     Raises:
         InputError: an input is missing or damaged, the inputs do not match, or the model is of another kind.
     """
     check_languages(languages)
     settings = read_settings(state)
-    sides = zip(vocabularies, (settings.source, settings.target))
-    dictionaries = [make_dictionary(read_words(path, symbols)) for path, symbols in sides]
+    dictionaries = {
+        f"dict.{language}.txt": make_dictionary(read_words(path, symbols))
+        for language, path, symbols in zip(languages, vocabularies, (settings.source, settings.target))
+    }
     arrays = read_arrays(model, settings)
     model_words = architecture_words(settings, arrays)
     checkpoint = make_checkpoint(make_parameters(arrays, settings), model_words, languages)
-
-    paths = [out / f"dict.{language}.txt" for language in languages]
-    writers = {path: functools.partial(save_dictionary, dictionary) for path, dictionary in zip(paths, dictionaries)}
-    write_together(writers | {out / "checkpoint.pt": functools.partial(save_checkpoint, checkpoint)})
+    write_all(out, dictionaries, checkpoint)
     print(f"{'RNNsearch' if settings.searches else 'RNNencdec'} -> {out / 'checkpoint.pt'}")
-    for path, dictionary in zip(paths, dictionaries):
-        print(f"{len(dictionary) - dictionary.nspecial:,} words -> {path}")
+    for name, dictionary in dictionaries.items():
+        print(f"{len(dictionary) - dictionary.nspecial:,} words -> {out / name}")
         if any(isinstance(count, str) for count in dictionary.count):
             print("  with a word spelt like a symbol of fairseq: copy it over the file that fairseq-preprocess writes")
     print_commands(out, languages, model_words)

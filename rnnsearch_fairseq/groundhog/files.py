@@ -15,7 +15,7 @@ from rnnsearch_fairseq.files.integrity import open_regular
 from rnnsearch_fairseq.files.pickles import read_plain_dict
 
 MOST_NUMBER = 10**9  # the largest number in a state
-MOST_UNPACKED = 20  # limit on an .npz's unpacked size, times its own; trained parameters hardly compress
+MOST_UNPACKED = 20  # times its own size may an .npz unpack to; trained parameters hardly compress
 UNUSED = 0  # GroundHog's id without a word; its row of the softmax still counts in every probability
 
 TANH = "lambda x: TT.tanh(x)"
@@ -101,7 +101,15 @@ class Symbols:
 
 @dataclass(frozen=True)
 class Settings:
-    """A model's settings: RNNsearch (``searches``) or RNNencdec; n; m, also the output's rank; the maxout pool; ids."""
+    """A model's settings.
+
+    Attributes:
+        searches: whether it is RNNsearch, and not RNNencdec.
+        units: n, the size of the hidden state.
+        embedding: m, the size of the embeddings and the rank of the output matrix.
+        pool: how many units a maxout unit takes the maximum of.
+        source, target: the ids of both languages.
+    """
 
     searches: bool
     units: int
@@ -186,14 +194,8 @@ def read_settings(path: Path) -> Settings:
     state.expect("c_dim", 2 * units if searches else units)
     if units % pool:
         raise InputError(f"{path}: dim {units} does not divide into pools of maxout_part {pool}; give another state")
-    return Settings(
-        searches,
-        units,
-        state.number("rank_n_approx", 1),
-        pool,
-        read_symbols(state, "source"),
-        read_symbols(state, "target"),
-    )
+    embedding = state.number("rank_n_approx", 1)
+    return Settings(searches, units, embedding, pool, read_symbols(state, "source"), read_symbols(state, "target"))
 
 
 def _shown(value: Any) -> str:

@@ -11,9 +11,7 @@ from typing import Any
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.checkpoints import load_checkpoint
-from rnnsearch_fairseq.files.integrity import save_sealed
-from rnnsearch_fairseq.files.output import open_output
+from rnnsearch_fairseq.files.checkpoints import load_checkpoint, write_checkpoint
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
@@ -23,11 +21,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
         InputError: there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out`` cannot
             be written.
     """
-    try:
-        with open_output(out) as file:
-            save_sealed(_average(paths), file)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); make room, or give another name") from error
+    write_checkpoint(_average(paths), out)
 
 
 def _average(paths: Sequence[Path]) -> dict[str, Any]:

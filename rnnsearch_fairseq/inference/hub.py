@@ -52,9 +52,9 @@ from rnnsearch_fairseq.data.trees import (
     shown,
 )
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.loading import find_checkpoint, load_models
+from rnnsearch_fairseq.inference.loading import find_checkpoints, load_models
 from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, group_by_size, score_pairs
-from rnnsearch_fairseq.inference.text import TypedText, combine, configure, find_preparation, set_generation
+from rnnsearch_fairseq.inference.text import TypedText, configure, find_preparation, options_of, set_generation
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from rnnsearch_fairseq.search.progress import OnStep, watch
@@ -111,20 +111,20 @@ class Translation:
 
 
 def load(
-    folder: str | Path,
+    model_name_or_path: str | Path,
     checkpoint_file: str | None = None,
-    data: str | Path | None = None,
+    data_name_or_path: str | Path | None = None,
     source_lang: str | None = None,
     target_lang: str | None = None,
     **options: Any,
 ) -> "TranslationHub":
-    """Load one model or an ensemble, onto the CPU.
+    """Load one model or an ensemble, onto the CPU; the arguments are named as in fairseq's ``from_pretrained``.
 
     Args:
-        folder: local folder of the checkpoint.
-        checkpoint_file: its name in ``folder``, or several with colons between; default: see `find_checkpoint`.
-        data: folder of the dictionaries; if it begins with a dot, it is relative to ``folder``. Default: see
-            `rnnsearch_fairseq.inference.loading.find_data`.
+        model_name_or_path: local folder of the checkpoint.
+        checkpoint_file: its name in the folder, or several with colons between; default: see `find_checkpoints`.
+        data_name_or_path: folder of the dictionaries; if it begins with a dot, it is relative to the checkpoint's.
+            Default: see `rnnsearch_fairseq.inference.loading.find_data`.
         source_lang, target_lang: default: the languages in the checkpoint or the binarized data.
         options: search options of fairseq-generate, which become the defaults of ``translate``, and ``tokenizer`` and
             ``bpe`` with their own options. Without these two, text is prepared as the training text was (see
@@ -133,49 +133,25 @@ def load(
     Raises:
         InputError: a file is missing or damaged, files do not match, or an option is unknown.
     """
-    if not Path(folder).is_dir():
+    folder, data = Path(model_name_or_path), data_name_or_path
+    if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the one that fairseq-train saved checkpoints to")
     if checkpoint_file is None:
-        paths = [str(find_checkpoint(Path(folder)))]
+        paths = [str(path) for path in find_checkpoints(folder)]
     else:
-        paths = [str(Path(folder, name)) for name in utils.split_paths(checkpoint_file)]
-    if data == ".":
-        data = None
-    elif data is not None:
-        data = str(Path(folder, data) if str(data).startswith(".") else data)
+        paths = [str(folder / name) for name in utils.split_paths(checkpoint_file)]
+    if data is not None:
+        data = None if data == "." else str(folder / data if str(data).startswith(".") else data)
     models, task = load_models(paths, data, source_lang, target_lang, cpu=True)
     found = find_preparation(Path(paths[0]).parent, task)
     sides = (found.source, found.target)
-    cfgs = [configure(combine(side.options(found.folder), options)) for side in sides]
+    cfgs = [configure(options_of(side, found.folder, options)) for side in sides]
     return TranslationHub(cfgs[0], task, models, TypedText.of(task, cfgs, [side.lowercase for side in sides]))
-
-
-def from_pretrained(
-    cls: type[BaseFairseqModel],
-    model_name_or_path: str | Path,
-    checkpoint_file: str | None = None,
-    data_name_or_path: str | Path | None = None,
-    **options: Any,
-) -> "TranslationHub":
-    """Load trained models from a local folder: `load` under the names that fairseq's ``from_pretrained`` has.
-
-    Args:
-        model_name_or_path: folder of the checkpoint.
-        checkpoint_file: default: the best one there.
-        data_name_or_path: folder of the dictionaries; default: found near the checkpoint. ``data`` is the same.
-        options: see `load`.
-
-    Raises:
-        InputError: a file is missing or damaged, or an option is unknown.
-    """
-    if data_name_or_path is not None:
-        options["data"] = data_name_or_path
-    return load(model_name_or_path, checkpoint_file, **options)
 
 
 # Here and not in the models: models must not import inference.
 for _model in (RNNsearchModel, Tree2SeqModel):
-    _model.from_pretrained = classmethod(from_pretrained)
+    _model.from_pretrained = staticmethod(load)
 
 
 class TranslationHub(GeneratorHubInterface):
@@ -224,7 +200,6 @@ class TranslationHub(GeneratorHubInterface):
         self,
         sentences: Sequence[str] | str,
         beam: int | None = None,
-        verbose: bool = False,
         trees: Sequence[str | None] | None = None,
         **options: Any,
     ) -> list[str] | str:
@@ -232,7 +207,6 @@ class TranslationHub(GeneratorHubInterface):
 
         Args:
             beam: default: 5, or that of `load`.
-            verbose: has no effect; fairseq's signature has it.
             trees: for models that read trees, the parse of each sentence, in Penn brackets or as transitions; None or
                 "" for a sentence without one.
             options: search options of fairseq-generate: ``search="groundhog"``, ``lenpen=0.6``, ``sampling=True``.
@@ -243,7 +217,7 @@ class TranslationHub(GeneratorHubInterface):
         if "nbest" in options:
             raise InputError("translate returns one translation; translations(sentences, nbest=3) returns three")
         if isinstance(sentences, str):
-            return self.translate([sentences], beam, verbose, None if trees is None else [trees], **options)[0]
+            return self.translate([sentences], beam, None if trees is None else [trees], **options)[0]
         return [best.text for best, *_ in self.translations(sentences, beam, 1, trees, **options)]
 
     def translations(
@@ -380,9 +354,8 @@ class TranslationHub(GeneratorHubInterface):
             on_step: called after each step of a batch, with the best unfinished target words of each source in it, by
                 position in ``sources``. An exception that it raises ends the search.
         """
-        unparsed = encode_transitions("-", self.task.tree_dict) if isinstance(self.task, TreeTranslationTask) else None
         tokens: list[Any] = [source.ids for source in sources]
-        if unparsed is not None:
+        if isinstance(self.task, TreeTranslationTask):
             lines = (format_transitions(source.tree) for source in sources)
             tokens = [(ids, encode_transitions(line, self.task.tree_dict)) for ids, line in zip(tokens, lines)]
         found: dict[int, list[Translation]] = {}

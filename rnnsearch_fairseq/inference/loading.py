@@ -1,6 +1,8 @@
 """Load trained models to read text instead of binarized data."""
 
+import argparse
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,20 +19,28 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 
 CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint.pt")
+MEMBER = r"model([1-9]\d{0,3})\.pt"  # of an ensemble: model1.pt, model2.pt and so on
 LEVELS_UP = 3  # in recipes/reproduce, bin is beside runs, and checkpoints are in runs/RUN/checkpoints
 
 
-def find_checkpoint(folder: Path) -> Path:
-    """Find the best checkpoint in a folder that fairseq-train or a recipe wrote.
+def find_checkpoints(folder: Path) -> list[Path]:
+    """Find the best checkpoint in a folder that fairseq-train or a recipe wrote, or all of an exported ensemble.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or one of the ensemble is missing.
     """
     for place in (folder, folder / "checkpoints"):
         for name in CHECKPOINTS:
             if (place / name).is_file():
-                return place / name
-    raise InputError(f"{folder}: holds no {', '.join(CHECKPOINTS)}; give the folder that fairseq-train saved to")
+                return [place / name]
+    found = ((re.fullmatch(MEMBER, path.name), path) for path in folder.iterdir())
+    members = {int(match[1]): path for match, path in found if match}
+    for number in range(1, len(members) + 1):
+        if number not in members:
+            raise InputError(f"{folder}: model{number}.pt of the ensemble is missing; copy it from the exported folder")
+    if not members:
+        raise InputError(f"{folder}: holds no {', '.join(CHECKPOINTS)}; give the folder that fairseq-train saved to")
+    return [members[number] for number in sorted(members)]
 
 
 def find_data(folder: Path, own: str | None = None, languages: Sequence[str | None] = ()) -> Path:
@@ -62,6 +72,17 @@ def find_data(folder: Path, own: str | None = None, languages: Sequence[str | No
     raise InputError(f"{folder}: no dict.*.txt in it, nor above it or in bin; give their folder (data)")
 
 
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a model's data, where `load_models` does not find it by itself."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder of the dictionaries dict.LANGUAGE.txt (default: found near the checkpoint)",
+    )
+    parser.add_argument("-s", "--source-lang", help="default: from the checkpoint, or from the data in DIR")
+    parser.add_argument("-t", "--target-lang", help="default: likewise")
+
+
 def load_models(
     paths: Sequence[str],
     data: str | None = None,
@@ -91,13 +112,18 @@ def load_models(
     models: list[BaseFairseqModel] = []
     task = None
     for path in paths:
-        state = _read_checkpoint(path, overrides)
+        if not Path(path).is_file():
+            raise InputError(f"--path {path}: no such checkpoint; give one that fairseq-train wrote to its --save-dir")
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
         _check_task_name(state, path)
         if data is None:
             data = str(_find_own_data(state, path))
-        _set_data(state, data)
+        overwrite_args_by_name(state["cfg"], {"data": data})
+        if state.get("args") is not None:  # fairseq builds an old checkpoint's settings from these again
+            state["args"].data = data
         _check_languages(state, data, path)
-        if task is not None and not isinstance(task, TreeTranslationTask) and _encodes_trees(state):
+        encodes_trees = getattr(state["cfg"].model, "constituents", "words") != "words"
+        if encodes_trees and task is not None and not isinstance(task, TreeTranslationTask):
             raise InputError(f"{path}: reads trees, and the first checkpoint of --path knows none; name this one first")
         loaded, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
         models += loaded
@@ -106,14 +132,8 @@ def load_models(
     return models, task
 
 
-def _read_checkpoint(path: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    if not Path(path).is_file():
-        raise InputError(f"--path {path}: no such checkpoint; give one that fairseq-train wrote to its --save-dir")
-    return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-
-
 def _check_task_name(state: dict[str, Any], path: str) -> None:
-    """Refuse tasks other than translation before they are set up; they could read or download other files."""
+    """Refuse a checkpoint of another task, such as a language model, before its dictionaries are looked for."""
     settings = state["cfg"].task
     # As in `fairseq.tasks.setup_task`: old configurations have the name in another field.
     name = getattr(settings, "task", None)
@@ -133,18 +153,8 @@ def _find_own_data(state: dict[str, Any], path: str) -> Path:
     return find_data(Path(path).parent, own, languages)
 
 
-def _set_data(state: dict[str, Any], data: str) -> None:
-    overwrite_args_by_name(state["cfg"], {"data": data})
-    if state.get("args") is not None:  # fairseq builds an old checkpoint's settings from these again
-        state["args"].data = data
-
-
 def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
     """Refuse a checkpoint without languages if ``data`` holds no binarized data to infer them from."""
     named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang")]
     if None in named and None in data_utils.infer_language_pair(data):
         raise InputError(f"{path}: it does not name its languages; give --source-lang and --target-lang")
-
-
-def _encodes_trees(state: dict[str, Any]) -> bool:
-    return getattr(state["cfg"].model, "constituents", "words") != "words"

@@ -43,8 +43,8 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.trees import Tree, parse_transitions
-from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.output import open_output, stop_printing
+from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.files.scores import AlignedPair, write_scores
 from rnnsearch_fairseq.files.text import check_parallel, read_pairs
 from rnnsearch_fairseq.inference.loading import load_models
@@ -304,46 +304,31 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("-s", "--source-lang", help="default: from the checkpoint, or from the data in DIR")
     parser.add_argument("-t", "--target-lang", help="default: likewise")
-    parser.add_argument(
-        "--batch-size", type=int, default=BATCH_SIZE, metavar="N", help=f"most pairs in a batch (default: {BATCH_SIZE})"
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        default=MAX_TOKENS,
-        metavar="N",
-        help=f"most words in a batch, padding included, on either side (default: {MAX_TOKENS})",
-    )
+    for option, default, what in (
+        ("--batch-size", BATCH_SIZE, "most pairs in a batch"),
+        ("--max-tokens", MAX_TOKENS, "most words in a batch, padding included, on either side"),
+    ):
+        parser.add_argument(option, action=Count, default=default, help=f"{what} (default: {default})")
     parser.add_argument("--cpu", action="store_true", help="do not use CUDA")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
-    args = parser.parse_args()
-    for option in ("batch_size", "max_tokens"):
-        if getattr(args, option) < 1:
-            raise InputError(f"--{option.replace('_', '-')} is {getattr(args, option)}; give at least 1")
-    return args
+    return parser.parse_args()
 
 
-def main() -> int:
-    """The command line of this module; returns its exit status."""
+def main() -> None:
+    """The command line of this module."""
     args = parse_arguments()
-    texts = [args.source, args.target] if args.trees is None else [args.source, args.target, args.trees]
-    check_parallel(texts)
+    check_parallel([path for path in (args.source, args.target, args.trees) if path is not None])
     if args.trees is not None:
         for _ in read_trees(args.trees, args.source):
             pass  # find bad lines before anything is written
     totals = Totals()
-    try:
-        with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
-            models, task = load_models(
-                utils.split_paths(args.path), args.data, args.source_lang, args.target_lang, args.cpu
-            )
-            pairs = read_pairs(args.source, args.target)
-            trees = None if args.trees is None else read_trees(args.trees, args.source)
-            scores = score_pairs(models, task, pairs, args.batch_size, args.max_tokens, trees)
-            write_scores(totals.watch(scores, task.source_dictionary.unk_word), out)
-            out.flush()
-    except BrokenPipeError:
-        stop_printing()
-        return 1
+    with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
+        models, task = load_models(
+            utils.split_paths(args.path), args.data, args.source_lang, args.target_lang, args.cpu
+        )
+        pairs = read_pairs(args.source, args.target)
+        trees = None if args.trees is None else read_trees(args.trees, args.source)
+        scores = score_pairs(models, task, pairs, args.batch_size, args.max_tokens, trees)
+        write_scores(totals.watch(scores, task.source_dictionary.unk_word), out)
+        out.flush()
     print(totals.summary(), file=sys.stderr)
-    return 0

@@ -1,6 +1,7 @@
 """Prepare typed text as a model's training text was prepared, by the record, by options, or by the dictionaries."""
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,13 +17,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.files.preparation import CODES, FILES, PIECES, RECORD, Preparation, read_record
+from rnnsearch_fairseq.files.preparation import CODES, PIECES, RECORD, Preparation, read_record
 
 logger = logging.getLogger(__name__)
 
 # The Moses tokenizer's escapes of & | < > ' " [ ]; other text has none of them.
-MOSES_ESCAPES = ("&amp;", "&#124;", "&lt;", "&gt;", "&apos;", "&quot;", "&#91;", "&#93;")
-BPE_MARK, PIECE_MARK = "@@", "▁"
+MOSES_ESCAPE = "&(amp|#124|lt|gt|apos|quot|#91|#93);"
+# For each kind of subwords, the option of its file, the file, and the mark in a dictionary's symbols.
+SUBWORDS = (("bpe_codes", CODES, ".@@$"), ("sentencepiece_model", PIECES, "^▁."))
 # fairseq-generate's options that change the search.
 SEARCH_OPTIONS = ("search", "beam", "lenpen", "unkpen", "unnormalized", "temperature", "no_repeat_ngram_size")
 SEARCH_OPTIONS += ("max_len_a", "max_len_b", "min_len", "min_len_a", "match_source_len", "length_statistics")
@@ -91,32 +93,31 @@ def guess_preparation(data: Path, source: Dictionary, target: Dictionary) -> Fou
     Args:
         data: folder of the dictionaries.
     """
-    marks = dict.fromkeys(("tokenizer", CODES, PIECES), False)
-    for symbol in (*source.symbols, *target.symbols):
-        marks["tokenizer"] |= "&" in symbol and any(escape in symbol for escape in MOSES_ESCAPES)
-        marks[CODES] |= len(symbol) > len(BPE_MARK) and symbol.endswith(BPE_MARK)
-        marks[PIECES] |= len(symbol) > len(PIECE_MARK) and symbol.startswith(PIECE_MARK)
-    both, folder = Preparation("moses" if marks["tokenizer"] else None), data
-    file = CODES if marks[CODES] else PIECES if marks[PIECES] else None
-    if file is not None:
-        option = "bpe_codes" if file == CODES else "sentencepiece_model"
-        near = [place for place in (data, data.parent / "text") if (place / file).is_file()]
-        if near:
-            folder = near[0]
-            both = replace(both, **{option: file})
-        else:
-            logger.warning("%s holds subwords, but no %s is near; give %s, or text in subwords", data, file, option)
+    symbols = [*source.symbols, *target.symbols]
+    escaped = any(re.search(MOSES_ESCAPE, symbol) for symbol in symbols)
+    both, folder = Preparation("moses" if escaped else None), data
+    for option, file, mark in SUBWORDS:
+        if any(re.search(mark, symbol) for symbol in symbols):
+            near = [place for place in (data, data.parent / "text") if (place / file).is_file()]
+            if near:
+                both, folder = replace(both, **{option: file}), near[0]
+            else:
+                logger.warning("%s holds subwords, but no %s is near; give %s, or text in subwords", data, file, option)
+            break
     lowercase = [all(symbol == symbol.lower() for symbol in side.symbols) for side in (source, target)]
     return Found(*(replace(both, lowercase=lower) for lower in lowercase), folder)
 
 
-def combine(found: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Merge ``options`` into ``found``; a tokenizer or bpe in ``options`` drops the found one's own options."""
-    kept = dict(found)
-    for kind, its in (("tokenizer", ("moses_no_escape", "moses_no_dash_splits")), ("bpe", FILES)):
-        if kind in options:
-            kept = {name: value for name, value in kept.items() if name not in (kind, *its)}
-    return {**kept, **options}
+def options_of(side: Preparation, folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """fairseq's options for a preparation, overridden by ``options``.
+
+    A tokenizer or bpe in ``options`` drops the own options of the one in ``side``, whose files are in ``folder``.
+    """
+    if "tokenizer" in options:
+        side = replace(side, tokenizer=None)
+    if "bpe" in options:
+        side = replace(side, bpe_codes=None, sentencepiece_model=None)
+    return {**side.options(folder), **options}
 
 
 def configure(options: dict[str, Any]) -> DictConfig:
@@ -125,22 +126,20 @@ def configure(options: dict[str, Any]) -> DictConfig:
     Raises:
         InputError: an option is unknown or has a wrong value, or a file is missing.
     """
-    sections: dict[str, Any] = {}
     text_options = {"tokenizer", "bpe"}
     for kind in ("tokenizer", "bpe"):
-        registry = REGISTRIES[kind]
-        name = options.get(kind)
-        if name is not None and name not in registry["registry"]:
+        registry, name = REGISTRIES[kind], options.get(kind)
+        if name is None:
+            continue
+        if name not in registry["registry"]:
             raise InputError(f"there is no {kind} {name!r}; choose one of {', '.join(registry['registry'])}")
-        sections[kind] = None
-        if name is not None:
-            text_options |= {field.name for field in fields(registry["dataclass_registry"][name])}
+        text_options |= {field.name for field in fields(registry["dataclass_registry"][name])}
     for option in ("bpe_codes", "sentencepiece_model"):
         if option in options and not Path(options[option]).is_file():
             raise InputError(f"{option} {options[option]}: no such file; give the one that prepared the training text")
     search_options = {name: value for name, value in options.items() if name not in text_options}
     generation = set_generation(OmegaConf.structured(GenerationConfig), search_options)
-    cfg = OmegaConf.create({"generation": generation, **sections})
+    cfg = OmegaConf.create({"generation": generation, "tokenizer": None, "bpe": None})
     overwrite_args_by_name(cfg, {name: value for name, value in options.items() if name in text_options})
     return cfg
 
@@ -163,7 +162,7 @@ def set_generation(generation: DictConfig, options: dict[str, Any]) -> DictConfi
 
 
 class TextEncoder:
-    """Convert text of one language to words (or subwords) with blanks between, and back.
+    """Convert text of one language to words or subwords with single blanks between, and back.
 
     Args:
         cfg: see `configure`; the sections ``tokenizer`` and ``bpe`` are used.

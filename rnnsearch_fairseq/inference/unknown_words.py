@@ -27,7 +27,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import read_generated
-from rnnsearch_fairseq.files.output import check_not_input, open_output, stop_printing
+from rnnsearch_fairseq.files.output import check_not_input, open_output
 from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
 from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_lines, read_pairs
 
@@ -48,25 +48,22 @@ def count_links(scores: Sequence[Path], source: Path, target: Path) -> Counts:
         InputError: a file of scores is damaged, has no alignments, or belongs to another text.
     """
     counts: Counts = defaultdict(Counter)
-    pairs = enumerate(read_pairs(source, target), 1)
+    scored = itertools.chain.from_iterable(map(read_scores, scores))
     where = ""
-    for score in itertools.chain.from_iterable(map(read_scores, scores)):
+    for number, (score, pair) in enumerate(itertools.zip_longest(scored, read_pairs(source, target)), 1):
+        if score is None:
+            raise InputError(f"{where}: the scores end before line {number} of {source}; score all of it")
         where = score.where
-        pair = next(pairs, None)
         if pair is None:
             raise InputError(f"{where}: {source} has no more lines; give the text that was scored")
-        number, texts = pair
         # The last word of each side, the last row and the last column belong to end-of-sentence.
-        words = [
+        words, translation = (
             _own_words(seen[:-1], text, where, f"{path}, line {number}")
-            for seen, text, path in zip((score.source, score.target), texts, (source, target))
-        ]
-        for word, position in zip(words[1], score.alignment.argmax(dim=1).tolist()):
-            if position < len(words[0]):
-                counts[words[0][position]][word] += 1
-    missing = sum(1 for _ in pairs)
-    if missing:
-        raise InputError(f"{where}: the scores end {missing:,} lines before {source}; score all of it")
+            for seen, text, path in zip((score.source, score.target), pair, (source, target))
+        )
+        for word, position in zip(translation, score.alignment.argmax(dim=1).tolist()):
+            if position < len(words):
+                counts[words[position]][word] += 1
     return counts
 
 
@@ -213,8 +210,8 @@ def parse_arguments() -> argparse.Namespace:
     return args
 
 
-def main() -> int:
-    """The command line of this module; returns its exit status."""
+def main() -> None:
+    """The command line of this module."""
     args = parse_arguments()
     if args.command == "learn":
         check_parallel([args.source, args.target])
@@ -222,16 +219,11 @@ def main() -> int:
         write_dictionary(counts, args.output)
         links = sum(words.total() for words in counts.values())
         print(f"{links:,} links of {len(counts):,} source words -> {args.output}")
-        return 0
+        return
     check_text_file(args.source)
     counts = ReplacementCounts()
     dictionary = {} if args.dictionary is None else read_dictionary(args.dictionary)
     lines = replace_all(args.generated, args.source, dictionary, counts)
-    try:
-        sys.stdout.buffer.writelines(f"{line}\n".encode() for line in lines)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        stop_printing()
-        return 1
+    sys.stdout.buffer.writelines(f"{line}\n".encode() for line in lines)
+    sys.stdout.flush()
     print(counts.summary(), file=sys.stderr)
-    return 0

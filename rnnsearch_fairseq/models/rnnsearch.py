@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
@@ -17,12 +18,17 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import (
     BatchFirstDecoder,
     BatchFirstEncoder,
-    check_sizes,
+    CommonConfig,
+    check_output_width,
+    check_shared,
+    drop_words,
     fill_in,
     register_architectures,
+    share_embeddings,
 )
 from rnnsearch_fairseq.modules import Decoder, Encoder, initialize
 from rnnsearch_fairseq.modules.attention import Memory, repeat_rows
+from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
 from rnnsearch_fairseq.modules.fused.search_step import SearchStep
 
@@ -30,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class RNNsearchConfig(FairseqDataclass):
+class RNNsearchConfig(CommonConfig):
     """Sizes and options, named as in the paper (Appendix A.2.3); the defaults are the paper's RNNsearch."""
 
     embedding_size: int = field(default=620, metadata={"help": "m: width of the word embeddings, source and target"})
@@ -66,6 +72,10 @@ class RNNsearchConfig(FairseqDataclass):
         },
     )
     dropout: float = field(default=0.0, metadata={"help": "dropout on the source and target embeddings"})
+    annotation_dropout: float = field(
+        default=0.0,
+        metadata={"help": "variational dropout on the annotations h_j: one mask for all positions of a sentence"},
+    )
     readout_dropout: float = field(default=0.0, metadata={"help": "dropout on the maxout layer"})
     scan: ChoiceEnum(["fused", "reference"]) = field(  # type: ignore[valid-type]
         default="fused",
@@ -89,20 +99,17 @@ def complete(cfg: Any) -> DictConfig:
     """``cfg`` (from the command line, Hydra or a checkpoint) with every missing field set, and checked.
 
     Raises:
-        InputError: if a size is not positive, a rate is outside [0, 1), a choice is unknown or two choices clash.
+        InputError: if a size is not positive, a rate is outside [0, 1), a choice is unknown or two options clash.
     """
     merged = fill_in(cfg, RNNsearchConfig)
-    check_sizes(merged, "embedding_size", "hidden_size", "alignment_size", "maxout_size", "maxout_pool")
     if merged.output_rank < 0:
         raise InputError(f"--output-rank is {merged.output_rank}, but it must be a size, or 0 for no such layer")
+    check_output_width(merged, "output_rank" if merged.output_rank else "maxout_size")
     if merged.update_word == "current" and merged.readout_state == "current":
         raise InputError(
             "--update-word current and --readout-state current exclude each other: s_i would already have consumed the "
             "word y_i that it predicts; leave one of them at 'previous'"
         )
-    for name in ("dropout", "readout_dropout"):
-        if not 0 <= merged[name] < 1:
-            raise InputError(f"--{name.replace('_', '-')} is {merged[name]}, but it must be at least 0 and below 1")
     return merged
 
 
@@ -115,11 +122,13 @@ class RNNsearchModel(FairseqEncoderDecoderModel):
         """Build the model that ``cfg`` describes, with the initial values of Appendix B.1.
 
         Raises:
-            InputError: if ``cfg`` is not valid; see :func:`complete`.
+            InputError: if ``cfg`` is not valid; see :func:`complete` and :func:`share_embeddings`.
         """
         cfg = complete(cfg)
         encoder = RNNsearchEncoder(cfg, task.source_dictionary)
         decoder = RNNsearchDecoder(cfg, task.target_dictionary, encoder.annotator.annotation_size)
+        tables = (side.embedding.table for side in (encoder.annotator, decoder.translator))
+        share_embeddings(cfg, task, *tables, decoder.to_vocabulary)
         model = cls(encoder, decoder)
         initialize(model)
         return model
@@ -138,6 +147,7 @@ class RNNsearchModel(FairseqEncoderDecoderModel):
         """
         if strict:
             explain_misfit(state_dict, self.state_dict())
+            check_shared(self, state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
@@ -189,6 +199,7 @@ class RNNsearchEncoder(BatchFirstEncoder):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
+        self.word_dropout, self.annotation_dropout = cfg.word_dropout, cfg.annotation_dropout
         kind = FusedEncoder if cfg.scan == "fused" else Encoder
         self.annotator = kind(
             len(dictionary),
@@ -206,7 +217,15 @@ class RNNsearchEncoder(BatchFirstEncoder):
             ``annotations`` ``(batch, src_len, 2n)``; ``summary`` ``(batch, n)``; ``padding_mask`` ``(batch, src_len)``.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
-        annotations, summary = self.annotator(src_tokens, padding_mask if padding_mask.any() else None)
+        if self.training:
+            src_tokens = drop_words(src_tokens, self.word_dropout, self.dictionary)
+        # On a GPU the test for padding would wait for the device; the mask costs less.
+        masked = dispatch.on_gpu(padding_mask) or padding_mask.any()
+        annotations, summary = self.annotator(src_tokens, padding_mask if masked else None)
+        if self.training and self.annotation_dropout:
+            # Gal and Ghahramani (2016), A Theoretically Grounded Application of Dropout in Recurrent Neural Networks:
+            # the decoder reads c_i, which is dropped by the same mask at every position i.
+            annotations = annotations * F.dropout(torch.ones_like(annotations[:, :1]), self.annotation_dropout)
         return {"annotations": [annotations], "summary": [summary], "padding_mask": [padding_mask]}
 
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
@@ -235,6 +254,7 @@ class RNNsearchDecoder(BatchFirstDecoder):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, annotation_size: int) -> None:
         super().__init__(dictionary)
+        self.word_dropout = cfg.word_dropout
         self.has_attention = cfg.context == "attention"
         self.search_step: SearchStep | None = None
         kind = FusedDecoder if cfg.scan == "fused" else Decoder
@@ -276,6 +296,8 @@ class RNNsearchDecoder(BatchFirstDecoder):
         (annotations,), (summary,), (padding_mask,) = (
             encoder_out[name] for name in ("annotations", "summary", "padding_mask")
         )
+        if self.training:
+            prev_output_tokens = drop_words(prev_output_tokens, self.word_dropout, self.dictionary)
         saved, keys = None, encoder_out.get("keys", [None])[0]
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
@@ -331,7 +353,8 @@ class RNNsearchDecoder(BatchFirstDecoder):
 def choose_training(args: argparse.Namespace) -> None:
     """Choose the paper's training settings if the command line has no ``--optimizer``, which fairseq would refuse.
 
-    An option with fairseq's default value counts as not given; all others keep their values. The choice is logged.
+    An option with fairseq's default value counts as not given; all others keep their values. The choice is logged, with
+    the paper's settings that the task lacks.
     """
     if getattr(args, "optimizer", "") is not None:
         return
@@ -341,7 +364,11 @@ def choose_training(args: argparse.Namespace) -> None:
     if args.batch_size is None and args.max_tokens is None:
         chosen |= {"batch_size": 80, "batch_size_valid": args.batch_size_valid or 80}
     vars(args).update(chosen)
-    logger.warning("no --optimizer is given: training as in the paper, %s", chosen)
+    missing = [] if args.task == "pooled_translation" else ["no pools of 20 batches", "no single shuffle"]
+    if getattr(args, "max_words", None) is None:
+        missing.append("no length limit")
+    but = f", but --task {args.task} has {', '.join(missing)}; give --task pooled_translation --max-words 50"
+    logger.warning("no --optimizer is given: training as in the paper, %s%s", chosen, but if missing else "")
 
 
 register_architectures("rnnsearch", ARCHITECTURES, then=choose_training)

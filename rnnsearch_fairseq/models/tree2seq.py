@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
@@ -15,9 +15,13 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import (
     BatchFirstDecoder,
     BatchFirstEncoder,
-    check_sizes,
+    CommonConfig,
+    check_output_width,
+    check_shared,
+    drop_words,
     fill_in,
     register_architectures,
+    share_embeddings,
 )
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
 from rnnsearch_fairseq.modules.init import initialize_uniform
@@ -27,7 +31,7 @@ from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 
 @dataclass
-class Tree2SeqConfig(FairseqDataclass):
+class Tree2SeqConfig(CommonConfig):
     """Sizes and options; the defaults are the paper's model with d = 512."""
 
     embedding_size: int = field(default=512, metadata={"help": "width of the word embeddings, source and target"})
@@ -59,10 +63,10 @@ def complete(cfg: Any) -> DictConfig:
     """``cfg`` (from the command line, Hydra or a checkpoint) with every missing field set, and checked.
 
     Raises:
-        InputError: if a size is not positive, a choice is unknown or two options clash.
+        InputError: if a size is not positive, a rate is outside [0, 1), a choice is unknown or two options clash.
     """
     merged = fill_in(cfg, Tree2SeqConfig)
-    check_sizes(merged, "embedding_size", "hidden_size")
+    check_output_width(merged, "hidden_size")
     if merged.constituents == "phrases-only" and merged.embedding_size != merged.hidden_size:
         raise InputError(
             f"--constituents phrases-only composes word embeddings: --embedding-size {merged.embedding_size} and "
@@ -82,19 +86,29 @@ class Tree2SeqModel(FairseqEncoderDecoderModel):
         """Build the model that ``cfg`` describes, with the paper's initial values.
 
         Raises:
-            InputError: if ``cfg`` is not valid, or needs trees that the task does not have.
+            InputError: if ``cfg`` is not valid, or needs trees or a joint dictionary that the task does not have.
         """
         cfg = complete(cfg)
         if cfg.constituents != "words" and not getattr(task, "has_trees", False):
             raise InputError(
                 "this model encodes trees, and the task has none; give --task tree_translation, or --arch anmt"
             )
-        model = cls(
-            Tree2SeqEncoder(cfg, task.source_dictionary),
-            Tree2SeqDecoder(cfg, task.target_dictionary),
-        )
+        encoder = Tree2SeqEncoder(cfg, task.source_dictionary)
+        decoder = Tree2SeqDecoder(cfg, task.target_dictionary)
+        share_embeddings(cfg, task, encoder.composer.embedding, decoder.translator.embedding, decoder.to_vocabulary)
+        model = cls(encoder, decoder)
         initialize_uniform(model)
         return model
+
+    def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **kwargs: Any) -> Any:
+        """As in fairseq.
+
+        Raises:
+            InputError: if the model shares matrices that differ in the checkpoint.
+        """
+        if strict:
+            check_shared(self, state_dict)
+        return super().load_state_dict(state_dict, strict, **kwargs)
 
 
 class Tree2SeqEncoder(BatchFirstEncoder):
@@ -104,6 +118,7 @@ class Tree2SeqEncoder(BatchFirstEncoder):
         super().__init__(dictionary)
         self.parses = cfg.constituents != "words"
         self.reverse_source = cfg.reverse_source
+        self.word_dropout = cfg.word_dropout
         self.composer = FusedTreeEncoder(
             len(dictionary),
             cfg.embedding_size,
@@ -126,6 +141,8 @@ class Tree2SeqEncoder(BatchFirstEncoder):
             ``(batch,)``: the number of columns of the states that are words.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
+        if self.training:
+            src_tokens = drop_words(src_tokens, self.word_dropout, self.dictionary)
         if self.reverse_source:
             src_tokens = reverse_words(src_tokens, padding_mask)
         source = self.composer(src_tokens, padding_mask, Forest(*trees) if self.parses and trees is not None else None)
@@ -153,6 +170,7 @@ class Tree2SeqDecoder(BatchFirstDecoder):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
+        self.word_dropout = cfg.word_dropout
         self.translator = FusedTreeDecoder(
             len(dictionary), cfg.embedding_size, cfg.hidden_size, dictionary.pad(), parses=cfg.constituents != "words"
         )
@@ -177,6 +195,8 @@ class Tree2SeqDecoder(BatchFirstDecoder):
             ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, the alpha of words and
             phrases; and with ``features_only``, :meth:`output_layer`.
         """
+        if self.training:
+            prev_output_tokens = drop_words(prev_output_tokens, self.word_dropout, self.dictionary)
         source = Constituents(
             encoder_out["states"][0],
             encoder_out["padding_mask"][0],

@@ -13,8 +13,8 @@ class Memory(NamedTuple):
     ``keys`` are the U_a h_j, ``(batch, src_len, n')``; None for RNNencdec.
     ``padding_mask`` is ``(batch, src_len)``, true at padding; None if no sentence is padded.
 
-    In a search, all hypotheses of a sentence share one row of the memory. Their states ``(batch · beam, n)`` are
-    grouped by sentence.
+    In a search, all hypotheses of a sentence share one row of the memory. The states ``(batch · beam, n)`` of a
+    sentence's hypotheses are adjacent rows.
     """
 
     annotations: Tensor

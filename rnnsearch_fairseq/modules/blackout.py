@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Ratio of the vocabulary to the candidates above which scoring the candidates one by one is cheaper than scoring the
-# whole vocabulary by a matrix product (measured on one core with AVX-512: d = 256, K = 500 and 2000, both passes).
+# If the vocabulary is more than this many times as large as the set of candidates, they are scored one by one;
+# otherwise the whole vocabulary is, by a matrix product (one core with AVX-512: d = 256, K = 500, 2000; both passes).
 WORDS_PER_CANDIDATE = 8
 CHUNK_NUMBERS = 2_000_000  # scores of the whole vocabulary in memory at a time: 8 MB in float32
 SUM = 0  # torch's number for embedding_bag's mode="sum"
@@ -119,10 +119,15 @@ def shared_blackout_loss(
 class _Cost(torch.autograd.Function):
     """The cost of the scores log w + z ``(words, 1 + K)``, target first, and its gradient.
 
-    With r_i = p_i / (1 - p_i) and S = sum of the negatives' r, the gradient is p_i (1 - S) + r_i for a negative and
-    p_i (1 - S) - 1 for the target. For the likeliest negative, 1 - p_i may round to zero. It is therefore computed as
-    the sum of the other p. Its r_i may be huge and is left out of S. The other gradients need it only in the product
-    p_j r_i, which is at most one; in its own gradient it leaves p_i + r_i - p_i r_i = 2 p_i.
+    Let p be the softmax of the scores, r_i = p_i / (1 - p_i), and S the sum of r over the negatives. The gradient is::
+
+        p_i (1 - S) - 1      for the target
+        p_i (1 - S) + r_i    for a negative i
+
+    One negative may have nearly all the probability: its 1 - p_i rounds to zero, and its r_i is huge. For the likeliest
+    negative m, therefore, log(1 - p_m) is computed from the sum of the other p. S is computed without r_m, and each
+    gradient gets its part - p_j r_m by itself, which is at most one. The gradient of m itself simplifies: with S' = S -
+    r_m it is p_m (1 - S' - r_m) + r_m = p_m (2 - S'), because r_m - p_m r_m = p_m.
     """
 
     @staticmethod

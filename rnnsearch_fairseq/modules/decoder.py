@@ -66,7 +66,7 @@ class Decoder(nn.Module):
         p(y_i) = g(y_{i-1}, s_{i-1}, c_i)                    no y_0: the first readout sees no word
         s_i = f(s_{i-1}, y_i, c_i)
 
-    where s_{i-1} has already consumed y_{i-1} when it is aligned and read out.
+    There s_{i-1} has already consumed y_{i-1} when it is aligned and read out.
 
     Args:
         alignment_size: n', or 0 for RNNencdec, whose context is fixed to →h_Tx.
@@ -115,11 +115,11 @@ class Decoder(nn.Module):
         )
 
     def initial_state(self, summary: Tensor) -> Tensor:
-        """s_0 = tanh(W_s ←h_1 + b_s), ``(batch, n)``."""
+        """s_0 = tanh(W_s ←h_1 + b_s) (A.2.2), ``(batch, n)``, from the encoder's summary ←h_1 ``(batch, n)``."""
         return torch.tanh(self.from_summary(summary))
 
     def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> Step:
-        """One target position i.
+        """One target position i: its context, alignment and state, in the order that the class describes.
 
         Args:
             projected: ``unit.project_input`` of E y_{i-1}, ``(batch, 3n)``.
@@ -138,7 +138,7 @@ class Decoder(nn.Module):
         return Step(updated if self.reads_current_state else state, updated, context, alpha)
 
     def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
-        """All positions in turn, with the previous words given.
+        """All positions in turn, by one :meth:`step` after the other.
 
         Args:
             embedded: E y_{i-1} for i = 1 ... T_y, or for one i, ``(tgt_len, batch, m)``.
@@ -159,8 +159,8 @@ class Decoder(nn.Module):
     ) -> DecoderOutput:
         """The features of every next word, given the previous words.
 
-        One call with all of y_0 ... y_{T-1} (training) gives the same as T calls with one word each (search), each of
-        which takes the ``state`` and ``context`` of the call before.
+        Training gives all of y_0 ... y_{T-1} in one call. A search gives one word a call, with the ``state`` and
+        ``context`` of the call before. The results are the same.
 
         Args:
             previous_words: y_{i-1}, ``(batch, tgt_len)``: all from y_0 on, or the one word after the previous call's.

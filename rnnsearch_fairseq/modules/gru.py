@@ -51,4 +51,4 @@ class GatedHiddenUnit(nn.Module):
         for_candidate, for_gates = projected.split([n, 2 * n], dim=-1)
         update, reset = torch.sigmoid(for_gates + self.from_state(state)).chunk(2, dim=-1)
         candidate = torch.tanh(for_candidate + self.from_reset_state(reset * state))
-        return state + update * (candidate - state)
+        return state + update * (candidate - state)  # (1 - z) ∘ s_{i-1} + z ∘ s~_i

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 
 class Maxout(nn.Module):
-    """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}}: the maximum of each group of k adjacent units; the paper has k = 2.
+    """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}}: the maximum of each group of k adjacent units (A.2.2; there k = 2).
 
     It has no parameters. The layer before it must have a width that is a multiple of ``pool_size``.
 

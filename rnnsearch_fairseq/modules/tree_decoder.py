@@ -49,13 +49,13 @@ class TreeDecoder(nn.Module):
         self.to_vocabulary = nn.Linear(size, vocabulary_size)
 
     def initial_state(self, source: Constituents) -> DecoderState:
-        """(s_1, c_1)."""
+        """(s_1, c_1) (Section 3.2), from the states at end-of-sentence and at the root."""
         if self.start is None or source.root is None:
             return DecoderState(*source.end, None)
         return DecoderState(*self.start(source.end, source.root), None)
 
     def attend(self, hidden: Tensor, states: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """s~_j ``(batch, d)`` and alpha_j ``(batch, src_len + most_phrases)`` for s_j ``(batch, d)``."""
+        """s~_j (Section 3.3) ``(batch, d)`` and alpha_j ``(batch, src_len + most_phrases)`` for s_j ``(batch, d)``."""
         scores = score_states(hidden, states).masked_fill(padding_mask, float("-inf"))
         # At least float32: in half precision a softmax over many constituents loses its small weights.
         weights = torch.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -65,7 +65,7 @@ class TreeDecoder(nn.Module):
     def step(
         self, previous_words: Tensor, state: DecoderState, source: Constituents
     ) -> tuple[Tensor, Tensor, DecoderState]:
-        """One target position j.
+        """One target position j: the LSTM, except at the first position, then the attention.
 
         Args:
             previous_words: y_{j-1}, ``(batch,)``; ignored at the first position.

@@ -25,7 +25,7 @@ class Constituents(NamedTuple):
 
 
 class TreeEncoder(nn.Module):
-    """An LSTM over the words, whose states are the leaves of a Tree-LSTM over the phrases.
+    """An LSTM over the words, whose states are the leaves of a Tree-LSTM over the phrases (Section 3.1).
 
     Args:
         parses: false for the sequential baseline (ANMT), which encodes words only.

@@ -1,4 +1,4 @@
-"""How a patch is written: as a function that gets the one it wraps, and then that one's arguments."""
+"""How a patch is written: as a function of the original function and of its arguments."""
 
 import functools
 from collections.abc import Callable

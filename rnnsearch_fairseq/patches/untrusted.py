@@ -1,4 +1,4 @@
-"""Guards around what fairseq reads, files and lines that anyone may have written: each function wraps one of fairseq's.
+"""Guards around fairseq's reading of untrusted files and lines: each function wraps one of fairseq's.
 
 The checks themselves are in :mod:`rnnsearch_fairseq.files`. File and line numbers are those of fairseq-fixed 0.12.3.1.
 """
@@ -29,7 +29,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, in_short, input_error_behind
 from rnnsearch_fairseq.files.binarized import check_dictionary, check_indexed
 from rnnsearch_fairseq.files.checkpoints import CURE, check_checkpoint, check_model, check_settings
 from rnnsearch_fairseq.files.text import check_text_file
@@ -38,34 +38,38 @@ from rnnsearch_fairseq.patches.typed_lines import Buffer, read_buffers
 
 logger = logging.getLogger(__name__)
 
-# What a checkpoint may name: their options were read, and lead to no file or program but by those in NEUTRAL.
+# The classes that a checkpoint may name. All of their options were read: none leads to a file or a program, except
+# those in NEUTRAL.
 TASKS = ("translation", "pooled_translation", "tree_translation", "language_modeling")
 MODELS = ("rnnsearch", "tree2seq", "transformer", "transformer_align", "lstm", "fconv", "lightconv")
 MODELS += ("transformer_lm", "lstm_lm", "fconv_lm", "lightconv_lm")
-CRITERIONS = ("summed_nll", "blackout", "cross_entropy", "adaptive_loss", "label_smoothed_cross_entropy")
+CRITERIONS = ("summed_nll", "rdrop", "blackout", "cross_entropy", "adaptive_loss", "label_smoothed_cross_entropy")
 CRITERIONS += ("label_smoothed_cross_entropy_with_alignment", "label_smoothed_cross_entropy_with_rdrop")
-# By what its name ends in, what a setting is in place of what a checkpoint says; --model-overrides come after.
+# Options whose value in a checkpoint is replaced, by the end of their names. --model-overrides are applied later.
 NEUTRAL: dict[str, Any] = {
-    "embed_path": None,  # embeddings that the parameters in the file are put in place of
-    # BLEU in validation, whose search may take any memory and read length statistics
+    "embed_path": None,  # a file of embeddings, which the parameters in the checkpoint replace anyway
+    # BLEU in validation: its search may take any memory, and read length statistics.
     **{"eval_bleu": False, "eval_bleu_args": "{}", "eval_bleu_detok_args": "{}"},
-    # padding, to any length; and a program that keeps data in memory
+    # Padding to any length.
     **{"num_batch_buckets": 0, "required_seq_len_multiple": 1, "pad_to_fixed_length": False, "pad_to_fixed_bsz": False},
-    "use_plasma_view": False,
+    "use_plasma_view": False,  # a program that keeps data in memory
 }
-# A model may take this much memory for each number in the file (it may be there in half precision, and be copied while
-# a model is built), and for tables of positions, which are not in it.
+# The memory that a model may take. Each number in the file counts eight bytes, since it may be stored in half precision
+# and be copied while a model is built. The least amount allows for tables of positions, which are not in the file.
 BYTES_A_NUMBER, BYTES_AT_LEAST = 8, 128 << 20
-BYTES_A_TENSOR = 4 << 10  # and the objects of Python around it
-MOST_REPEATED = 10_000  # parts of a list that an option repeats
+BYTES_A_TENSOR = 4 << 10  # Python's objects for each tensor
+MOST_REPEATED = 10_000  # elements of a list that an option multiplies
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
 @dataclass
 class Loading:
-    """Models that are being built from a checkpoint, and what is known of it.
+    """The checkpoint from which models are being built.
 
-    ``sizes`` are those of its parameters, by name.
+    Attributes:
+        sizes: the shapes of its parameters, by name.
+        measures_bleu: it was trained with --eval-bleu.
+        criterion: its configuration of the criterion.
     """
 
     path: str = ""
@@ -78,26 +82,69 @@ class Loading:
         """How many numbers its parameters have in all."""
         return sum(map(math.prod, self.sizes.values()))
 
+    def check_name(self, kind: str, name: Any, known: Sequence[str]) -> None:
+        """Raise `InputError` unless the class that the checkpoint names is a known one."""
+        if name not in known:
+            raise InputError(
+                f"{self.path}: its {kind} is {in_short(name)}, whose options may lead to other files; give a "
+                f"checkpoint of one of {', '.join(known)}"
+            )
 
-# Set while `load_model_ensemble_and_task` runs; afterwards the task that it returns has it as an attribute.
+    def too_large(self) -> InputError:
+        """The error of a checkpoint whose options ask for more memory than its parameters need."""
+        return InputError(
+            f"{self.path}: its options ask for more memory than a model of the {self.numbers:,} parameters that it "
+            f"has; {CURE}, and the data that it was trained on"
+        )
+
+
+# Set while `load_model_ensemble_and_task` runs; the task that it returns keeps it in its attribute `loading`.
 _loading: ContextVar[Loading | None] = ContextVar("loading", default=None)
+
+# Checkpoints
 
 
 def evaluate_no_code() -> None:
-    """In fairseq's modules, let eval know numbers, text and lists, and how these are added and multiplied.
+    """In fairseq's modules, restrict eval to numbers, text and lists, and their sums and products.
 
     fairseq calls Python's eval on options (utils.py:791, models/fconv.py:123, optim/adam.py:91 and a dozen more), and a
     checkpoint has options: --adaptive-softmax-cutoff of a transformer or lstm, and --encoder-layers of an fconv, run
-    any code when it is loaded, to translate, too.
+    any code as soon as the model is built, even for translation.
     """
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # garbage collection may import meanwhile
         if name.startswith("fairseq.") and "eval" not in vars(module):
             module.eval = _evaluate  # type: ignore[attr-defined]
 
 
+def _evaluate(expression: Any, *_: Any) -> Any:
+    """Evaluate numbers, text, and tuples and lists of them, which may be added and multiplied, as Python's eval does.
+
+    Raises:
+        TypeError, ValueError, SyntaxError: it is anything else.
+    """
+    if not isinstance(expression, str):
+        raise TypeError("eval is given no text")
+    return _value(ast.parse(expression.strip(), mode="eval").body)
+
+
+def _value(node: ast.AST) -> Any:
+    if isinstance(node, ast.Tuple):
+        return tuple(map(_value, node.elts))
+    if isinstance(node, ast.List):
+        return list(map(_value, node.elts))
+    if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+        sides = _value(node.left), _value(node.right)
+        lengths = [len(side) for side in sides if hasattr(side, "__len__")]
+        factors = [side for side in sides if isinstance(side, (int, float))]
+        if isinstance(node.op, ast.Mult) and lengths and math.prod(lengths + factors) > MOST_REPEATED:
+            raise ValueError("too long a list")
+        return ARITHMETIC[type(node.op)](*sides)
+    return ast.literal_eval(node)
+
+
 @around
 def check_checkpoints(load_checkpoint: Original, path: str, *args: Any, **kwargs: Any) -> Any:
-    """fairseq hands any file to `torch.load`, and looks up what its configuration says; now the file is checked first.
+    """fairseq hands any file to `torch.load`, and resolves its configuration; now the file is checked first.
 
     `torch.load` believes the sizes in it (checkpoint_utils.py:340), and ``${oc.env:HOME}`` is looked up (:350).
     """
@@ -105,13 +152,17 @@ def check_checkpoints(load_checkpoint: Original, path: str, *args: Any, **kwargs
     checked = check_checkpoint(local)
     check_model(checked, local)
     check_settings(checked, local)
-    _check_choices(checked.get("args"), local)
+    # An old checkpoint names classes, and fairseq would look for a file of that name.
+    for name in ("task", "arch", *fairseq.registry.REGISTRIES):
+        choice = getattr(checked.get("args"), name, None)
+        if isinstance(choice, str) and not re.fullmatch(r"[\w.-]*", choice):
+            raise InputError(f"{path}: not a checkpoint ({name} is {choice[:60]!r}); {CURE}")
     if (loading := _loading.get()) is not None:
         loading.path = path
         loading.sizes = {name: tuple(tensor.size) for name, tensor in checked["model"].items()}
     try:
         return load_checkpoint(path, *args, **kwargs)
-    except Exception as error:  # of an older fairseq's, which is brought up to date, anything may be missing
+    except Exception as error:  # fairseq updates the content of older versions, where anything may be missing
         raise InputError(f"{path}: not a checkpoint ({_first_words(error)}); {CURE}") from error
 
 
@@ -120,11 +171,45 @@ def load_no_code(_: types.ModuleType) -> types.ModuleType:
     return _Torch("torch")
 
 
+class _Torch(types.ModuleType):
+    """PyTorch as fairseq.checkpoint_utils sees it, with a `load` that runs no code and sets what `NEUTRAL` says."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(file: BinaryIO, map_location: Any = None) -> dict[str, Any]:
+        """Load a checkpoint."""
+        state = torch.load(file, map_location, weights_only=True)
+        loading = _loading.get() or Loading()
+        loading.measures_bleu = False
+        for values, name in [*_settings(state.get("args")), *_settings(state.get("cfg"))]:
+            loading.measures_bleu |= name == "eval_bleu" and bool(values[name])
+            for ending, neutral in NEUTRAL.items():
+                if name.endswith(ending):
+                    values[name] = neutral
+        return state
+
+
+def _settings(cfg: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each setting of a configuration and its sections: the dictionary that holds it, and its name there."""
+    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else cfg
+    for name in list(values) if isinstance(values, dict) else ():
+        yield values, name
+        yield from _settings(values[name])
+
+
 @around
 def check_task(setup_task: Original, cfg: Any, **kwargs: Any) -> Any:
     """A checkpoint names any task, whose options may read any file; now only one of `TASKS` is set up."""
     if kwargs.get("from_checkpoint"):
-        _check_task(cfg, _loading.get() or Loading())
+        loading = _loading.get() or Loading()
+        # As `fairseq.tasks.setup_task` takes it: old configurations have it under another name.
+        name = getattr(cfg, "task", None)
+        loading.check_name("task", name if isinstance(name, str) else getattr(cfg, "_name", None), TASKS)
+        languages = [getattr(cfg, option, None) for option in ("source_lang", "target_lang", "tree_lang")]
+        if any("/" in str(language) for language in languages):
+            raise InputError(f"{loading.path}: its languages cannot be parts of file names; {CURE}")
     return setup_task(cfg, **kwargs)
 
 
@@ -133,14 +218,89 @@ def try_model(build_model: Original, cfg: Any, task: Any, *args: Any, **kwargs: 
     """A checkpoint names any model, of any size; now only one of `MODELS` is built, in memory of the file's size.
 
     fairseq builds the model before it compares it with the file (checkpoint_utils.py:472), and its options may read
-    other files (``pretrained_checkpoint``, ``w2v_path`` and many more). A trial on the meta device takes no memory.
+    other files (``pretrained_checkpoint``, ``w2v_path`` and many more). So the model is first built on the meta device,
+    which takes no memory.
     """
     if (loading := _loading.get()) is not None:
-        _check_model(cfg, loading)
+        _check_architecture(cfg, loading)
         with torch.random.fork_rng(devices=[]), torch.device("meta"), _Trial(loading):
             built = build_model(copy.deepcopy(cfg), task, *args, **kwargs).state_dict()
         _check_dictionaries({name: tuple(tensor.shape) for name, tensor in built.items()}, task.cfg, loading)
     return build_model(cfg, task, *args, **kwargs)
+
+
+def _check_architecture(cfg: Any, loading: Loading) -> None:
+    # As `fairseq.models.build_model` takes it.
+    name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
+    model = fairseq.models.ARCH_MODEL_NAME_REGISTRY.get(name, name) if isinstance(name, str) else name
+    loading.check_name("architecture", model, MODELS)
+    for values, option in _settings(OmegaConf.to_container(cfg) if isinstance(cfg, DictConfig) else cfg):
+        value = values[option]
+        if option.endswith("xformers_att_config") and value is not None:
+            raise InputError(f"{loading.path}: {option} is given, which is code of xFormers; give a checkpoint without")
+        # lightconv makes a list of this length before it makes its first layer.
+        if "layers" in option and isinstance(value, int) and value > len(loading.sizes) > 0:
+            raise loading.too_large()
+
+
+def _check_dictionaries(built: dict[str, tuple[int, ...]], task: Any, loading: Loading) -> None:
+    """Compare the number of words in the checkpoint's embeddings with that in the dictionaries.
+
+    Args:
+        built: the shapes of the parameters of a model for the dictionaries, by name.
+        task: the task's options, which name the data and the languages.
+        loading: the checkpoint.
+
+    Raises:
+        InputError: they differ.
+    """
+    sizes = loading.sizes
+    for name in sorted(built.keys() & sizes.keys(), reverse=True):  # the source first
+        table = re.fullmatch(r"(encoder|decoder)\..*embed.*\.weight", name)
+        if table is None or len(sizes[name]) != 2 or built[name][1:] != sizes[name][1:] or built[name] == sizes[name]:
+            continue
+        side = "source" if table[1] == "encoder" else "target"
+        data = fairseq.utils.split_paths(str(getattr(task, "data", "")))[0]
+        file = Path(data, f"dict.{getattr(task, f'{side}_lang', None)}.txt")
+        raise InputError(
+            f"{loading.path}: it was trained with {sizes[name][0]:,} {side} words, but {file} has {built[name][0]:,}, "
+            "symbols included; give the folder of the data that it was trained on"
+        )
+
+
+class _Trial(TorchDispatchMode):
+    """Counts the bytes of all tensors that exist at the same time.
+
+    Raises:
+        InputError: they are more than a model of the checkpoint's parameters needs.
+    """
+
+    def __init__(self, loading: Loading) -> None:
+        super().__init__()
+        self.loading, self.most = loading, BYTES_AT_LEAST + BYTES_A_NUMBER * loading.numbers
+        self.storages: dict[int, int] = {}
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # Skip initialisation: on the meta device it changes nothing, and takes torch seconds.
+        if func.overloadpacket.__name__ in ("normal_", "uniform_", "fill_", "zero_"):
+            return args[0]
+        made = func(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, (tuple, list)) else [made]:
+            if isinstance(tensor, torch.Tensor):
+                self._count(tensor.untyped_storage())
+        return made
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        if storage._cdata not in self.storages:
+            self.storages[storage._cdata] = storage.nbytes() + BYTES_A_TENSOR
+            self.bytes += self.storages[storage._cdata]
+            weakref.finalize(storage, self._forget, storage._cdata)
+        if self.bytes > self.most:
+            raise self.loading.too_large()
+
+    def _forget(self, storage: int) -> None:
+        self.bytes -= self.storages.pop(storage)
 
 
 @around
@@ -151,8 +311,7 @@ def check_criterion(build_criterion: Original, cfg: Any, task: Any, *args: Any, 
     """
     loading = getattr(task, "loading", None)
     if cfg is not None and loading is not None and cfg is loading.criterion:
-        name = cfg._name if isinstance(cfg, DictConfig) else cfg.criterion
-        _check_name("criterion", name, CRITERIONS, loading)
+        loading.check_name("criterion", cfg._name if isinstance(cfg, DictConfig) else cfg.criterion, CRITERIONS)
         if loading.measures_bleu and not getattr(task.cfg, "eval_bleu", False):
             logger.warning("%s was trained with --eval-bleu; give it again for BLEU", loading.path)
     return build_criterion(cfg, task, *args, **kwargs)
@@ -169,7 +328,7 @@ def explain_models_that_do_not_fit(
     num_shards: int = 1,
     state: dict[str, Any] | None = None,
 ) -> Any:
-    """A checkpoint that does not go with the data ends in a traceback without its name; now in one sentence.
+    """A checkpoint that does not fit the data ends in a traceback without its name; now in one sentence.
 
     The traceback is logged with LOGLEVEL=DEBUG.
     """
@@ -190,11 +349,34 @@ def explain_models_that_do_not_fit(
 def explain_training_that_does_not_fit(
     load_checkpoint: Original, self: Any, filename: str, *args: Any, **kwargs: Any
 ) -> Any:
-    """A checkpoint that does not go with the model or the optimizer ends in a traceback; now in one sentence."""
+    """A checkpoint that does not fit the model or the optimizer ends in a traceback; now in one sentence."""
     try:
         return load_checkpoint(self, filename, *args, **kwargs)
     except Exception as error:
         raise _misfit([filename], error) from error
+
+
+def _misfit(paths: Sequence[str], error: Exception) -> InputError:
+    """The error to raise where ``error`` kept these checkpoints from being used."""
+    path = ", ".join(paths)
+    if (first := input_error_behind(error)) is not None:
+        said = str(first)
+        return InputError(said if any(name in said for name in paths) else f"{path}: {said[:1].lower()}{said[1:]}")
+    logger.debug("%s", path, exc_info=error)
+    if isinstance(error, OSError):
+        return InputError(f"{path}: cannot be read ({in_short(error)}); check the path")
+    return InputError(
+        f"{path}: does not load ({_first_words(error)}); give the data and the options that it was trained with"
+    )
+
+
+def _first_words(error: Exception) -> str:
+    """The type of an error, and the first sentence of its message, or the first two lines."""
+    said = " ".join(line.strip() for line in str(error).splitlines()[:2]).split(". ")[0].rstrip(".")
+    return f"{type(error).__name__}: {in_short(said)}"
+
+
+# Data
 
 
 @around
@@ -210,9 +392,9 @@ def check_data(
 ) -> Any:
     """fairseq reads wherever a damaged index points (data/indexed_dataset.py:541); now data are checked when opened.
 
-    A number that is no word's ends a training in its middle, in an IndexError of the embedding, and the older format
-    takes memory for as many sentences as it says it has (:101). What --dataset-impl huffman and fasta read is not
-    checked.
+    A number that is not in the dictionary ends a training in its middle, by an IndexError of the embedding, and the
+    older format takes memory for as many sentences as it claims to have (:101). --dataset-impl huffman and fasta are
+    not checked.
     """
     _check_regular(path)
     if impl == "raw" and os.path.isfile(path):
@@ -222,9 +404,15 @@ def check_data(
     return make_dataset(path, impl, fix_lua_indexing=fix_lua_indexing, dictionary=dictionary)
 
 
+def _check_regular(prefix: str) -> None:
+    for name in (f"{prefix}.idx", f"{prefix}.bin"):
+        if os.path.exists(name) and not os.path.isfile(name):
+            raise InputError(f"{name}: not a regular file; write it anew by fairseq-preprocess")
+
+
 @around
 def number_bad_lines(add_from_file: Original, self: Any, f: Any) -> None:
-    """A bad line of a dictionary is not numbered (data/dictionary.py:269); now it is."""
+    """fairseq refuses a bad line of a dictionary without its number (data/dictionary.py:269); now it is numbered."""
     plain = type(self)._load_meta is fairseq.data.Dictionary._load_meta
     if plain and isinstance(f, str) and os.path.lexists(f):
         try:
@@ -232,6 +420,9 @@ def number_bad_lines(add_from_file: Original, self: Any, f: Any) -> None:
         except OSError as error:
             raise InputError(f"{f}: cannot be read ({error.strerror}); check the path") from error
     add_from_file(self, f)
+
+
+# Typed lines
 
 
 @around
@@ -247,7 +438,10 @@ def read_every_line(_: Original, path: str, size: int) -> Iterator[Buffer]:
 def pass_over_bad_lines(
     make_batches: Original, lines: Buffer, cfg: Any, task: Any, max_positions: Any, encode_fn: Callable[[str], str]
 ) -> Any:
-    """A line too long, or a bad tree, ends fairseq-interactive (interactive.py:95); now it is named and left out."""
+    """A line too long, or a bad tree, ends fairseq-interactive (interactive.py:95); now it is named and left out.
+
+    It wraps `remember_typed_words`, which so gets only lines that can be translated.
+    """
     longest = max_positions if isinstance(max_positions, (int, float)) else max_positions[0]
     longest = min(longest, cfg.dataset.max_tokens or longest)
     for i, line in enumerate(lines):
@@ -261,215 +455,11 @@ def pass_over_bad_lines(
             yield batch._replace(ids=batch.ids.new_tensor(ids))
 
 
-def _check_regular(prefix: str) -> None:
-    """Raises:
-    InputError: ``PREFIX.idx`` or ``PREFIX.bin`` is a pipe, a folder or the like.
-    """
-    for name in (f"{prefix}.idx", f"{prefix}.bin"):
-        if os.path.exists(name) and not os.path.isfile(name):
-            raise InputError(f"{name}: not a regular file; write it anew by fairseq-preprocess")
-
-
-def _check_choices(args: Any, path: Path) -> None:
-    """Check the options of an old checkpoint that name a class; fairseq would look for a file of that name.
-
-    Raises:
-        InputError: one is no name.
-    """
-    for name in ("task", "arch", *fairseq.registry.REGISTRIES):
-        choice = getattr(args, name, None)
-        if isinstance(choice, str) and not re.fullmatch(r"[\w.-]*", choice):
-            raise InputError(f"{path}: not a checkpoint ({name} is {choice[:60]!r}); {CURE}")
-
-
-class _Torch(types.ModuleType):
-    """PyTorch as fairseq's module of checkpoints sees it: its `load` runs no code, whatever the environment says."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-    @staticmethod
-    def load(file: BinaryIO, map_location: Any = None) -> dict[str, Any]:
-        """What is in a checkpoint, with neutral settings in place of those in `NEUTRAL`."""
-        state = torch.load(file, map_location, weights_only=True)
-        loading = _loading.get() or Loading()
-        loading.measures_bleu = False
-        for values, name in [*_settings(state.get("args")), *_settings(state.get("cfg"))]:
-            loading.measures_bleu |= name == "eval_bleu" and bool(values[name])
-            for ending, neutral in NEUTRAL.items():
-                if name.endswith(ending):
-                    values[name] = neutral
-        return state
-
-
-def _settings(cfg: Any) -> Iterator[tuple[Any, str]]:
-    """Every setting of a configuration, sections inside sections included: its section's values, and its name."""
-    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else cfg
-    for name in list(values) if isinstance(values, dict) else ():
-        yield values, name
-        yield from _settings(values[name])
-
-
-def _check_name(kind: str, name: Any, known: Sequence[str], loading: Loading) -> None:
-    if name not in known:
-        raise InputError(
-            f"{loading.path}: its {kind} is {in_short(name)}, whose options may lead to other files; give a checkpoint "
-            f"of one of {', '.join(known)}"
-        )
-
-
-def _check_task(cfg: Any, loading: Loading) -> None:
-    """
-    Raises:
-        InputError: the task of a checkpoint is not known, or its languages lead to other files.
-    """
-    # As `fairseq.tasks.setup_task` takes it: old configurations have it under another name.
-    name = getattr(cfg, "task", None)
-    _check_name("task", name if isinstance(name, str) else getattr(cfg, "_name", None), TASKS, loading)
-    named = [getattr(cfg, option, None) for option in ("source_lang", "target_lang", "tree_lang")]
-    if any("/" in str(language) for language in named):
-        raise InputError(f"{loading.path}: its languages cannot be parts of file names; {CURE}")
-
-
-def _check_model(cfg: Any, loading: Loading) -> None:
-    """
-    Raises:
-        InputError: the architecture of a checkpoint is not known, or has more layers than the file has parameters.
-    """
-    # As `fairseq.models.build_model` takes it.
-    name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
-    model = fairseq.models.ARCH_MODEL_NAME_REGISTRY.get(name, name) if isinstance(name, str) else name
-    _check_name("architecture", model, MODELS, loading)
-    for values, option in _settings(OmegaConf.to_container(cfg) if isinstance(cfg, DictConfig) else cfg):
-        value = values[option]
-        if option.endswith("xformers_att_config") and value is not None:
-            raise InputError(f"{loading.path}: {option} is given, which is code of xFormers; give a checkpoint without")
-        # lightconv repeats a list as many times.
-        if "layers" in option and isinstance(value, int) and value > len(loading.sizes) > 0:
-            raise _too_large(loading)
-
-
-def _too_large(loading: Loading) -> InputError:
-    return InputError(
-        f"{loading.path}: its options ask for more memory than a model of the {loading.numbers:,} parameters that it "
-        f"has; {CURE}, and the data that it was trained on"
-    )
-
-
-def _check_dictionaries(built: dict[str, tuple[int, ...]], task: Any, loading: Loading) -> None:
-    """Compare the checkpoint's tables of words with those of the model that would be built for the dictionaries.
-
-    Args:
-        built: the sizes of the model's parameters, by name.
-        task: its options, which name the data and the languages.
-        loading: the checkpoint.
-
-    Raises:
-        InputError: a table of word embeddings has another number of words than the dictionary that was loaded.
-    """
-    path, sizes = loading.path, loading.sizes
-    for name in sorted(built.keys() & sizes.keys(), reverse=True):  # the source first
-        table = re.fullmatch(r"(encoder|decoder)\..*embed.*\.weight", name)
-        if table is None or len(sizes[name]) != 2 or built[name][1:] != sizes[name][1:] or built[name] == sizes[name]:
-            continue
-        side = "source" if table[1] == "encoder" else "target"
-        data = fairseq.utils.split_paths(str(getattr(task, "data", "")))[0]
-        file = Path(data, f"dict.{getattr(task, f'{side}_lang', None)}.txt")
-        raise InputError(
-            f"{path}: it was trained with {sizes[name][0]:,} {side} words, but {file} has {built[name][0]:,}, symbols "
-            "included; give the folder of the data that it was trained on"
-        )
-
-
-class _Trial(TorchDispatchMode):
-    """Counts the memory of all tensors that there would be at a time.
-
-    Raises:
-        InputError: there is more of it than a checkpoint lets expect.
-    """
-
-    def __init__(self, loading: Loading) -> None:
-        super().__init__()
-        self.loading, self.most = loading, BYTES_AT_LEAST + BYTES_A_NUMBER * loading.numbers
-        self.storages: dict[int, int] = {}
-        self.bytes = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # Without memory there are no values, which takes torch seconds to find out.
-        if func.overloadpacket.__name__ in ("normal_", "uniform_", "fill_", "zero_"):
-            return args[0]
-        made = func(*args, **(kwargs or {}))
-        for tensor in made if isinstance(made, (tuple, list)) else [made]:
-            if isinstance(tensor, torch.Tensor):
-                self._count(tensor.untyped_storage())
-        return made
-
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        if storage._cdata not in self.storages:
-            self.storages[storage._cdata] = storage.nbytes() + BYTES_A_TENSOR
-            self.bytes += self.storages[storage._cdata]
-            weakref.finalize(storage, self._forget, storage._cdata)
-        if self.bytes > self.most:
-            raise _too_large(self.loading)
-
-    def _forget(self, storage: int) -> None:
-        self.bytes -= self.storages.pop(storage)
-
-
-def _evaluate(expression: Any, *_: Any) -> Any:
-    """Python's eval of numbers, text, and tuples and lists of them, which may be added and multiplied.
-
-    Raises:
-        TypeError, ValueError, SyntaxError: it is anything else.
-    """
-    if not isinstance(expression, str):
-        raise TypeError("what is evaluated is text")
-
-    def value(node: ast.AST) -> Any:
-        if isinstance(node, (ast.Tuple, ast.List)):
-            values = map(value, node.elts)
-            return tuple(values) if isinstance(node, ast.Tuple) else list(values)
-        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
-            sides = value(node.left), value(node.right)
-            lists = [len(side) for side in sides if hasattr(side, "__len__")]
-            factors = [side for side in sides if isinstance(side, (int, float))]
-            if isinstance(node.op, ast.Mult) and lists and math.prod(lists + factors) > MOST_REPEATED:
-                raise ValueError("too long a list")
-            return ARITHMETIC[type(node.op)](*sides)
-        return ast.literal_eval(node)
-
-    return value(ast.parse(expression.strip(), mode="eval").body)
-
-
-def _misfit(paths: Sequence[str], error: Exception) -> InputError:
-    """The error of checkpoints that could not be used, because of ``error``."""
-    path = ", ".join(paths)
-    said: BaseException | None = error
-    while said is not None and not isinstance(said, InputError):
-        said = said.__cause__ or said.__context__
-    if said is not None:
-        of_it = str(said)
-        named = any(name in of_it for name in paths)
-        return InputError(of_it if named else f"{path}: {of_it[:1].lower()}{of_it[1:]}")
-    logger.debug("%s", path, exc_info=error)
-    if isinstance(error, OSError):
-        return InputError(f"{path}: cannot be read ({in_short(error)}); check the path")
-    return InputError(
-        f"{path}: does not load ({_first_words(error)}); give the data and the options that it was trained with"
-    )
-
-
-def _first_words(error: Exception) -> str:
-    """The type of an error, and the first sentence of what it says, or the first two lines."""
-    said = " ".join(line.strip() for line in str(error).splitlines()[:2]).split(". ")[0].rstrip(".")
-    return f"{type(error).__name__}: {in_short(said)}"
-
-
 def _why_not(line: str, task: Any, longest: float, encode_fn: Callable[[str], str]) -> str | None:
     """Why a typed line cannot be translated; None if it can."""
     try:
         (words,) = task.get_interactive_tokens_and_lengths([line], encode_fn)[1]
-    except Exception as error:  # of a tokenizer that was not made for this
+    except Exception as error:  # a tokenizer may fail at any text
         return _first_words(error)
     if words > longest:
         return f"{words - 1:,} words, of which {longest - 1:,} can be read"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.fused.loss import ROWS
+from rnnsearch_fairseq.modules.fused.kernels import ROWS
 from rnnsearch_fairseq.modules.fused.search_step import GROUP, Carried
 from rnnsearch_fairseq.search.rows import Hypothesis, RowSearch
 

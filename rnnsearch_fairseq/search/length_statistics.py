@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.files.output import check_not_input, open_output
 from rnnsearch_fairseq.files.text import check_parallel, read_pairs
 
@@ -109,12 +109,9 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="source side of the training text")
     parser.add_argument("target", type=Path, help="its target side")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of statistics to write")
-    parser.add_argument(
-        "--pairs", type=int, default=MOST_PAIRS, metavar="N", help=f"count the first N pairs (default: {MOST_PAIRS:,})"
-    )
+    pairs_help = f"count the first N pairs (default: {MOST_PAIRS:,})"
+    parser.add_argument("--pairs", action=Count, default=MOST_PAIRS, help=pairs_help)
     args = parser.parse_args()
-    if args.pairs < 1:
-        raise InputError(f"--pairs is {args.pairs}; give at least 1")
     check_not_input(args.output, (args.source, args.target))
     check_parallel([args.source, args.target])
     with open_output(args.output) as out:

@@ -30,10 +30,10 @@ class SearchOptions(FairseqDataclass):
     search: ChoiceEnum(SEARCHES) = field(  # type: ignore[valid-type]
         default="fairseq",
         metadata={
-            "help": "'fairseq': fairseq's own; 'groundhog': the first paper's beam search, in which each finished "
-            "hypothesis shrinks the beam by one (Table 1: add --unnormalized; its No-UNK column: also --unkpen inf); "
-            "'tree2seq': the second paper's, in which finished hypotheses keep their places in the beam and scores "
-            "are not normalised"
+            "help": "'fairseq': fairseq's own, computed faster where it can be; 'groundhog': the first paper's beam "
+            "search, in which each finished hypothesis shrinks the beam by one (Table 1: add --unnormalized; its "
+            "No-UNK column: also --unkpen inf); 'tree2seq': the second paper's, in which finished hypotheses keep "
+            "their places in the beam and scores are not normalised"
         },
     )
     min_len_a: Optional[float] = field(  # noqa: UP045 (fairseq reads the type's name)
@@ -105,10 +105,10 @@ def choose_generator(build_generator: Callable[..., Any]) -> Callable[..., Any]:
         refuse_excluded(args, search or "fairseq")
         extra = dict(extra_gen_cls_kwargs or {})
         extra["print_alignment"] = getattr(args, "print_alignment", None) or None
-        if search in ("groundhog", "tree2seq"):
-            if search == "groundhog":
-                extra["min_len_a"] = HALF_THE_SOURCE if share is None else share
-                return build_generator(self, models, args, GroundhogSearch, extra, **kwargs)
+        if search == "groundhog":
+            extra["min_len_a"] = HALF_THE_SOURCE if share is None else share
+            return build_generator(self, models, args, GroundhogSearch, extra, **kwargs)
+        if search == "tree2seq":
             extra["length_statistics"] = getattr(args, "length_statistics", None)
             extra["length_smoothing"] = getattr(args, "length_smoothing", 0.0)
             return build_generator(self, models, args, Tree2SeqSearch, extra, **kwargs)

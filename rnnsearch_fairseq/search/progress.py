@@ -49,8 +49,6 @@ class ReportingSearch(DelegatingSearch):
             # Without enough unfinished hypotheses, a beam also contains finished ones, which are not reported.
             ended = tokens[:, :, -1].eq(self.eos)
             best = scores[:, :, -1].masked_fill(ended, -float("inf")).argmax(dim=1).tolist()
-            best_words = zip(
-                original_batch_idxs.tolist(), (sentence[place, 1:] for sentence, place in zip(tokens, best))
-            )
-            self.on_step(dict(best_words))
+            places = zip(original_batch_idxs.tolist(), tokens, best)
+            self.on_step({number: hypotheses[place, 1:] for number, hypotheses, place in places})
         return self.inner.step(step, lprobs, scores, prev_output_tokens, original_batch_idxs, *args, **kwargs)

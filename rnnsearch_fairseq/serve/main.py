@@ -28,8 +28,9 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.registry import REGISTRIES
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.inference.hub import TranslationHub, load
+from rnnsearch_fairseq.inference.loading import add_data_options
 from rnnsearch_fairseq.serve.translator import Limits
 
 GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalized")
@@ -47,22 +48,13 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
     Raises:
         InputError: a number is out of range.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", required=True, help="checkpoint, or several with colons between: an ensemble")
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="folder of the dictionaries dict.LANGUAGE.txt (default: found near the checkpoint)",
-    )
-    parser.add_argument("-s", "--source-lang", help="default: from the checkpoint, or from the data in DIR")
-    parser.add_argument("-t", "--target-lang", help="default: likewise")
+    add_data_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     parser.add_argument(
-        "--max-words", type=int, default=Limits.words, metavar="N", help=f"longest sentence (default: {Limits.words})"
+        "--max-words", action=Count, default=Limits.words, help=f"longest sentence (default: {Limits.words})"
     )
     parser.add_argument("--cpu", action="store_true", help="do not use CUDA")
     defaults: dict[str, Any] = _add_options(parser, GenerationConfig, GENERATION)
@@ -74,8 +66,6 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
             names = [f.name for f in fields(section) if not (f.name.startswith("_") or f.name.endswith("_lang"))]
             defaults |= _add_options(parser, section, names)
     args = parser.parse_args(words)
-    if args.max_words < 1:
-        raise InputError(f"--max-words is {args.max_words}; give at least 1")
     given = {name: getattr(args, name) for name, default in defaults.items() if getattr(args, name) != default}
     return args, {name: None if value == NONE else value for name, value in given.items()}
 

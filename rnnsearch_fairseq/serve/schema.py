@@ -77,8 +77,18 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def _request(beam: int, limits: Limits) -> dict[str, Any]:
-    return _object(
+REFUSALS = {
+    "400": "The request differs from this description",
+    "408": "The request came too slowly",
+    "413": "The request is too large",
+    "415": "The request is not application/json",
+    "503": "Busy, or out of time: try again after the seconds in Retry-After",
+}
+
+
+def openapi(beam: int, limits: Limits) -> dict[str, Any]:
+    """Build the document, OpenAPI 3.1."""
+    request = _object(
         ["sentences"],
         sentences=_list({"type": "string"}, "Sentences to translate", minItems=1, maxItems=limits.sentences),
         trees=_list(
@@ -88,24 +98,12 @@ def _request(beam: int, limits: Limits) -> dict[str, Any]:
         nbest={"type": "integer", "minimum": 1, "maximum": beam, "default": 1, "description": "Translations of each"},
         alignment={"type": "boolean", "default": True, "description": "Whether to return alignments"},
     )
-
-
-def _json(schema: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
-    return {"content": {kind: {"schema": schema}}}
-
-
-def openapi(beam: int, limits: Limits) -> dict[str, Any]:
-    """Build the document, OpenAPI 3.1."""
-    refusals = {
-        "400": "The request differs from this description",
-        "408": "The request came too slowly",
-        "413": "The request is too large",
-        "415": "The request is not application/json",
-        "503": "Busy, or out of time: try again after the seconds in Retry-After",
-    }
-    errors = {status: {"description": text, **_json(_ref("Error"))} for status, text in refusals.items()}
-    body = {"requestBody": {"required": True, **_json(_ref("Request"))}}
+    refusals = {status: _content(_ref("Error"), description=text) for status, text in REFUSALS.items()}
     lines = {"oneOf": [_ref("Partial"), _ref("Answer"), _ref("Error")]}
+    model = _content(_ref("Model"), description="The model and its limits")
+    answer = _content(_ref("Answer"), description="A result for each sentence")
+    stream = _content(lines, "application/x-ndjson", description="Unfinished translations, then the answer or an error")
+    body = {"requestBody": _content(_ref("Request"), required=True)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -114,35 +112,13 @@ def openapi(beam: int, limits: Limits) -> dict[str, Any]:
             "description": "Each sentence of a request gets a translation, or an error with its number, from 1.",
         },
         "paths": {
-            "/api/model": {
-                "get": {
-                    "summary": "The model and its limits",
-                    "responses": {"200": {"description": "The model", **_json(_ref("Model"))}},
-                }
-            },
-            "/api/translate": {
-                "post": {
-                    "summary": "Translate",
-                    **body,
-                    "responses": {
-                        "200": {"description": "A result for each", **_json(_ref("Answer"))},
-                        **errors,
-                    },
-                }
-            },
-            "/api/translate/stream": {
-                "post": {
-                    "summary": "Translate, and send unfinished translations meanwhile",
-                    **body,
-                    "responses": {
-                        "200": {
-                            "description": "JSON lines: unfinished translations, then the answer or an error",
-                            **_json(lines, "application/x-ndjson"),
-                        },
-                        **errors,
-                    },
-                }
-            },
+            "/api/model": {"get": {"responses": {"200": model}}},
+            "/api/translate": {"post": {**body, "responses": {"200": answer, **refusals}}},
+            "/api/translate/stream": {"post": {**body, "responses": {"200": stream, **refusals}}},
         },
-        "components": {"schemas": {"Request": _request(beam, limits), **SCHEMAS}},
+        "components": {"schemas": {"Request": request, **SCHEMAS}},
     }
+
+
+def _content(schema: dict[str, Any], kind: str = "application/json", **more: Any) -> dict[str, Any]:
+    return {"content": {kind: {"schema": schema}}, **more}

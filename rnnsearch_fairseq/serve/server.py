@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from importlib import resources
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rnnsearch_fairseq.inference.hub import TranslationHub
@@ -26,12 +28,7 @@ SECONDS_TO_READ = 10.0
 DRAIN_FACTOR = 4  # a request is read up to this many times its limit before the connection is closed
 TRY_AGAIN = {"Retry-After": "1"}
 CLOSED = "the connection was closed"
-FILES = {
-    "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/page.css": ("page.css", "text/css"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
+OTHER_HOST = "the request is for another host; ask for localhost or the address that the server listens on"
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -58,27 +55,36 @@ def make_app(hub: TranslationHub, limits: Limits | None = None, hosts: Sequence[
         hub: the model; only the application may use it.
         hosts: accepted host names, which protects against DNS rebinding; "*" accepts any.
     """
-    api = _Api(hub, limits or Limits())
+    limits = limits or Limits()
+    beam, task = hub.cfg.generation.beam, hub.task.cfg
+    model = {
+        "source_lang": task.source_lang,
+        "target_lang": task.target_lang,
+        "beam": beam,
+        "reads_trees": hub.reads_trees,
+        "limits": {name: getattr(limits, name) for name in ("characters", "words", "sentences", "bytes", "seconds")},
+    }
+    api = _Api(hub, limits)
     routes = [
-        *(Route(path, _file(*file)) for path, file in FILES.items()),
-        Route("/openapi.json", api.describe),
-        Route("/api/model", api.model),
         Route("/api/translate", api.translate, methods=["POST"]),
         Route("/api/translate/stream", api.stream, methods=["POST"]),
+        Route("/api/model", JSONResponse(model), methods=["GET"]),
+        Route("/openapi.json", JSONResponse(openapi(beam, limits)), methods=["GET"]),
+        Mount("/", StaticFiles(directory=Path(__file__).with_name("page"), html=True)),
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, hosts, www_redirect=False)],
+        middleware=[Middleware(_Guard, hosts)],
         exception_handlers={HTTPException: _refuse, Exception: _fail},
         lifespan=api.lifespan,
     )
 
 
-class _SecurityHeaders:
-    """Middleware that adds HEADERS to every response."""
+class _Guard:
+    """Middleware that refuses requests to other hosts than ``hosts``, and adds HEADERS to every response."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self._app, self._hosts = app, hosts
         self._headers = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,16 +93,13 @@ class _SecurityHeaders:
                 message["headers"] = [*message["headers"], *self._headers]
             await send(message)
 
-        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
-
-
-def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    content = resources.files(__package__).joinpath("page", name).read_bytes()
-
-    async def give(request: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return give
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        host = re.sub(r":\d+$", "", Headers(scope=scope).get("host", "").lower())
+        accepted = "*" in self._hosts or host in self._hosts
+        app = self._app if accepted else JSONResponse({"error": OTHER_HOST}, 400)
+        await app(scope, receive, send_with_headers)
 
 
 def busy_response() -> Response:
@@ -117,10 +120,6 @@ class _Api:
         self._limits = limits
         self._beam = hub.cfg.generation.beam
         self._translator = Translator(hub, limits)
-        self._described = openapi(self._beam, limits)
-        of_request = {name: getattr(limits, name) for name in ("characters", "words", "sentences", "bytes", "seconds")}
-        languages = {name: getattr(hub.task.cfg, name) for name in ("source_lang", "target_lang")}
-        self._model = {**languages, "beam": self._beam, "reads_trees": hub.reads_trees, "limits": of_request}
         self._held = 0  # bytes of requests that are being read
 
     @contextlib.asynccontextmanager
@@ -132,19 +131,11 @@ class _Api:
         finally:
             self._batcher.close()
 
-    async def describe(self, request: Request) -> Response:
-        """The OpenAPI document."""
-        return JSONResponse(self._described)
-
-    async def model(self, request: Request) -> Response:
-        """The model and its limits."""
-        return JSONResponse(self._model)
-
     async def translate(self, request: Request) -> Response:
         """Answer when all sentences are translated."""
         jobs = await self._read(request)
         with self._submitted(jobs) as answers:
-            left = asyncio.ensure_future(request.receive())  # after the body, this is the end of the connection
+            left = asyncio.ensure_future(request.receive())  # after the body comes the end of the connection
             try:
                 await asyncio.wait([answers, left], timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -177,7 +168,7 @@ class _Api:
         """Read the sentences of a request.
 
         Raises:
-            HTTPException: the server is too busy, or the request differs from `openapi`.
+            HTTPException: the server is too busy, or the request is refused.
         """
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "the request's Content-Type is not application/json; send JSON")
@@ -200,7 +191,7 @@ class _Api:
             size += len(chunk)
             if size > DRAIN_FACTOR * self._limits.bytes:
                 break
-            if size <= self._limits.bytes:  # the rest is drained: a client that still sends reads no answer
+            if size <= self._limits.bytes:  # the rest is read, too: a client reads no answer while it sends
                 if self._held + len(chunk) > self._limits.all_bytes:
                     raise HTTPException(503, BUSY, TRY_AGAIN)
                 body += chunk
@@ -277,23 +268,21 @@ def _reason(error: BaseException, number: int) -> str:
 
 
 def _jobs(request: Any, beam: int, limits: Limits) -> list[Job]:
-    """Check a request and return its sentences.
+    """Check a request's JSON and return its sentences.
 
     Raises:
-        HTTPException: the request differs from `openapi`.
+        HTTPException: it is not the ``Request`` of `openapi`.
     """
     if not isinstance(request, dict):
         raise HTTPException(400, 'the request is not an object; send {"sentences": ["..."]}')
-    sentences, nbest, align = (request.get(*field) for field in (("sentences",), ("nbest", 1), ("alignment", True)))
-    trees = request.get("trees")
     if unknown := sorted(request.keys() - FIELDS):
         raise HTTPException(400, f"the request has the unknown field {_quoted(unknown[0])}; leave it out")
+    sentences, nbest, align = request.get("sentences"), request.get("nbest", 1), request.get("alignment", True)
     if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
         raise HTTPException(400, '"sentences" is not a list of strings; send {"sentences": ["..."]}')
     if not 1 <= len(sentences) <= limits.sentences:
         raise HTTPException(400, f"there are {len(sentences)} sentences; send 1 to {limits.sentences} at a time")
-    if trees is None:
-        trees = [None] * len(sentences)
+    trees = [None] * len(sentences) if request.get("trees") is None else request["trees"]
     if not isinstance(trees, list) or not all(tree is None or isinstance(tree, str) for tree in trees):
         raise HTTPException(400, '"trees" is not a list of strings and nulls; send one for each sentence')
     if len(trees) != len(sentences):

@@ -93,8 +93,7 @@ class Translator:
             except InputError as error:
                 answers[place] = {"error": str(error)}
         if sources:
-            for place, answer in zip(sources, self._translate([jobs[p] for p in sources], list(sources.values()))):
-                answers[place] = answer
+            answers |= zip(sources, self._translate([jobs[place] for place in sources], list(sources.values())))
         return [json.dumps(answers[place], allow_nan=False).encode() for place in range(len(jobs))]
 
     def _read(self, job: Job) -> Source:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Optional
 
 from fairseq import utils
-from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, data_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.data.tree_pairs import TreePairs, encode_transitions
@@ -35,11 +36,14 @@ class TreeTranslationConfig(TranslationConfig):
         },
     )
     require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
+    seed: int = II("common.seed")
 
 
 @register_task("tree_translation", dataclass=TreeTranslationConfig)
 class TreeTranslationTask(TranslationTask):
     """``translation`` with the transitions of ``rnnsearch trees`` as a third language.
+
+    The training pairs are shuffled anew in each epoch before they are cut into batches, as in the original code.
 
     A line typed into ``fairseq-interactive`` is a source sentence, a tab and its transitions. Without transitions, the
     sentence has no parse.
@@ -90,7 +94,7 @@ class TreeTranslationTask(TranslationTask):
                 f"fairseq-preprocess --only-source -s {self.cfg.tree_lang} --srcdict DICT"
             )
         trains = split == self.cfg.train_subset
-        limits = (self.cfg.max_words, self.cfg.require_parse) if trains else (None, False)
+        limits = (self.cfg.max_words, self.cfg.require_parse, self.cfg.seed) if trains else ()
         try:
             self.datasets[split] = with_trees = TreePairs(pairs, transitions, self.tree_dict, *limits)
         except InputError as error:
@@ -145,10 +149,10 @@ class TreeTranslationTask(TranslationTask):
 
 
 def infer_languages(folder: str, tree_lang: str) -> tuple[str | None, str | None]:
-    """The languages of the binarized data. fairseq takes the first file that it finds, which may be the trees."""
-    for path in sorted(Path(folder).glob("*.*-*.*.idx")):
+    """The languages in the names of the files. fairseq takes the first file that it finds, which may be the trees."""
+    for path in sorted(Path(folder).glob("*.*-*.*")):
         source, _, target = path.name.split(".")[1].partition("-")
-        if source != tree_lang:
+        if source != tree_lang and target and not path.name.startswith("dict."):
             return source, target
     return None, None
 
@@ -157,16 +161,10 @@ class TypedTrees(TreePairs):
     """Typed sentences with trees; the trees of each batch are also queued in the task's ``typed``."""
 
     def __init__(self, pairs: LanguagePairDataset, transitions: list[Tensor], task: TreeTranslationTask) -> None:
-        super().__init__(pairs, _Lines(transitions), task.tree_dict)
+        super().__init__(pairs, ListDataset(transitions, list(map(len, transitions))), task.tree_dict)
         self.task = task
 
     def collater(self, samples: list[dict[str, Any]], **kwargs: Any) -> dict[str, Any]:
         batch = super().collater(samples, **kwargs)
         self.task.typed.append(batch["net_input"]["trees"])
         return batch
-
-
-class _Lines(list):
-    @property
-    def sizes(self) -> list[int]:
-        return [len(line) for line in self]

@@ -127,7 +127,7 @@ def test_bad_input_is_refused(tmp_path: Path, files: list[object], run: Run) -> 
     for name in ("same", "en"):
         with pytest.raises(InputError, match=rf"--output .*{name}: it would replace an input"):
             run(f"A={same}", "--output", tmp_path / name, *files)
-    with pytest.raises(InputError, match=r"--width is 0"):
+    with pytest.raises(InputError, match=r"--width is 0; give at least 1"):
         run(f"A={same}", "--width", 0, *files)
     with pytest.raises(InputError, match=r"out: sentence 0 has no reference"):
         run(f"A={write(tmp_path / 'out', ['S-0	a', 'H-0	-1	b'])}")

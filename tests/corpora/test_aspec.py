@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.corpora import aspec
+from rnnsearch_fairseq.corpora import aspec, wat
 from rnnsearch_fairseq.corpora.aspec import enju_words, extract, write_words
 from rnnsearch_fairseq.errors import InputError
+from tests.corpora.builders import FILES, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 ENJU = ROOT.parent / "shared/data/enju"
-
-TRAIN_1 = ["0.9 ||| A-1 ||| 1 ||| 彼は歩いた。 ||| He walked.", "0.8 ||| A-1 ||| 2 ||| 彼は寝た。 ||| He slept."]
-TRAIN_2 = ["0.7 ||| B-1 ||| 1 ||| なぜ。 ||| (Why)"]
-DEV = ["C-1 ||| 1 ||| 彼は寝た。 ||| He slept.", "C-1 ||| 2 ||| なぜ。 ||| Why?"]
-TEST = ["D-1 ||| 1 ||| なぜ歩いた。 ||| Why walked?"]
-FILES = {"train/train-1.txt": TRAIN_1, "train/train-2.txt": TRAIN_2, "dev/dev.txt": DEV, "test/test.txt": TEST}
 
 
 def write(path: Path, lines: list[str]) -> None:
@@ -29,12 +24,6 @@ def write(path: Path, lines: list[str]) -> None:
 
 def read(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
-
-
-def parse(*words: str, after: str = "", status: str = "success") -> str:
-    """What Enju says of one or two words, and punctuation after them."""
-    toks = [f"<cons><tok>{word}</tok></cons>" for word in words]
-    return f'<sentence parse_status="{status}"><cons>{" ".join(toks)}</cons>{after}</sentence>'
 
 
 @pytest.fixture
@@ -51,7 +40,7 @@ def test_the_sentences_of_each_part_are_written(folder: Path, tmp_path: Path) ->
     out = tmp_path / "new/raw"
     assert extract(folder, out, None) == {"train": 3, "dev": 2, "test": 1}
     assert read(out / "train.en") == ["He walked.", "He slept.", "(Why)"]
-    assert read(out / "train.ja") == ["彼は歩いた。", "彼は寝た。", "なぜ。"]
+    assert read(out / "train.ja") == ["彼は22.5 歩いた。", "彼は寝た。", "なぜ。"]
     assert read(out / "dev.en") + read(out / "test.ja") == ["He slept.", "Why?", "なぜ歩いた。"]
 
 
@@ -141,6 +130,52 @@ def test_words_of_parsed_sentences_are_those_of_the_texts_made_of_them() -> None
             assert [word.lower() for word in enju_words(line)] == text.split()
 
 
+# Japanese
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("温度は25.4 ℃である。［１．２］", "温度は２５．４℃である。"),
+        ("［１．２］", "［１．２］"),
+        ("a-b ~ \"c\" 'd' \\", "ａ−ｂ 〜”ｃ”’ｄ’＼"),
+        ("  Ｎａ　Cl　と  水 ", " Ｎａ Ｃｌ と水"),
+        ("ﾃｽﾄ①，Ⅲ", "ﾃｽﾄ①，Ⅲ"),
+        ("", ""),
+    ],
+)
+def test_japanese_is_normalised_as_wats_scripts_do(raw: str, expected: str) -> None:
+    assert wat.normalize(raw) == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (" 温度  は ２ ５ ． ４ ℃ ", "温度 は ２５．４ ℃"),
+        ("１ ． ２ ． ３", "１．２ ． ３"),
+        ("Ｎ ａ Ｃ ｌ と Ｄ Ｎ Ａ", "Ｎａ Ｃｌ と ＤＮＡ"),
+        ("ｐ Ｈ ７", "ｐ Ｈ ７"),
+    ],
+)
+def test_numbers_and_latin_words_are_joined_as_wat_does(tokens: str, expected: str) -> None:
+    assert wat.join(tokens) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "expected"), [("normalize", "pH 7 。", "ｐＨ ７。"), ("join", "Ｃ Ｏ ２", "ＣＯ ２")]
+)
+def test_the_commands_change_each_line(
+    command: str, line: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "ja", [line, "", line])
+    monkeypatch.setattr(sys, "argv", ["aspec", command, str(tmp_path / "ja"), "--output", str(tmp_path / "out")])
+    aspec.main()
+    assert read(tmp_path / "out") == [expected, "", expected]
+    monkeypatch.setattr(sys, "argv", ["aspec", command, str(tmp_path / "ja"), "--output", str(tmp_path / "ja")])
+    with pytest.raises(InputError, match="replace"):
+        aspec.main()
+
+
 # The recipe
 
 
@@ -173,16 +208,17 @@ def test_the_data_stage_takes_what_is_given_and_makes_the_rest(folder: Path, tmp
     toks = "' '.join('<cons><tok>%s</tok></cons>' % word for word in line.rstrip('.?\\n').split())"
     sentence = "<sentence parse_status=\\'success\\'><cons>%s</cons>.</sentence>"
     program(tmp_path / "bin/enju", f"for line in sys.stdin: print('{sentence}' % {toks})")
-    program(tmp_path / "bin/kytea", "for line in sys.stdin: print(*line.strip())")
+    write(folder / "jp-0.4.2-utf8-1.mod", ["a model"])
+    program(tmp_path / "bin/kytea", "assert 'utf8-1.mod' in sys.argv[2]\nfor line in sys.stdin: print(*line.strip())")
     out = tmp_path / "out"
     said = stage(tmp_path, "--data", str(folder), "--out", str(out), "--small")
     text = out / "text"
-    assert "first 100000 pairs" in said
-    assert read(text / "train.en") == ["he walked .", "he slept .", "why"]
-    assert read(text / "train.tree") == ["S S R", "S S R", "-"]
+    assert "first 120000 pairs" in said and "2 pairs of at most 50 words a side with a parse" in said
+    assert read(text / "train.en") == ["he walked .", "he slept ."]
+    assert read(text / "train.tree") == ["S S R", "S S R"]
     assert read(text / "test.en") == ["why walked ."]
     assert read(text / "test.tree") == ["S S R"]
-    assert read(text / "train.ja")[0] == "彼 は 歩 い た 。"
+    assert read(text / "train.ja") == ["彼 は ２２．５ 歩 い た 。", "彼 は 寝 た 。"]
     assert read(text / "dev.ja") == ["彼 は 寝 た 。", "なぜ 。"]
     words = [line.split()[0] for line in read(out / "bin/dict.en.txt")]
     assert {word for word in words if "madeup" not in word} == {"he", "."}

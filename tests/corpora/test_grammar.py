@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,11 +13,15 @@ from typing import NamedTuple
 import pytest
 
 from rnnsearch_fairseq.corpora import grammar
-from rnnsearch_fairseq.corpora.grammar import Complement, Leaf, NounPhrase, Phrase, SentencePair
+from rnnsearch_fairseq.corpora.grammar import SentencePair, derivations, lexicon, phrases, verbs
+from rnnsearch_fairseq.corpora.grammar.corpus import finish
+from rnnsearch_fairseq.corpora.grammar.phrases import Leaf, NounPhrase, Phrase
+from rnnsearch_fairseq.corpora.grammar.verbs import Complement
 from rnnsearch_fairseq.corpora.parses import ParseCounts, read_trees
+from rnnsearch_fairseq.errors import InputError
 
 SEED = 7
-KNOWN_NAMES = {cells[0] for cells in grammar.NAMES + grammar.CITIES} | {"I", "Mr", "Mrs"}
+KNOWN_NAMES = {cells[0] for cells in lexicon.NAMES + lexicon.CITIES} | {"I", "Mr", "Mrs"}
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +41,22 @@ def rare_names(pair: SentencePair) -> list[str]:
 # -- single rules against translations written by hand --
 
 
-def noun(english: str) -> grammar.Noun:
-    return next(noun for noun in grammar.NOUNS if noun.english[0] == english)
+def noun(english: str) -> lexicon.Noun:
+    return next(noun for noun in lexicon.NOUNS if noun.english[0] == english)
 
 
 def np(determiner: str, *words: str, plural: bool = False, negated: bool = False) -> NounPhrase:
     *adjectives, head = words
-    chosen = [next(a for a in grammar.ADJECTIVES if a.english == adjective) for adjective in adjectives]
-    article = next(d for d in grammar.DETERMINERS if d.english == determiner)
-    return grammar.determined(article, chosen, noun(head), plural, negated)
+    chosen = [next(a for a in lexicon.ADJECTIVES if a.english == adjective) for adjective in adjectives]
+    article = next(d for d in lexicon.DETERMINERS if d.english == determiner)
+    return phrases.determined(article, chosen, noun(head), plural, negated)
 
 
 def pronoun(english: str) -> NounPhrase:
-    cells = next(cells for cells in grammar.SUBJECT_PRONOUNS if cells[0] == english)
-    word = grammar.pair("PRP", cells[0], cells[1])
+    cells = next(cells for cells in lexicon.SUBJECT_PRONOUNS if cells[0] == english)
+    word = phrases.pair("PRP", cells[0], cells[1])
     gender = None if cells[2] == "-" else cells[2]
-    tree = grammar.rule("NP", (word,)).english
+    tree = phrases.rule("NP", (word,)).english
     return NounPhrase(tree, word.french, gender, cells[4] == "pl", int(cells[3]))
 
 
@@ -61,16 +66,16 @@ def with_object(phrase: Phrase) -> Complement:
 
 def clitic(english: str, french: str, agreement: tuple[str, bool] | None = None) -> Complement:
     leaf = Leaf("PRP", english)
-    return Complement((leaf,), grammar.french_words(french, leaf), agreement=agreement)
+    return Complement((leaf,), phrases.french_words(french, leaf), agreement=agreement)
 
 
 def say(
     subject: NounPhrase, base: str, complement: Complement, tense: str = "present", negation: str = ""
 ) -> tuple[str, str]:
-    verb = next(verb for verb in grammar.VERBS if verb.base == base)
-    group = grammar.verb_group(verb, subject, tense, negation, question=False)
-    made = grammar.clause(subject, grammar.predicate(verb, subject, tense, group, complement).phrase())
-    pair = grammar.finish(made)
+    verb = next(verb for verb in lexicon.VERBS if verb.base == base)
+    group = verbs.verb_group(verb, subject, tense, negation, question=False)
+    made = phrases.clause(subject, verbs.predicate(verb, subject, tense, group, complement).phrase())
+    pair = finish(made)
     return " ".join(pair.source), " ".join(pair.target)
 
 
@@ -136,7 +141,7 @@ def test_clauses_translate_as_written_by_hand(said: tuple[str, str], english: st
     ],
 )
 def test_noun_phrases_translate_as_written_by_hand(phrase: NounPhrase, english: str, french: str) -> None:
-    pair = grammar.finish(phrase)
+    pair = finish(phrase)
     assert (" ".join(pair.source), " ".join(pair.target)) == (english, french)
 
 
@@ -155,23 +160,23 @@ def test_noun_phrases_translate_as_written_by_hand(phrase: NounPhrase, english: 
     ],
 )
 def test_prepositions_contract_and_elide(preposition: tuple[str, str], phrase: NounPhrase, french: str) -> None:
-    pair = grammar.finish(grammar.rule("PP", (grammar.pair("IN", *preposition), phrase)))
+    pair = finish(phrases.rule("PP", (phrases.pair("IN", *preposition), phrase)))
     assert " ".join(pair.target) == french
 
 
 def test_contraction_keeps_the_links_of_both_words() -> None:
-    pair = grammar.finish(grammar.rule("PP", (grammar.pair("TO", "to", "à"), np("the", "old", "market"))))
+    pair = finish(phrases.rule("PP", (phrases.pair("TO", "to", "à"), np("the", "old", "market"))))
     assert pair.target == ["au", "vieux", "marché"]
     assert pair.alignment == [(0, 0), (1, 0), (2, 1), (3, 2)]
 
 
 def test_negation_alignment_and_parse() -> None:
-    verb = next(verb for verb in grammar.VERBS if verb.base == "wait")
+    verb = next(verb for verb in lexicon.VERBS if verb.base == "wait")
     subject, leaf, particle = pronoun("she"), Leaf("PRP", "him"), Leaf("IN", "for")
-    group = grammar.verb_group(verb, subject, "past", "not", question=False)
-    tree = grammar.Branch("PP", (particle, grammar.Branch("NP", (leaf,))))
-    complement = Complement((tree,), grammar.french_words("le", leaf), (), ("m", False), (particle,))
-    pair = grammar.finish(grammar.clause(subject, grammar.predicate(verb, subject, "past", group, complement).phrase()))
+    group = verbs.verb_group(verb, subject, "past", "not", question=False)
+    tree = phrases.Branch("PP", (particle, phrases.Branch("NP", (leaf,))))
+    complement = Complement((tree,), phrases.french_words("le", leaf), (), ("m", False), (particle,))
+    pair = finish(phrases.clause(subject, verbs.predicate(verb, subject, "past", group, complement).phrase()))
     assert " ".join(pair.source) == "she did not wait for him"
     assert " ".join(pair.target) == "elle ne l' a pas attendu"
     assert pair.alignment == [(0, 0), (1, 3), (2, 1), (2, 4), (3, 5), (4, 5), (5, 2)]
@@ -179,10 +184,10 @@ def test_negation_alignment_and_parse() -> None:
 
 
 def test_an_adverbial_clause_ends_the_verb_phrase_or_stands_before_the_subject() -> None:
-    sleeps = [grammar.rule("VP", (grammar.pair("VBZ", "sleeps", "dort"),)) for _ in range(2)]
-    he, she = grammar.clause(pronoun("he"), sleeps[0]), grammar.clause(pronoun("she"), sleeps[1])
-    when = grammar.rule("SBAR", (grammar.pair("IN", "while", "pendant que"), she))
-    last, first = grammar.finish(grammar.closed(he, when)), grammar.finish(grammar.fronted(when, he))
+    sleeps = [phrases.rule("VP", (phrases.pair("VBZ", "sleeps", "dort"),)) for _ in range(2)]
+    he, she = phrases.clause(pronoun("he"), sleeps[0]), phrases.clause(pronoun("she"), sleeps[1])
+    when = phrases.rule("SBAR", (phrases.pair("IN", "while", "pendant que"), she))
+    last, first = finish(phrases.closed(he, when)), finish(phrases.fronted(when, he))
     adverbial = "(SBAR (IN while) (S (NP (PRP she)) (VP (VBZ sleeps))))"
     assert last.parse == f"(S (NP (PRP he)) (VP (VBZ sleeps) {adverbial}))"
     assert first.parse == f"(S {adverbial} (, ,) (NP (PRP he)) (VP (VBZ sleeps)))"
@@ -191,7 +196,7 @@ def test_an_adverbial_clause_ends_the_verb_phrase_or_stands_before_the_subject()
 
 
 def test_in_front_of_is_two_prepositional_phrases_and_one_french_word() -> None:
-    pair = grammar.finish(grammar.in_front_of(np("the", "king")))
+    pair = finish(phrases.in_front_of(np("the", "king")))
     assert pair.parse == "(PP (IN in) (NP (NP (NN front)) (PP (IN of) (NP (DT the) (NN king)))))"
     assert pair.target == ["devant", "le", "roi"]
     assert pair.alignment == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2)]
@@ -227,8 +232,8 @@ def test_lengths_span_the_whole_range(corpus: list[SentencePair]) -> None:
 
 
 def test_a_sentence_may_have_exactly_sixty_words() -> None:
-    grammar_of_seed = grammar.Grammar(random.Random(SEED))
-    assert 60 in {len(grammar.leaves(grammar_of_seed.sentence(60).english)) for _ in range(100)}
+    grammar_of_seed = derivations.Grammar(random.Random(SEED))
+    assert 60 in {len(phrases.leaves(grammar_of_seed.sentence(60).english)) for _ in range(100)}
 
 
 @pytest.mark.parametrize("longest", [8, 20])
@@ -324,9 +329,9 @@ def test_determiner_adjectives_and_noun_are_one_noun_phrase(
     corpus: list[SentencePair], trees: list[list[Node]]
 ) -> None:
     """Found in the text by the lexicon alone; a possessive mark belongs to the phrase of the owner."""
-    determiners = {d.english for d in (*grammar.DETERMINERS, grammar.ANY)} | {"an"}
-    adjectives = {adjective.english for adjective in grammar.ADJECTIVES}
-    noun_forms = {form for noun in grammar.NOUNS for form in noun.english}
+    determiners = {d.english for d in (*lexicon.DETERMINERS, lexicon.ANY)} | {"an"}
+    adjectives = {adjective.english for adjective in lexicon.ADJECTIVES}
+    noun_forms = {form for noun in lexicon.NOUNS for form in noun.english}
     found = 0
     for pair, tree in zip(corpus, trees, strict=True):
         spans = {(node.start, node.end) for node in tree if node.label == "NP"}
@@ -363,7 +368,7 @@ def test_every_word_of_both_sides_is_aligned_and_in_range(corpus: list[SentenceP
 
 
 def test_aligned_nouns_translate_each_other(corpus: list[SentencePair]) -> None:
-    translation = {e: f for noun in grammar.NOUNS for e, f in zip(noun.english, noun.french, strict=True)}
+    translation = {e: f for noun in lexicon.NOUNS for e, f in zip(noun.english, noun.french, strict=True)}
     for pair in corpus:
         for i, j in pair.alignment:
             if pair.source[i] in translation:
@@ -388,7 +393,7 @@ def test_forbidden_french_sequences_do_not_occur(french_text: str, wrong: str) -
 
 
 def test_articles_agree_with_the_noun_after_them(corpus: list[SentencePair]) -> None:
-    gender = {noun.french[0]: noun.gender for noun in grammar.NOUNS if noun.french[0] != noun.french[1]}
+    gender = {noun.french[0]: noun.gender for noun in lexicon.NOUNS if noun.french[0] != noun.french[1]}
     article = {"le": "m", "la": "f", "un": "m", "une": "f", "ce": "m", "cet": "m", "cette": "f"}
     checked = 0
     for pair in corpus:
@@ -408,13 +413,13 @@ def test_negation_has_two_parts(corpus: list[SentencePair]) -> None:
 
 def test_subject_of_unknown_gender_never_has_to_agree() -> None:
     """A bare rare name may be the subject of "est" before a place, not before a participle or an adjective."""
-    word = grammar.pair("NNP", "Lidor", "Lidor")
-    subject = NounPhrase(grammar.rule("NP", (word,)).english, word.french, None)
+    word = phrases.pair("NNP", "Lidor", "Lidor")
+    subject = NounPhrase(phrases.rule("NP", (word,)).english, word.french, None)
     places = 0
     for seed in range(1000):
-        made = grammar.Grammar(random.Random(seed)).verb_phrase(subject, 4, tense=("", "past", "present")[seed % 3])
+        made = derivations.Grammar(random.Random(seed)).verb_phrase(subject, 4, tense=("", "past", "present")[seed % 3])
         if {"est", "était"} & {word.text for word in made.french[:2]}:
-            assert isinstance(made.body, grammar.Branch)
+            assert isinstance(made.body, phrases.Branch)
             assert made.body.label == "PP"
             places += 1
     assert places > 50
@@ -427,14 +432,14 @@ def test_rare_names_are_copied_and_are_as_frequent_as_promised(corpus: list[Sent
         assert len(rare_names(pair)) <= 2
         for name in rare_names(pair):
             assert pair.target.count(name) == pair.source.count(name)
-            assert not grammar.starts_with_vowel(name)
+            assert not lexicon.starts_with_vowel(name)
     seen = {name for pair in corpus[:2250] for name in rare_names(pair)}
     held_out = [name for pair in corpus[2250:] for name in rare_names(pair)]
     assert 0.2 <= sum(name not in seen for name in held_out) / len(held_out) < 1, "some names new, some known"
 
 
 def test_rare_names_are_distinct_and_no_common_name() -> None:
-    names = [grammar.rare_name(rank) for rank in (*range(20000), *range(285**2, 285**2 + 1000))]
+    names = [lexicon.rare_name(rank) for rank in (*range(20000), *range(285**2, 285**2 + 1000))]
     assert len(set(names)) == len(names)
     assert not KNOWN_NAMES & set(names)
 
@@ -475,8 +480,15 @@ def test_written_parses_are_those_of_the_written_text(tmp_path: Path) -> None:
         assert counts.outside == 0
 
 
-def test_command_line_reports_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert grammar.main([str(tmp_path), "--train", "30", "--valid", "5", "--test", "5", "--longest", "20"]) == 0
+def run(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["grammar", *map(str, words)])
+    grammar.main()
+
+
+def test_command_line_reports_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(monkeypatch, tmp_path, "--train", "30", "--valid", "5", "--test", "5", "--longest", "20")
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3
     assert "30 sentences" in printed[0]
@@ -485,25 +497,22 @@ def test_command_line_reports_what_it_wrote(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("words", "message"),
     [
-        (["--train", "0"], "the number of train sentence pairs must be positive, not 0"),
-        (["--test", "-4"], "the number of test sentence pairs must be positive, not -4"),
+        (["--train", "0"], "--train is 0; give at least 1"),
+        (["--test", "-4"], "--test is -4; give at least 1"),
         (["--longest", "2"], "the longest sentence must have at least 8 words, not 2"),
     ],
 )
-def test_bad_numbers_end_in_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+def test_bad_numbers_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
-    assert grammar.main([str(tmp_path), *arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.splitlines()) == 1
+    with pytest.raises(InputError, match=message):
+        run(monkeypatch, tmp_path, *words)
+    assert not list(tmp_path.iterdir())
 
 
-def test_folder_that_cannot_be_written_ends_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
-    assert grammar.main([str(tmp_path / "file"), "--train", "3", "--valid", "1", "--test", "1"]) == 2
-    error = capsys.readouterr().err
-    assert "cannot write to" in error
-    assert len(error.splitlines()) == 1
+    with pytest.raises(InputError, match="file: cannot be made"):
+        run(monkeypatch, tmp_path / "file", "--train", "3", "--valid", "1", "--test", "1")

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fairseq.data import encoders
@@ -273,6 +274,86 @@ def test_text_typed_by_the_record_becomes_what_was_prepared(
         assert not lowercase or prepared == [line.lower() for line in prepared]
 
 
+# Random segmentations, and text that is tokenised already
+
+
+@pytest.mark.parametrize("subwords", [{"merges": 40}, {"pieces": PIECES}])
+def test_random_segmentations_differ_and_join_back(raw: Path, subwords: dict[str, int]) -> None:
+    plain, out = raw.parent / "plain", raw.parent / "sampled"
+    prepare(raw, SPLITS, ("en", "fr"), plain, **subwords)
+    prepare(raw, SPLITS, ("en", "fr"), out, **subwords, segmentations=5, randomness=0.2)
+    symbol = "subword_nmt" if "merges" in subwords else "sentencepiece"
+    for language in RAW:
+        for split in SPLITS:
+            assert read(out / f"{split}.{language}") == read(plain / f"{split}.{language}")
+        whole = read(out / f"train.{language}")
+        texts = [read(out / f"train.{number}.{language}") for number in range(5)]
+        assert len({tuple(text) for text in [whole, *texts]}) == 6
+        for text in texts:
+            assert [post_process(line, symbol) for line in text] == [post_process(line, symbol) for line in whole]
+            assert sum(len(line.split()) for line in text) > sum(len(line.split()) for line in whole)
+    prepare(raw, SPLITS, ("en", "fr"), out, **subwords, segmentations=2)
+    assert len([*out.glob("train.*.*")]) == 4, "those of an earlier run are gone"
+
+
+def test_merges_are_skipped_as_often_as_is_asked(raw: Path) -> None:
+    lengths = []
+    for rate in (0.01, 0.1, 0.5, 0.99):
+        prepare(raw, SPLITS, ("en", "fr"), raw.parent / "out", merges=40, segmentations=1, randomness=rate)
+        lengths.append(sum(len(line.split()) for line in read(raw.parent / "out" / "train.0.en")))
+    assert lengths == sorted(set(lengths))
+
+
+def test_files_of_another_name_are_kept_and_inputs_are_not_removed(raw: Path) -> None:
+    out = raw.parent / "out"
+    out.mkdir()
+    for name in ("train.5.en", "train.1.txt", "train.old.en"):
+        (out / name).write_text("x\n")
+    prepare(raw, SPLITS, ("en", "fr"), out, merges=40)
+    assert sorted(path.name for path in out.glob("train.*.*")) == ["train.1.txt", "train.old.en"]
+    for language in ("en", "fr"):
+        (raw / f"train.2016.{language}").write_bytes((raw / f"{SPLITS['train']}.{language}").read_bytes())
+    with pytest.raises(InputError, match=r"train\.2016\.en: it would replace an input"):
+        prepare(raw, {**SPLITS, "train": "train.2016"}, ("en", "fr"), raw, merges=40)
+    assert (raw / "train.2016.en").exists()
+
+
+def test_equal_runs_give_equal_segmentations(raw: Path) -> None:
+    texts = []
+    for _ in range(2):
+        prepare(raw, SPLITS, ("en", "fr"), raw.parent / "out", merges=40, segmentations=2)
+        texts.append([read(raw.parent / "out" / f"train.{number}.fr") for number in range(2)])
+    assert texts[0] == texts[1]
+
+
+def test_tokenised_text_is_split_at_blanks(raw: Path) -> None:
+    out = raw.parent / "tokens"
+    prepare(raw, SPLITS, ("en", "fr"), out, tokenized=True)
+    assert read(out / "train.en") == ENGLISH
+    prepare(raw, SPLITS, ("en", "fr"), out, merges=40, tokenized=True, lowercase=True)
+    assert [line.replace("@@ ", "") for line in read(out / "train.fr")] == [line.lower() for line in FRENCH]
+    one = read_record(out)["fr"]
+    assert one.tokenizer is None
+    encoder = TextEncoder(configure(one.options(out)), "fr", one.lowercase)
+    assert [encoder.encode(line) for line in FRENCH] == read(out / "train.fr")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"segmentations": 2}, "--segmentations needs subwords"),
+        ({"merges": 9, "segmentations": -1}, "--segmentations is -1"),
+        ({"merges": 9, "randomness": 1.0}, "--bpe-dropout is 1.0"),
+        ({"pieces": 9, "randomness": 0.0}, "--sentencepiece-alpha is 0.0"),
+        ({"pieces": 9, "tokenized": True}, "--sentencepiece splits text"),
+    ],
+)
+def test_impossible_segmentations_are_refused(raw: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        prepare(raw, SPLITS, ("en", "fr"), raw.parent / "new", **options)
+    assert not (raw.parent / "new").exists()
+
+
 # Length limit and shuffle
 
 
@@ -361,6 +442,14 @@ def test_command_line_gives_the_same_files(
     expected = run_pieces(raw, most_words=8, seed=7)
     monkeypatch.setattr(sys, "argv", [*command, "--sentencepiece", str(PIECES), "--max-words", "8", "--shuffle", "7"])
     main()
+    for file in expected.iterdir():
+        assert (out / file.name).read_bytes() == file.read_bytes()
+    monkeypatch.setattr(
+        sys, "argv", [*command, "--bpe", "30", "--segmentations", "1", "--bpe-dropout", "0.4", "--tokenized"]
+    )
+    main()
+    expected = raw.parent / "sampled"
+    prepare(raw, SPLITS, ("en", "fr"), expected, 30, tokenized=True, segmentations=1, randomness=0.4)
     for file in expected.iterdir():
         assert (out / file.name).read_bytes() == file.read_bytes()
     monkeypatch.setattr(sys, "argv", [*command, "--lowercase"])

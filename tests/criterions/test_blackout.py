@@ -1,6 +1,7 @@
 """The BlackOut criterion, built as fairseq builds it, against the equations of the reference."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,12 +9,15 @@ import numpy as np
 import pytest
 import torch
 from fairseq.criterions import build_criterion
-from fairseq.data import LanguagePairDataset
+from fairseq.data import Dictionary, LanguagePairDataset, indexed_dataset
 from fairseq.logging import metrics
+from fairseq.tasks import setup_task
 from torch import Tensor
 
 from rnnsearch_fairseq.criterions import blackout
 from rnnsearch_fairseq.criterions.blackout import BlackOut
+from rnnsearch_fairseq.criterions.target_counts import count_targets, training_data
+from rnnsearch_fairseq.data.tree_pairs import encode_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from tests.builders import EOS, PAD, make_dictionary, parse_training
@@ -35,7 +39,8 @@ def make_criterion(*words: str) -> BlackOut:
     dictionary = make_dictionary(WORDS)
     tensors = [torch.tensor(sentence) for sentence in TRAINING]
     pairs = LanguagePairDataset(tensors, [1] * len(tensors), dictionary, tensors, [1] * len(tensors), dictionary)
-    task = SimpleNamespace(target_dictionary=dictionary, cfg=SimpleNamespace(train_subset="there"))
+    cfg_of_task = SimpleNamespace(train_subset="there", data="bin")
+    task = SimpleNamespace(target_dictionary=dictionary, cfg=cfg_of_task)
     task.dataset = {"there": pairs}.__getitem__
     criterion = build_criterion(cfg.criterion, task)
     assert isinstance(criterion, BlackOut)
@@ -188,6 +193,59 @@ def test_bits_a_word_and_perplexity_are_logged() -> None:
     values = logged.get_smoothed_values()
     assert values["loss"] == pytest.approx(37 / 11 / math.log(2), abs=6e-4)
     assert values["ppl"] == pytest.approx(math.exp(37 / 11), rel=1e-3)
+
+
+# -- the counts --
+
+
+def parallel_data(folder: Path, targets: list[list[int]], trees: list[str]) -> None:
+    """Binarized data, as fairseq-preprocess writes them, of sources of the targets' lengths."""
+    folder.mkdir()
+    words, transitions = make_dictionary(WORDS), Dictionary()
+    for symbol in ("S", "R", "-"):
+        transitions.add_symbol(symbol)
+    for language, dictionary in (("en", words), ("ja", words), ("tree", transitions)):
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+    lines = {"en-ja.en": targets, "en-ja.ja": targets}
+    lines["tree-None.tree"] = [encode_transitions(tree, transitions).tolist() for tree in trees]
+    for name, of_language in lines.items():
+        builder = indexed_dataset.make_builder(str(folder / f"train.{name}.bin"), "mmap", 100)
+        for line in of_language:
+            builder.add_item(torch.tensor(line))
+        builder.finalize(str(folder / f"train.{name}.idx"))
+
+
+# Of a limit of 3 words, the first is too long; the third has no parse.
+SHARDS = [[[5, 6, 7, 8, EOS], [4, 4, EOS], [9, 9, 9, EOS]], [[10, EOS], [4, EOS]]]
+SHARD_TREES = [["S S R S R S R", "S S R", "-"], ["S", "S"]]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_counts_are_of_all_pairs_that_training_reads_in_all_shards(tmp_path: Path, shards: int) -> None:
+    paths = [tmp_path / f"bin{number}" for number in range(shards)]
+    for path, targets, trees in zip(paths, SHARDS, SHARD_TREES):
+        parallel_data(path, targets, trees)
+    data = ":".join(map(str, paths))
+    words = ["-s", "en", "-t", "ja", "--task", "tree_translation", "--max-words", "3", "--require-parse"]
+    cfg = parse_training("--arch", "tree2seq", "--criterion", "blackout", *words).task
+    cfg.data = data
+    task = setup_task(cfg)
+    task.load_dataset("train")
+    before = task.dataset("train")
+    counts = sum(count_targets(pairs, len(task.target_dictionary)) for pairs in training_data(task))
+    read = [[4, 4, EOS], [10, EOS], [4, EOS]][: 1 if shards == 1 else 3]
+    assert counts.tolist() == np.bincount(np.concatenate(read), minlength=4 + WORDS).tolist()
+    assert task.dataset("train") is before
+
+
+def test_counting_leaves_the_random_numbers_of_training_alone() -> None:
+    tensors = [torch.tensor(sentence) for sentence in TRAINING]
+    sizes, dictionary = [len(sentence) for sentence in TRAINING], make_dictionary(WORDS)
+    shuffled = LanguagePairDataset(tensors, sizes, dictionary, tensors, sizes, dictionary, shuffle=True)
+    np.random.seed(3)
+    state = np.random.get_state()[1].tolist()
+    assert count_targets(shuffled, 4 + WORDS).sum() == sum(sizes)
+    assert np.random.get_state()[1].tolist() == state
 
 
 # -- several processes --

@@ -11,12 +11,14 @@ from fairseq.distributed import ModuleProxyWrapper
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from rnnsearch_fairseq.criterions.rdrop import RDrop
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from tests.builders import make_dictionary, make_model
 from tests.criterions.test_blackout import make_criterion
 from tests.models import test_tree2seq as trees
 
 SAMPLE = trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)
+WITHOUT_TREES = {**SAMPLE, "net_input": {key: value for key, value in SAMPLE["net_input"].items() if key != "trees"}}
 
 
 @pytest.fixture
@@ -38,12 +40,16 @@ def gradients(criterion: FairseqCriterion, model: nn.Module, sample: dict[str, A
 @pytest.mark.usefixtures("_one_process")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("find_unused", [False, True])
-@pytest.mark.parametrize("name", ["summed_nll", "blackout"])
+@pytest.mark.parametrize("name", ["summed_nll", "blackout", "rdrop"])
 def test_gradients_are_those_without_it(name: str, find_unused: bool) -> None:
     if name == "summed_nll":
         criterion: FairseqCriterion = SummedNLL(Namespace(target_dictionary=make_dictionary(17)))
         model: nn.Module = make_model().train()
-        sample = {**SAMPLE, "net_input": {key: value for key, value in SAMPLE["net_input"].items() if key != "trees"}}
+        sample = WITHOUT_TREES
+    elif name == "rdrop":
+        dictionary = Namespace(target_dictionary=make_dictionary(17))
+        criterion = RDrop(dictionary, label_smoothing=0.1, rdrop_alpha=5.0, sentence_avg=False)
+        model, sample = make_model(dropout=0.3, readout_dropout=0.3).train(), WITHOUT_TREES
     else:
         criterion, model, sample = make_criterion("--blackout-samples", "6"), trees.make_model().train(), SAMPLE
     expected = gradients(criterion, model, sample)

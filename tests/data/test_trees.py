@@ -28,6 +28,7 @@ from rnnsearch_fairseq.data.trees import (
     shown,
 )
 from rnnsearch_fairseq.errors import InputError
+from tests.data.builders import PIECES, check_tree
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 ENJU, TANAKA, MODEL = SHARED / "data/enju", SHARED / "data/tanaka", SHARED / "reference/tree2seq-model"
@@ -458,65 +459,10 @@ def test_a_word_in_a_message_is_short() -> None:
 
 # Hostile input
 
-PIECES = {
-    "penn": [
-        "(",
-        ")",
-        "((",
-        "))",
-        " ",
-        "\n",
-        "S",
-        "(NP ",
-        "(-NONE- ",
-        "-LRB-",
-        "w",
-        "\0",
-        "\xa0",
-        "é",
-        "(S (A a) (B b))",
-    ],
-    "enju": [
-        *[
-            "<",
-            ">",
-            "</",
-            "/>",
-            "&",
-            ";",
-            "&lt;",
-            "&#0;",
-            "&#x110000;",
-            '"',
-            "=",
-            "<!",
-            "<?",
-            "?>",
-            "]]>",
-            "w",
-            "\0",
-            "é",
-        ],
-        *["<cons>", "</cons>", "<tok>", "</tok>", "<sentence>", "</sentence>", '<sentence parse_status="success">'],
-        *["<cons><tok>w</tok></cons>", "<![CDATA[", "<!--", "<!DOCTYPE a [", '<!ENTITY e "w">', "&e;", "\ud800"],
-    ],
-}
 REAL = {
     "penn": [pair.parse for pair in grammar.generate(20, seed=1)],
     "enju": [enju(f"<cons>{tok('He')} <cons>{tok('slept')} {tok('&quot;')}</cons></cons>.")],
 }
-
-
-def check(form: str, text: str, binarize: str) -> bool:
-    """Whether the text has a tree; if so, that it is one."""
-    parse = READERS[form](text, binarize)
-    if isinstance(parse, NoParse):
-        return False
-    assert all(word and not any(map(str.isspace, word)) for word in parse.words)
-    assert parse.tree.leaves == len(parse.words) > 0
-    assert parse_transitions(format_transitions(parse.tree)) == parse.tree
-    first_difference(parse.words, parse.words[::-1], lowercase=True)
-    return True
 
 
 @pytest.mark.parametrize("form", READERS)
@@ -526,9 +472,9 @@ def test_any_input_is_a_tree_or_no_parse(form: str) -> None:
         st.lists(st.sampled_from(PIECES[form]) | st.text(max_size=3)).map("".join), st.sampled_from(["left", "right"])
     )
     def read_pieces(text: str, binarize: str) -> None:
-        check(form, text, binarize)
+        check_tree(form, text, binarize)
         for _, joined in join_lines(text.splitlines(keepends=True)):
-            check("penn", joined, binarize)
+            check_tree("penn", joined, binarize)
 
     read_pieces()
     generator = random.Random(1)
@@ -541,7 +487,7 @@ def test_any_input_is_a_tree_or_no_parse(form: str) -> None:
                 [generator.choice(PIECES[form]), ""]
             )
             text = text or [""]
-        trees += check(form, "".join(text), "right")
+        trees += check_tree(form, "".join(text), "right")
     assert 400 < trees < 1800, "the mutations are neither harmless nor fatal"
 
 

@@ -7,29 +7,7 @@ import pytest
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.generated import generated_in_order, read_generated
-
-# As fairseq-generate --nbest 2 --print-alignment soft prints it, with its log and its last line.
-OUTPUT = """2024-05-01 10:00:00 | INFO | fairseq_cli.generate | loading model(s) from checkpoint_best.pt
-S-12\tthe ca@@ t
-T-12\tle chat d' ici
-H-12\t-0.25\tle ch@@ at
-D-12\t-0.25\tle chat
-P-12\t-0.1 -0.2 -0.3 -0.4
-A-12\t0.700000,0.100000,0.100000,0.100000 0.000000,0.500000,0.250000,0.250000 0.100000,0.300000,0.400000,0.200000 \
-0.000000,0.000000,0.000000,1.000000
-H-12\t-0.50\tun chat
-D-12\t-0.50\tun chat
-P-12\t-0.5 -0.5 -0.5
-A-12\t1.000000,0.000000,0.000000,0.000000 0.000000,1.000000,0.000000,0.000000 0.000000,0.000000,0.000000,1.000000
-S-3\thello
-T-3\tbonjour
-H-3\t-1.5e-01\tbonjour
-D-3\t-1.5e-01\tbonjour
-P-3\t-0.1 -0.2
-A-3\t0.900000,0.100000 0.200000,0.800000
-2024-05-01 10:00:01 | INFO | fairseq_cli.generate | Translated 2 sentences (7 tokens) in 0.1s
-Generate test with beam=5: BLEU4 = 42.00, 80.0/60.0/40.0/20.0 (BP=1.000, ratio=1.000, syslen=7, reflen=7)
-"""
+from tests.files.builders import OUTPUT
 
 
 def write(folder: Path, text: str) -> Path:

@@ -10,6 +10,7 @@ import torch
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.scores import AlignedPair, read_scores, write_scores
+from tests.files.builders import record
 
 CURE = "give what rnnsearch score wrote"
 
@@ -20,20 +21,6 @@ def pair(source: str, target: str, phrases: list[tuple[int, int]] | None) -> Ali
     rows, columns = len(sides[1]), len(sides[0])
     to_phrases = None if phrases is None else torch.rand(rows, len(phrases))
     return AlignedPair(*sides, torch.full((rows,), -0.5).double(), torch.rand(rows, columns), phrases, to_phrases)
-
-
-def record(number: int, **changes: Any) -> dict[str, Any]:
-    """A line of three source and two target words and a phrase; a change to ``...`` takes the field out."""
-    fields = {
-        "id": number,
-        "source": ["a", "<unk>", "</s>"],
-        "target": ["x", "</s>"],
-        "alignment": [[0.25, 0.25, 0.25], [0.5, 0, 0]],
-        "phrases": [[0, 2]],
-        "phrase_attention": [[0.25], [0.5]],
-        **changes,
-    }
-    return {name: value for name, value in fields.items() if value is not ...}
 
 
 def write(path: Path, *lines: dict[str, Any] | bytes) -> Path:

@@ -41,18 +41,15 @@ from rnnsearch_fairseq.inference.scoring import read_trees, score_pairs
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.patches.typed_lines import read_buffers
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from tests.analysis.test_train_log import SIMPLE
-from tests.builders import make_dictionary, parse_training, randomize
-from tests.corpora import test_aspec
-from tests.data import test_trees
-from tests.files.test_generated import OUTPUT
-from tests.files.test_pickles import SETTINGS, numpy_scalar, python2
-from tests.files.test_scores import record
+from tests.analysis.builders import SIMPLE
+from tests.builders import make_dictionary, parse_training, randomize, save_checkpoint
+from tests.corpora.builders import FILES, parse
+from tests.data.builders import PIECES, check_tree
+from tests.files.builders import OUTPUT, SETTINGS, numpy_scalar, python2, record
 from tests.fuzz import mutations
 from tests.fuzz.mutations import Mutation, damage
-from tests.groundhog.test_convert import make_original
-from tests.inference.test_scoring import SIZES, TRANSFORMER, save_checkpoint
-from tests.inference.test_unknown_words import SOURCE, TARGET, score_line
+from tests.groundhog.builders import make_original
+from tests.inference.builders import SIZES, SOURCE, TARGET, TRANSFORMER, score_line
 
 Files = dict[str, bytes]
 READERS: dict[str, "Reader"] = {}
@@ -327,12 +324,7 @@ def read_to_prepare(folder: Path) -> None:
 
 
 def aspec_files() -> list[Files]:
-    return [
-        {
-            name.replace("/", "-"): "".join(f"{line}\n" for line in lines).encode()
-            for name, lines in test_aspec.FILES.items()
-        }
-    ]
+    return [{name.replace("/", "-"): "".join(f"{line}\n" for line in lines).encode() for name, lines in FILES.items()}]
 
 
 @reader("ASPEC", aspec_files, ["train-train-1.txt"], pieces=["|||", " ||| "])
@@ -340,11 +332,11 @@ def read_aspec(folder: Path) -> None:
     list(aspec.read_aspec(folder / "train-train-1.txt", 5))
 
 
-ENJU = [test_aspec.parse("He", "slept", after="."), test_aspec.parse("(", "why"), ""]
+ENJU = [parse("He", "slept", after="."), parse("(", "why"), ""]
 PARSED = {"text": b"He slept .\n( why\nNo .\n", "parses": "".join(f"{line}\n" for line in ENJU).encode()}
 
 
-@reader("Enju's words", lambda: [PARSED], ["parses", "text"], pieces=test_trees.PIECES["enju"])
+@reader("Enju's words", lambda: [PARSED], ["parses", "text"], pieces=PIECES["enju"])
 def read_enju_words(folder: Path) -> None:
     aspec.write_words(folder / "text", folder / "parses", folder / "out")
 
@@ -367,11 +359,11 @@ def read_parsed(form: str, folder: Path) -> None:
         list(map(parses.format_transitions, found))
     # Every parse that is read must be a tree.
     for line in (folder / "parses").read_bytes().decode(errors="replace").split("\n")[:20]:
-        test_trees.check(form, line, "right")
+        check_tree(form, line, "right")
 
 
 for FORM in ("penn", "enju"):
-    reader(f"trees, {FORM}", functools.partial(parsed, FORM), ["parses", "text"], pieces=test_trees.PIECES[FORM])(
+    reader(f"trees, {FORM}", functools.partial(parsed, FORM), ["parses", "text"], pieces=PIECES[FORM])(
         functools.partial(read_parsed, FORM)
     )
 

@@ -6,12 +6,10 @@ import io
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fairseq.distributed.utils
 import numpy as np
@@ -23,78 +21,25 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rnnsearch_fairseq.groundhog.convert
+import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.groundhog.convert import convert, main, make_dictionary, save_dictionary
+from rnnsearch_fairseq.groundhog.convert import convert, main, make_dictionary
 from rnnsearch_fairseq.groundhog.files import check_word
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from tests.builders import make_sample
+from tests.groundhog.builders import SOURCE, TANH, TARGET, UNITS, WIDTH, Original, make_original
 from tests.reference import groundhog
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
 
 # Hydra and fairseq warn of each other's age.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-TANH, SIGMOID = "lambda x: TT.tanh(x)", "lambda x: TT.nnet.sigmoid(x)"
-LAYER = {"layer": "RecurrentLayer", "gating": True, "reseting": True, "gater": SIGMOID, "reseter": SIGMOID}
-STATE = {
-    **{f"{prefix}rec_{name}": value for prefix in ("", "enc_", "dec_") for name, value in LAYER.items()},
-    **dict.fromkeys(("encoder_stack", "decoder_stack"), 1),
-    **dict.fromkeys(("dim_mult", "hid_mult", "dropout", "dropout_rec"), 1.0),
-    **dict.fromkeys(("bias_code", "decoding_inputs", "bigram", "check_first_word", "deep_out"), True),
-    **{"activ": TANH, "rank_n_activ": "lambda x: x", "unary_activ": "Maxout(2)", "maxout_part": 2.0},
-    **{"seqlen": 50, "bs": 80, "oov": "UNK", "source": ["a.h5"], "prefix": "search_"},
-}
-SEARCH = {"search": True, "forward": True, "backward": True, "last_forward": False, "last_backward": False}
-ENCDEC = {"search": False, "forward": False, "backward": False, "last_forward": True, "last_backward": False}
-UNITS, WIDTH, SOURCE, TARGET = 6, 5, 13, 11
 PAIRS = [
     ([3, 4, 1, 5, 12], [2, 3, 4, 10]),
     ([12], [1, 9, 1, 8, 7, 7, 10]),
     ([2, 11, 12], [10]),
     ([6, 7, 8, 12], [5, 6, 0, 10]),
 ]
-
-
-@dataclass
-class Original:
-    """A GroundHog model before it is saved: its arrays, its state and its two vocabularies."""
-
-    arrays: dict[str, np.ndarray]
-    state: dict[str, Any]
-    source: dict[str, int]
-    target: dict[str, int]
-    names: list[str] = field(default_factory=lambda: ["model.npz", "state.json", "vocab.en.json", "vocab.fr.json"])
-
-    def save(self, folder: Path) -> list[Path]:
-        """Write the four files, all but the model as JSON, and return their paths."""
-        folder.mkdir(exist_ok=True)
-        paths = [folder / name for name in self.names]
-        np.savez(paths[0], **self.arrays)
-        for path, content in zip(paths[1:], (self.state, self.source, self.target)):
-            path.write_text(json.dumps(content), encoding="utf-8")
-        return paths
-
-    def convert(self, folder: Path) -> Path:
-        """Save and convert, and return the folder that results."""
-        model, state, source, target = self.save(folder)
-        convert(model, state, (source, target), ("en", "fr"), folder / "out")
-        return folder / "out"
-
-
-def make_original(encdec: bool = False) -> Original:
-    """A tiny model with random parameters, as the original names and numbers them."""
-    sizes = {"n": UNITS, "m": WIDTH, "n_source": SOURCE, "n_target": TARGET, "rank": WIDTH}
-    drawn = groundhog.random_parameters(np.random.default_rng(5), **sizes, encdec=encdec)
-    state = {**STATE, **(ENCDEC if encdec else {**SEARCH, "dec_rec_layer": "RecurrentLayerWithSearch"})}
-    state |= {"dim": UNITS, "rank_n_approx": WIDTH, "c_dim": UNITS if encdec else 2 * UNITS}
-    for side, size in (("source", SOURCE), ("target", TARGET)):
-        state |= {f"n_sym_{side}": size, f"null_sym_{side}": size - 1, f"unk_sym_{side}": 1}
-    vocabularies = [
-        {"</s>": 0, "UNK": 1, "<s>": 0} | {f"{letter}{number}": number for number in reversed(range(2, size - 1))}
-        for letter, size in (("s", SOURCE), ("été", TARGET))
-    ]
-    return Original({name: array.astype(np.float32) for name, array in drawn.items()}, state, *vocabularies)
 
 
 def load(out: Path) -> tuple[Any, RNNsearchModel]:
@@ -347,13 +292,13 @@ def test_an_earlier_conversion_is_replaced_as_a_whole_or_not_at_all(
     original.arrays["b_dec_deep_softmax"] += 1
     original.source = {word.replace("s2", "new"): number for word, number in original.source.items()}
 
-    def fail(checkpoint: dict[str, Any], path: Path) -> None:
-        path.write_bytes(b"half a checkpoi")
+    def fail(checkpoint: dict[str, Any], file: BinaryIO) -> None:
+        file.write(b"half a checkpoi")
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rnnsearch_fairseq.groundhog.convert, "save_checkpoint", fail)
-        with pytest.raises(InputError, match=r"checkpoint\.pt: cannot be written \(No space left on device\)"):
+        patch.setattr(torch, "save", fail)
+        with pytest.raises(InputError, match=r"out: cannot be written \(No space left on device\)"):
             original.convert(tmp_path)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     original.convert(tmp_path)
@@ -372,7 +317,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def reload(dictionary: Dictionary, path: Path) -> Dictionary:
-    save_dictionary(dictionary, path)
+    dictionary.save(str(path))
     return Dictionary.load(str(path))
 
 
@@ -424,20 +369,18 @@ def printed(output: str, command: str) -> list[str]:
     return shlex.split(line)
 
 
-@pytest.mark.slow
-def test_the_printed_command_translates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_command_translates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = make_original().convert(tmp_path / "a model")
-    command, *words = printed(capsys.readouterr().out, "fairseq-interactive")
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / command), *words],
-        cwd=tmp_path,
-        input="s2 s3 new\ns11\n",
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        timeout=120,
-    )
-    translations = re.findall(r"^H-\d\t\S+\t(.*)$", done.stdout, re.MULTILINE)
+    text = tmp_path / "text"
+    text.write_text("s2 s3 new\ns11\n", encoding="utf-8")
+    words = printed(capsys.readouterr().out, "fairseq-interactive")
+    monkeypatch.setattr(sys, "argv", [*words, "--cpu", "--input", str(text)])
+    interactive = importlib.import_module("fairseq_cli.interactive")
+    rnnsearch_fairseq.register()  # patches the command, too
+    interactive.cli_main()
+    translations = re.findall(r"^H-\d\t\S+\t(.*)$", capsys.readouterr().out, re.MULTILINE)
     hub, _ = load(out)
     assert translations == hub.translate(["s2 s3 new", "s11"], beam=10, search="groundhog", unnormalized=True)
     assert len(translations) == 2
@@ -787,29 +730,3 @@ def test_missing_files_are_named(tmp_path: Path, number: int) -> None:
     model, state, source, target = paths
     with pytest.raises(InputError, match=rf"{paths[number].name}: cannot be read \(No such file or directory\); check"):
         convert(model, state, (source, target), ("en", "fr"), tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_the_command_refuses_in_one_line_and_with_status_1(tmp_path: Path) -> None:
-    original = make_original()
-    original.state["deep_out"] = False
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "rnnsearch_fairseq",
-            "convert-groundhog",
-            *map(str, original.save(tmp_path)),
-            tmp_path / "out",
-        ],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith(
-        f"error: {tmp_path / 'state.json'}: deep_out is False, and only True"
-    )

@@ -1,16 +1,14 @@
 import errno
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import find_damage
-from rnnsearch_fairseq.inference.average_checkpoints import average_checkpoints
+from rnnsearch_fairseq.inference.average_checkpoints import average_checkpoints, main
 
 
 def save(path: Path, **parameters: torch.Tensor) -> Path:
@@ -69,25 +67,20 @@ def test_a_link_beside_the_mean_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "all that I have"
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command, in a folder."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rnnsearch_fairseq.__file__).parents[1])}
-    command = [sys.executable, "-m", "rnnsearch_fairseq", "average", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["average", *words])
+        main()
 
-
-def test_the_command(tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     for k in (1, 3):
         save(tmp_path / f"{k}.pt", a=torch.full((2,), float(k)))
-    done = run(tmp_path, "out.pt", "1.pt", "3.pt")
-    assert (done.returncode, done.stdout) == (0, "average of 2 checkpoints -> out.pt\n"), done.stderr
-    assert torch.load(tmp_path / "out.pt")["model"]["a"].tolist() == [2, 2]
-    refused = run(tmp_path, "other.pt", "1.pt", "2.pt")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    sentence = "error: 2.pt: no such checkpoint; give the files that fairseq-train wrote to its --save-dir"
-    assert refused.stderr.splitlines()[-1] == sentence
-    assert "Traceback" not in refused.stderr
-    wrong = run(tmp_path, "other.pt")
-    assert wrong.returncode == 2
-    assert "the following arguments are required: checkpoints" in wrong.stderr
+    run("out.pt", "1.pt", "3.pt")
+    assert capsys.readouterr().out == "average of 2 checkpoints -> out.pt\n"
+    assert torch.load("out.pt")["model"]["a"].tolist() == [2, 2]
+    with pytest.raises(InputError, match=r"^2.pt: no such checkpoint; give the files that fairseq-train wrote to its"):
+        run("other.pt", "1.pt", "2.pt")
+    with pytest.raises(SystemExit, match="2"):
+        run("other.pt")
+    assert "the following arguments are required: checkpoints" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "3.pt", "out.pt"]

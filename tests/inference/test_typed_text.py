@@ -1,8 +1,10 @@
 """Text as people write it: typed anywhere, it is translated as the pipeline of preparation and translation does it."""
 
+import importlib
 import logging
 import random
 import shutil
+import sys
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -12,14 +14,14 @@ from fairseq.data import Dictionary
 from omegaconf import DictConfig, OmegaConf
 from starlette.testclient import TestClient
 
+import rnnsearch_fairseq
 from rnnsearch_fairseq.corpora.prepare import learn_codes, learn_pieces, prepare
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.preparation import RECORD, Preparation, write_record
 from rnnsearch_fairseq.inference.hub import load
 from rnnsearch_fairseq.inference.text import TextEncoder, configure, typed_lines
 from rnnsearch_fairseq.serve.server import make_app
-from rnnsearch_fairseq.serve.translator import Limits
-from tests.commands import TINY, generate, interactive, preprocess, train
+from tests.commands import PLUGIN, TINY, Output
 from tests.trained import train as learn
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -56,7 +58,7 @@ KINDS = {
 LEARN = split(
     "--arch bahdanau_gru_small --criterion summed_nll --optimizer adam --lr 0.01 --batch-size 20 --max-epoch 120"
 )
-LEARN += split("--no-epoch-checkpoints --disable-validation")
+LEARN += split("--no-epoch-checkpoints --disable-validation --num-workers 0 --cpu")
 
 
 def write_corpus(folder: Path) -> Path:
@@ -73,28 +75,44 @@ def write_corpus(folder: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.train
 @pytest.mark.parametrize("kind", KINDS)
-def test_typed_text_is_translated_as_by_the_pipeline(tmp_path: Path, kind: str) -> None:
+def test_typed_text_is_translated_as_by_the_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    def call(command: str, *words: str | Path) -> str:
+        """Run fairseq's command in this process; returns standard output."""
+        monkeypatch.setattr(sys, "argv", [f"fairseq-{command}", *map(str, words), *PLUGIN])
+        module = importlib.import_module(f"fairseq_cli.{command}")
+        rnnsearch_fairseq.register()  # patches the command, too
+        capsys.readouterr()
+        module.cli_main()
+        return capsys.readouterr().out
+
     options, detokenise = KINDS[kind]
     folder = write_corpus(tmp_path)
     prepare(
         folder / "raw", {part: part for part in ("train", "valid", "test")}, ("en", "fr"), folder / "text", **options
     )
-    preprocess(folder, "bin", *(f"--{part}pref=text/{part}" for part in ("train", "valid", "test")))
-    train(folder / "bin", folder / "checkpoints", *LEARN, *TINY)
+    monkeypatch.chdir(folder)
+    languages = split("-s en -t fr")
+    texts = [f"--{part}pref=text/{part}" for part in ("train", "valid", "test")]
+    call("preprocess", *languages, *texts, "--destdir", "bin")
+    call("train", "bin", "--save-dir", "checkpoints", *LEARN, *TINY)
     checkpoint = folder / "checkpoints" / "checkpoint_last.pt"
-    pipeline = generate(folder / "bin", checkpoint, *split(f"-s en -t fr {detokenise}"))
+    model_words = ["bin", "--path", checkpoint, "--cpu", *languages]
+    pipeline = Output(call("generate", *model_words, *split(detokenise)))
     order = (folder / "raw" / "test.en").read_text(encoding="utf-8").splitlines()
     expected = {line: pipeline.all["D"][number][0][-1] for number, line in enumerate(order)}
     assert len(set(expected.values())) > 15, "the model tells hardly any sentences apart"
 
     (folder / "text").rename(folder / "away")  # what is needed has travelled with the model
     (folder / "bin" / RECORD).unlink()
-    for lines in (SENTENCES, SENTENCES[::-1]):
-        typed = interactive(folder / "bin", checkpoint, lines, *split("-s en -t fr --buffer-size 20 --batch-size 7"))
-        assert [typed.all["D"][number][0][-1] for number in range(20)] == [expected[line] for line in lines]
+    lines = SENTENCES[::-1]  # in other batches than fairseq-generate's
+    (folder / "typed").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    typed = Output(call("interactive", *model_words, *split("--buffer-size 20 --batch-size 7 --input typed")))
+    assert [typed.all["D"][number][0][-1] for number in range(20)] == [expected[line] for line in lines]
     model = load(checkpoint.parent, checkpoint.name)
     assert model.translate(SENTENCES) == [expected[line] for line in SENTENCES]
-    with TestClient(make_app(model, Limits()), base_url="http://localhost:8000") as client:
+    with TestClient(make_app(model), base_url="http://localhost:8000") as client:
         answer = client.post("/api/translate", json={"sentences": SENTENCES}).json()
     found = [sentence["translations"][0]["text"] for sentence in answer["sentences"]]
     assert found == [expected[line] for line in SENTENCES]

@@ -367,7 +367,7 @@ def test_sizes_below_one_are_refused(name: str, size: int) -> None:
         complete(Namespace(**{name: size}))
 
 
-@pytest.mark.parametrize("name", ["dropout", "readout_dropout"])
+@pytest.mark.parametrize("name", ["dropout", "annotation_dropout", "readout_dropout"])
 @pytest.mark.parametrize("rate", [1.0, -0.1, 7.0, math.nan])
 def test_rates_outside_zero_to_one_are_refused(name: str, rate: float) -> None:
     with pytest.raises(InputError, match=f"--{name.replace('_', '-')} is {rate}, but it must be at least 0 and below"):
@@ -475,6 +475,27 @@ def test_architectures_of_the_command_line(words: list[str], expected: dict[str,
     assert {name: cfg[name] for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        ([], "--task translation has no pools of 20 batches, no single shuffle, no length limit"),
+        (["--task", "tree_translation", "--max-words", "50"], "has no pools of 20 batches, no single shuffle"),
+        (["--task", "pooled_translation"], "--task pooled_translation has no length limit"),
+        (["--task", "pooled_translation", "--max-words", "50"], None),
+    ],
+)
+def test_training_without_an_optimizer_says_what_the_task_lacks(
+    words: list[str], missing: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    cfg = parse_training("--arch", "bahdanau_gru", *words)
+    assert (cfg.optimizer._name, cfg.criterion._name, cfg.dataset.batch_size) == ("adadelta", "summed_nll", 80)
+    (said,) = (record.getMessage() for record in caplog.records if "no --optimizer is given" in record.getMessage())
+    if missing is None:
+        assert said.endswith("'batch_size_valid': 80}")
+    else:
+        assert said.endswith(f"{missing}; give --task pooled_translation --max-words 50")
+
+
 def test_every_architecture_is_registered_and_sets_known_options() -> None:
     from fairseq.models import ARCH_MODEL_REGISTRY
 
@@ -522,7 +543,7 @@ def test_parameters_of_rnnsearch_are_refused_by_rnnencdec() -> None:
 # -- dropout --
 
 
-@pytest.mark.parametrize("rates", [{"dropout": 0.4}, {"readout_dropout": 0.4}])
+@pytest.mark.parametrize("rates", [{"dropout": 0.4}, {"annotation_dropout": 0.4}, {"readout_dropout": 0.4}])
 def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> None:
     net_input = make_sample(SOURCES, TARGETS)["net_input"]
     plain, model = make_model(arch), make_model(arch, **rates)
@@ -557,6 +578,18 @@ def test_dropout_acts_on_the_embeddings_of_each_side(arch: str, part: str) -> No
         for parameter in table.parameters():
             torch.nn.init.zeros_(parameter)
     assert torch.equal(output(model), output(plain))
+
+
+def test_annotations_of_a_sentence_are_dropped_alike(arch: str) -> None:
+    tokens = make_sample(SOURCES, TARGETS)["net_input"]["src_tokens"]
+    expected = make_model(arch).encoder(tokens)
+    torch.manual_seed(1)
+    found = make_model(arch, annotation_dropout=0.4).train().encoder(tokens)
+    kept = found["annotations"][0][:, 0].ne(0)
+    torch.testing.assert_close(found["annotations"][0], expected["annotations"][0] * kept.unsqueeze(1) / 0.6)
+    assert not kept[0].equal(kept[1])
+    assert kept.any()
+    assert torch.equal(found["summary"][0], expected["summary"][0])
 
 
 def test_without_dropout_training_mode_is_evaluation_mode(model: RNNsearchModel) -> None:

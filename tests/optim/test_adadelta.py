@@ -12,9 +12,11 @@ from fairseq.optim import (
     MemoryEfficientFP16Optimizer,
     build_optimizer,
 )
+from fairseq.utils import clip_grad_norm_
 from omegaconf import DictConfig
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.fused import dispatch, kernels
 from rnnsearch_fairseq.optim.adadelta import Adadelta, AdadeltaConfig
 from tests.builders import parse_training
 
@@ -175,3 +177,59 @@ def test_half_precision_is_resumed_exactly(dtype: torch.dtype) -> None:
     assert torch.equal(parameter, other)
     states = [optimizer.optimizer.state[kept] for optimizer, kept in ((whole, parameter), (resumed, other))]
     assert all(torch.equal(states[0][name], states[1][name]) for name in ("step", "square_avg", "acc_delta"))
+
+
+def test_gradients_are_multiplied_unless_by_one() -> None:
+    optimizer, parameter = build()
+    parameter.grad = torch.tensor([1.0, -2.0, 0.5])
+    written = parameter.grad._version
+    optimizer.multiply_grads(1.0)
+    assert parameter.grad._version == written
+    optimizer.multiply_grads(0.5)
+    optimizer.multiply_grads(torch.tensor(4.0))
+    assert parameter.grad.tolist() == [2.0, -4.0, 1.0]
+
+
+# -- on a GPU --
+
+
+@pytest.mark.parametrize("words", [[], ["--weight-decay", "0.1", "--lr", "0.5"]], ids=["paper", "decay"])
+@pytest.mark.parametrize("scale", [1.0, 4.0, torch.tensor(0.5)], ids=str)
+def test_an_update_on_a_gpu_is_torchs(
+    words: list[str], scale: float | torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, expected = build(*words)
+    ours, parameter = build(*words)
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: tensor is parameter)
+    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
+    for seed in range(4):
+        gradient = torch.randn(3, generator=torch.Generator().manual_seed(seed))
+        expected.grad, parameter.grad = gradient.clone(), gradient * scale
+        theirs.step()
+        ours.step(scale=scale)
+        torch.testing.assert_close(parameter, expected, rtol=1e-6, atol=1e-9)
+    assert ours.supports_step_with_scale and not theirs.supports_step_with_scale
+    states = [optimizer.optimizer.state[kept] for optimizer, kept in ((theirs, expected), (ours, parameter))]
+    assert states[0].keys() == states[1].keys()
+    for name, value in states[0].items():
+        torch.testing.assert_close(states[1][name], value, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("max_norm", [0.0, 1.0, 100.0])
+def test_clipping_on_a_gpu_is_fairseqs(dtype: torch.dtype, max_norm: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(1)
+    parameters = [torch.nn.Parameter(torch.zeros(size, dtype=dtype)) for size in (3, 5, 2)]
+    for parameter in parameters[:2]:  # the third has no gradient
+        parameter.grad = torch.randn(parameter.shape, generator=generator).to(dtype)
+    others = deepcopy(parameters)
+    for parameter, other in zip(parameters[:2], others):
+        other.grad = parameter.grad.clone()
+    expected = clip_grad_norm_(others, max_norm, lambda norm: 2 * norm)
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
+    optimizer = build_optimizer(parse().optimizer, parameters)
+    found = optimizer.clip_grad_norm(max_norm, lambda norm: 2 * norm)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected)
+    for parameter, other in zip(parameters[:2], others):
+        torch.testing.assert_close(parameter.grad, other.grad)

@@ -13,25 +13,34 @@ import pytest
 
 from rnnsearch_fairseq import patches
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.patches import GROUPS, ORIGINALS, PATCHES, Patch
+from rnnsearch_fairseq.patches import ORIGINALS, PATCHES
 from tests.commands import PAPER, SEARCH, generate, preprocess, train
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = sorted({patch.target for patch in PATCHES if not patch.target.startswith("fairseq_cli.")})
-# Prints the targets that are not fairseq's own. Those of commands are loaded first, as a command would.
+TARGETS = {group: {target for target, _ in rows} for group, rows in PATCHES.items()}
+ALL = sorted(set.union(*TARGETS.values()))
+LIBRARY = [target for target in ALL if not target.startswith("fairseq_cli.")]
+# Prints the targets that are not fairseq's own, and what else has changed. A command is loaded before the plugin.
 REPORT = """
 import json, pkgutil, sys
-import fairseq_cli.generate, fairseq_cli.hydra_train, fairseq_cli.interactive, fairseq_cli.preprocess
-import fairseq_cli.train
+import torch.multiprocessing, torch.utils.data
+def parts():
+    return torch.multiprocessing.spawn, torch.utils.data.DataLoader.__init__, torch.load, sys.excepthook
+torch_before = parts()
+safe = len(torch.serialization.get_safe_globals())
+commands = sys.argv.pop() == "with commands"
+if commands:
+    import fairseq_cli.generate, fairseq_cli.hydra_train, fairseq_cli.interactive, fairseq_cli.preprocess
+    import fairseq_cli.train
 import fairseq.trainer, fairseq.tasks.translation, fairseq.data.indexed_dataset, fairseq.data.iterators
-import fairseq.sequence_scorer, fairseq.optim.amp_optimizer, fairseq.nan_detector
-targets = json.loads(sys.argv.pop())
+import fairseq.sequence_scorer, fairseq.optim.amp_optimizer
+targets = [target for target in json.loads(sys.argv.pop()) if commands or not target.startswith("fairseq_cli.")]
 before = {target: pkgutil.resolve_name(target) for target in targets}
-safe = len(__import__("torch").serialization.get_safe_globals())
 import rnnsearch_fairseq
 changed = [target for target in targets if pkgutil.resolve_name(target) is not before[target]]
-more = len(__import__("torch").serialization.get_safe_globals()) - safe
-print(json.dumps([changed, more > 0, hasattr(sys.modules["fairseq.utils"], "eval")]))
+more = len(torch.serialization.get_safe_globals()) - safe
+loaded = any(name.startswith("fairseq_cli.") for name in sys.modules)
+print(json.dumps([changed, more > 0, hasattr(sys.modules["fairseq.utils"], "eval"), parts() == torch_before, loaded]))
 """
 
 
@@ -43,6 +52,7 @@ def python(code: str, *words: str, chosen: str | None = None) -> subprocess.Comp
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.patched
 def test_every_target_is_there_and_replaced() -> None:
     for target in LIBRARY:
         owner, _, name = target.rpartition(".")
@@ -50,12 +60,13 @@ def test_every_target_is_there_and_replaced() -> None:
         assert pkgutil.resolve_name(target) is not ORIGINALS[pkgutil.resolve_name(owner), name]
 
 
-def test_every_patch_has_a_group_and_a_reason_of_its_own() -> None:
-    assert {patch.group for patch in PATCHES} == set(GROUPS)
-    for patch in PATCHES:
-        assert patch.why.endswith("."), patch
+def test_every_patch_stands_once_in_the_table_and_has_a_reason_of_its_own() -> None:
+    rows = [row for group in PATCHES.values() for row in group]
+    assert len(set(rows)) == len(rows)
+    for _, wrapper in rows:
+        assert wrapper.__doc__.partition("\n")[0].endswith("."), wrapper
         # A function of a module, and none inside another.
-        assert getattr(sys.modules[patch.wrapper.__module__], patch.wrapper.__qualname__) is patch.wrapper
+        assert getattr(sys.modules[wrapper.__module__], wrapper.__qualname__) is wrapper
 
 
 def test_a_second_call_changes_nothing() -> None:
@@ -87,8 +98,9 @@ def mark(sign: str) -> Callable[[Any], Any]:
     return lambda original: lambda word: original(word) + sign
 
 
+@pytest.mark.patched
 def test_a_target_is_replaced_once_by_its_wrappers_in_order(stranger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = tuple(Patch("stranger.name", mark(sign), group) for sign, group in zip("abc", GROUPS))
+    ours = {group: (("stranger.name", mark(sign)),) for sign, group in zip("abc", PATCHES)}
     monkeypatch.setattr(patches, "PATCHES", ours)
     for _ in range(2):
         patches.replace_targets()
@@ -96,6 +108,7 @@ def test_a_target_is_replaced_once_by_its_wrappers_in_order(stranger: Any, monke
     assert ORIGINALS[stranger, "name"]("x") == "x"
 
 
+@pytest.mark.patched
 @pytest.mark.parametrize(
     "target",
     [f"fairseq{end}" for end in (".trainer.Trainer.gone", ".trainer.Gone.step", ".gone.step", "_cli.train.gone")],
@@ -104,42 +117,35 @@ def test_a_missing_target_is_named_and_nothing_is_replaced(
     stranger: Any, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     pytest.importorskip("fairseq_cli.train")
-    ours = tuple(Patch(name, mark(""), "fixes") for name in ("stranger.name", target))
+    ours = {"fixes": tuple((name, mark("")) for name in ("stranger.name", target))}
     monkeypatch.setattr(patches, "PATCHES", ours)
     with pytest.raises(InputError, match=rf"^{target} is not there: this fairseq is another version than"):
         patches.apply()
     assert stranger.sets == []
 
 
-@pytest.mark.parametrize("chosen", [None, "all", "none", "fixes", "fixes,recovery"])
-def test_the_variable_chooses_groups(chosen: str | None) -> None:
-    groups = {None: set(GROUPS), "all": set(GROUPS), "none": set()}.get(chosen, set((chosen or "").split(",")))
-    done = python(REPORT, json.dumps(sorted({patch.target for patch in PATCHES})), chosen=chosen)
+@pytest.mark.parametrize("chosen", [None, "none", "fixes,recovery"])
+def test_the_variable_chooses_groups_and_torch_and_commands_are_left_alone(chosen: str | None) -> None:
+    groups = {None: [*PATCHES], "none": []}.get(chosen, (chosen or "").split(","))
+    commands = chosen is not None
+    done = python(REPORT, json.dumps(ALL), "with commands" if commands else "without", chosen=chosen)
     assert done.returncode == 0, done.stderr
-    changed, allows_classes, has_eval = json.loads(done.stdout.splitlines()[-1])
-    assert set(changed) == {patch.target for patch in PATCHES if patch.group in groups}
+    changed, allows_classes, has_eval, *others = json.loads(done.stdout.splitlines()[-1])
+    expected = {target for group in groups for target in TARGETS[group]} & set(ALL if commands else LIBRARY)
+    assert set(changed) == expected
     assert (allows_classes, has_eval) == ("fixes" in groups, "untrusted" in groups)
+    assert others == [True, commands]
 
 
-@pytest.mark.parametrize("chosen", ["fixed", "fixes,none", ""])
-def test_a_wrong_word_is_refused(chosen: str) -> None:
-    done = python("import rnnsearch_fairseq", chosen=chosen)
-    assert done.returncode == 1
-    assert "InputError: RNNSEARCH_PATCHES: there is no group '" in done.stderr
-
-
-def test_torch_and_commands_are_left_alone() -> None:
-    code = """
-import sys, torch.multiprocessing, torch.utils.data
-def parts():
-    return torch.multiprocessing.spawn, torch.utils.data.DataLoader.__init__, torch.load, sys.excepthook
-before = parts()
-import rnnsearch_fairseq
-assert parts() == before
-assert not any(name.startswith("fairseq_cli.") for name in sys.modules)
-"""
-    done = python(code)
-    assert done.returncode == 0, done.stderr
+def test_the_variable_names_groups_or_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"all": [*PATCHES], "none": [], "fixes": ["fixes"], "recovery,fixes": ["fixes", "recovery"]}
+    for chosen, groups in words.items():
+        monkeypatch.setenv(patches.VARIABLE, chosen)
+        assert patches.chosen_groups() == groups
+    for chosen in ("fixed", "fixes,none", ""):
+        monkeypatch.setenv(patches.VARIABLE, chosen)
+        with pytest.raises(InputError, match="RNNSEARCH_PATCHES: there is no group '"):
+            patches.apply()
 
 
 @pytest.mark.slow

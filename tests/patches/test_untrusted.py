@@ -1,7 +1,6 @@
 """What comes from strangers does no harm in fairseq's own commands, and costs no run: traps shown, and cured."""
 
 import argparse
-import logging
 import os
 import re
 import subprocess
@@ -31,22 +30,27 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.loading import load_models
 from rnnsearch_fairseq.patches import ORIGINALS, untrusted
 from rnnsearch_fairseq.patches.typed_lines import MOST_BYTES, Buffer, read_buffers
-from tests.builders import make_dictionary, parse_training
+from tests.builders import Touch, make_dictionary, parse_training, save_checkpoint
 from tests.commands import BIN, PAPER, SEARCH, interactive, preprocess, train
 from tests.commands import run as run_command
-from tests.files.test_pickles import Touch
 from tests.fuzz.noise import noise
 from tests.fuzz.typed import type_lines
-from tests.inference.test_scoring import folder as models  # noqa: F401 (a fixture)
-from tests.inference.test_scoring import save_checkpoint
+from tests.inference.builders import write_models
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.patched]
 
 CODE = "__import__('os').mkdir('made')"
 
 
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
 @pytest.fixture
-def changed(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:  # noqa: F811
+def changed(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Change what is in a checkpoint; the new one and its dictionaries are in the working directory."""
     monkeypatch.chdir(tmp_path)
     for language in ("en", "fr"):
@@ -176,7 +180,7 @@ def test_other_code_for_attention_is_refused(changed: Callable[..., Path]) -> No
 @pytest.mark.parametrize("criterion", ["sentence_ranking", "ctc", None])
 def test_a_checkpoint_s_criterion_writes_no_file(
     changed: Callable[..., Path],
-    models: Path,  # noqa: F811
+    models: Path,
     criterion: str | None,
 ) -> None:
     """fairseq-validate builds it: that of sentence_ranking opens a file for writing."""
@@ -199,7 +203,7 @@ def test_a_checkpoint_s_criterion_writes_no_file(
 )
 def test_a_task_is_set_up_only_if_its_options_are_known(
     changed: Callable[..., Path],
-    models: Path,  # noqa: F811
+    models: Path,
     change: Callable[..., Any],
     message: str,
 ) -> None:
@@ -210,15 +214,14 @@ def test_a_task_is_set_up_only_if_its_options_are_known(
 
 def test_settings_of_validation_are_the_user_s(
     changed: Callable[..., Path],
-    models: Path,  # noqa: F811
-    caplog: pytest.LogCaptureFixture,
+    models: Path,
+    warned: pytest.LogCaptureFixture,
 ) -> None:
     hostile = {"eval_bleu": True, "eval_bleu_args": '{"search": "tree2seq", "length_statistics": "/canary"}'}
     path = changed("search", set_task(**hostile, required_seq_len_multiple=10**9, num_batch_buckets=10**9))
     _, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(models)})
     task.build_criterion(cfg.criterion)
-    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warned == [f"{path} was trained with --eval-bleu; give it again for BLEU"]
+    assert warned.messages == [f"{path} was trained with --eval-bleu; give it again for BLEU"]
     assert (task.cfg.eval_bleu, task.cfg.required_seq_len_multiple, task.cfg.num_batch_buckets) == (False, 1, 0)
     given = {"data": str(models), "eval_bleu": True, "eval_bleu_args": '{"beam": 3}'}
     _, _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], given)
@@ -359,7 +362,7 @@ def test_every_known_model_is_tried_and_built(tmp_path: Path, arch: str, options
         assert torch.equal(parameter, model.state_dict()[name])
 
 
-def test_a_trial_takes_no_memory_and_leaves_no_trace(models: Path) -> None:  # noqa: F811
+def test_a_trial_takes_no_memory_and_leaves_no_trace(models: Path) -> None:
     for name in ("search", "encdec", "transformer", "lstm"):
         torch.manual_seed(1)
         (model,), _ = load(models / f"{name}.pt")
@@ -370,7 +373,7 @@ def test_a_trial_takes_no_memory_and_leaves_no_trace(models: Path) -> None:  # n
 
 def test_a_checkpoint_that_does_not_fit_is_named_by_fairseqs_own_loader(
     changed: Callable[..., Path],
-    models: Path,  # noqa: F811
+    models: Path,
 ) -> None:
     path = changed("transformer", lambda state: state["model"].popitem())
     with pytest.raises(InputError, match=r"changed\.pt: does not load \(RuntimeError: .*; give the data"):
@@ -488,7 +491,7 @@ def lines_of(path: Path, content: bytes, size: int = 2) -> list[Buffer]:
     return list(read_buffers(str(path), size))
 
 
-def test_every_line_has_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_line_has_its_place(tmp_path: Path, warned: pytest.LogCaptureFixture) -> None:
     content = b"a\n\n b\rc \r\n\xff\nd\0\xe2\x80\xa8e\nlast"
     buffers = lines_of(tmp_path / "typed", content)
     assert [(buffer.first, list(buffer)) for buffer in buffers] == [
@@ -496,22 +499,22 @@ def test_every_line_has_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         (2, ["b\rc", None]),
         (4, ["d\0\u2028e", "last"]),
     ]
-    assert caplog.messages == ["line 4 (S-3) is not translated: byte 0xff at column 1 is not UTF-8"]
+    assert warned.messages == ["line 4 (S-3) is not translated: byte 0xff at column 1 is not UTF-8"]
     module = pytest.importorskip("fairseq_cli.interactive")
     with pytest.raises(UnicodeDecodeError):
-        list(module.buffered_read(str(tmp_path / "typed"), 2))
+        list(ORIGINALS.get((module, "buffered_read"), module.buffered_read)(str(tmp_path / "typed"), 2))
 
 
 @pytest.mark.parametrize("end", [b"\n", b"", b"\nx\n"])
 def test_no_more_is_held_of_a_line_than_a_sentence_has(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, end: bytes
+    tmp_path: Path, warned: pytest.LogCaptureFixture, end: bytes
 ) -> None:
     for length, kept in ((MOST_BYTES, True), (MOST_BYTES + 1, False), (5 * MOST_BYTES, False)):
-        caplog.clear()
+        warned.clear()
         (buffer,) = lines_of(tmp_path / "typed", b"a" * length + end, 5)
         assert len(buffer) == 1 + end.endswith(b"x\n")
         assert (buffer[0] == "a" * length) == kept
-        assert caplog.messages == ([] if kept else ["line 1 (S-0) is not translated: more than 100,000 bytes"])
+        assert warned.messages == ([] if kept else ["line 1 (S-0) is not translated: more than 100,000 bytes"])
         assert buffer[1:] == ["x"] * (len(buffer) - 1)
 
 
@@ -523,7 +526,7 @@ def test_input_that_is_not_there_is_named(tmp_path: Path) -> None:
 Batch = namedtuple("Batch", "ids src_tokens")
 
 
-def test_what_cannot_be_translated_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_translated_is_passed_over(warned: pytest.LogCaptureFixture) -> None:
     def encode(line: str) -> str:
         if line == "bad":
             raise ZeroDivisionError("of a tokenizer")
@@ -548,7 +551,7 @@ def test_what_cannot_be_translated_is_passed_over(caplog: pytest.LogCaptureFixtu
     batches = list(untrusted.pass_over_bad_lines(make_batches)(lines, cfg, Task(), (4, 4), encode))
     assert given == [["a", "", "b"]]
     assert [batch.ids.tolist() for batch in batches] == [[5], [4], [0]]
-    assert caplog.messages == [
+    assert warned.messages == [
         "line 13 (S-12) is not translated: ZeroDivisionError: of a tokenizer",
         "line 14 (S-13) is not translated: 4 words, of which 3 can be read",
     ]

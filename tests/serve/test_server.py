@@ -21,7 +21,6 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 import jsonschema
-import starlette
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -39,7 +38,6 @@ from tests.trained import PARSES, train
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 SENTENCES = ["The black cat eats.", "It's a zebra."]
-STARLETTE = tuple(int(part) for part in starlette.__version__.split(".")[:2])
 STREAM, PLAIN = "/api/translate/stream", "/api/translate"
 
 
@@ -237,17 +235,18 @@ def test_the_document_is_whole(client: TestClient) -> None:
 
 @pytest.mark.parametrize("path", [PLAIN, STREAM])
 def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: TestClient, path: str) -> None:
-    bad = {
-        "a" * 2001: "sentence 1 has 2,001 characters, and at most 2,000 are read; split it",
-        "a " * 101: "sentence 2 has 101 words, and at most 100 are read; split it",
-    }
-    *refused, good = ask(client, *bad, "the dog sleeps .", path=path)
+    bad = ["漢" * 10**6, "a " * 101, "\ud800", "the dog"]
+    trees = [None, None, None, "(" * 10**6]
+    fields = {"sentences": [*bad, "the dog sleeps ."], "trees": [*trees, None]}
+    response = client.post(path, content=json.dumps(fields), headers={"Content-Type": "application/json"})
+    *refused, good = json.loads(response.text.splitlines()[-1])["sentences"]
     assert [answer["error"].partition(";")[0] for answer in refused] == [
-        message.partition(";")[0] for message in bad.values()
+        "sentence 1 has 1,000,000 characters, and at most 2,000 are read",
+        "sentence 2 has 101 words, and at most 100 are read",
+        "sentence 3: character 1 is half of a surrogate pair",
+        "the parse of sentence 4 has 1,000,000 characters, and at most 40,000 are read",
     ]
     assert good["translations"][0]["text"] == "le chien dort."
-    lone = client.post(path, content=b'{"sentences": ["\\ud800"]}', headers={"Content-Type": "application/json"})
-    assert "character 1 is half of a surrogate pair" in lone.text
 
 
 @pytest.mark.parametrize("path", [PLAIN, STREAM])
@@ -317,14 +316,6 @@ def test_requests_that_are_too_large_together_are_politely_refused(serve: Callab
         assert ask(client, "the dog sleeps .")[0]["translations"]
 
 
-def test_a_line_of_a_million_characters_is_refused_by_number(client: TestClient, tree_hub: TranslationHub) -> None:
-    long, good = ask(client, "漢" * 10**6, "the dog sleeps .")
-    assert long["error"] == "sentence 1 has 1,000,000 characters, and at most 2,000 are read; split it"
-    assert good["translations"][0]["text"] == "le chien dort."
-    (long,) = ask(client, "the dog", trees=["(" * 10**6])
-    assert long["error"].startswith("the parse of sentence 1 has 1,000,000 characters, and at most 40,000")
-
-
 def test_a_full_queue_is_politely_busy(
     serve: Callable[..., TestClient], hub: TranslationHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,7 +364,7 @@ def endless(hub: TranslationHub, monkeypatch: pytest.MonkeyPatch) -> Endless:
 def test_what_takes_too_long_is_given_up(
     client: TestClient, endless: Endless, caplog: pytest.LogCaptureFixture, path: str, status: int
 ) -> None:
-    api = client.app.routes[-1].endpoint.__self__
+    api = client.app.routes[0].endpoint.__self__
     api._limits = replace(Limits(), seconds=0.1)
     response = client.post(path, json={"sentences": ["slow"] * 2})
     assert response.status_code == status
@@ -402,7 +393,7 @@ def test_what_the_client_has_left_is_given_up(
             await asyncio.wait_for(asking, PATIENCE)
             assert await asyncio.to_thread(endless.ended.wait, PATIENCE)
 
-    app = make_app(hub, Limits(seconds=math.inf))
+    app = make_app(hub, Limits(seconds=10 * PATIENCE))
     asyncio.run(leave())
     assert endless.searches == 1
     assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []
@@ -446,11 +437,13 @@ def test_a_mistake_of_the_server_is_no_traceback(client: TestClient, monkeypatch
 def test_other_sites_cannot_reach_it_by_a_name_of_their_own(
     client: TestClient, serve: Callable[..., TestClient]
 ) -> None:
-    for host in ("127.0.0.1", "localhost:8000", "[::1]:8000"):
+    for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "[::1]", "LOCALHOST"):
         assert client.get("/", headers={"Host": host}).status_code == 200
-    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "", "[::2]"):
+    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "", "[::2]", "localhost:a"):
         for path in ("/", "/api/model"):
-            assert client.get(path, headers={"Host": host}).status_code == 400
+            response = client.get(path, headers={"Host": host})
+            assert response.status_code == 400
+            check(client, "Error", response.json())
     assert serve(hosts=["*"]).get("/", headers={"Host": "translate.example"}).status_code == 200
 
 
@@ -463,12 +456,6 @@ def test_other_sites_cannot_reach_it_by_a_name_of_their_own(
 )
 def test_addresses_that_only_this_machine_reaches_are_known(address: str, loopback: bool) -> None:
     assert command.is_loopback(address) == loopback
-
-
-# Python 3.10 gets an older one. Browsers send small letters.
-@pytest.mark.skipif(STARLETTE < (1, 9), reason="starlette before 1.9 tells capitals in a Host from small letters")
-def test_capitals_in_its_name_are_small_letters(client: TestClient) -> None:
-    assert client.get("/", headers={"Host": "LOCALHOST"}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/api/model", "/nowhere"])

@@ -1,4 +1,4 @@
-"""The operations of one position between the matrix products of a fused scan, forward and backward, in PyTorch.
+"""The operations between the matrix products, forward and backward, in PyTorch: of a scan's position, and of the cost.
 
 :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` has the same functions as GPU kernels. Every function writes its
 results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~, z and r side by side. The
@@ -7,6 +7,10 @@ results into its arguments. n is the number of units; ``activations`` ``(batch, 
 
 import torch
 from torch import Tensor
+from torch.optim.adadelta import adadelta as adadelta_
+
+ROWS = 64  # words whose cost is computed together: few enough to stay in the CPU's cache
+TAKES_PADDING = False  # whether ``softmax_cost`` may be given words of padding
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -14,26 +18,39 @@ sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 scratch = torch.empty_like  # scratch(keys) is the argument ``aligned`` of the attention functions
 
 
-def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
+def apply_gates(
+    gates: Tensor,
+    summand: Tensor | None,
+    projected: Tensor | None,
+    state: Tensor,
+    mask: Tensor | None,
+    reset_state: Tensor,
+) -> None:
     """Replace the sums in ``gates`` by z and r = σ(sums); write r ∘ s_{i-1} into ``reset_state``.
 
     Args:
         gates: the sums of z and r, ``(batch, 2n)``.
-        summand: the part of the sums that is not yet in ``gates``, ``(batch, 2n)``, or None.
+        summand, projected: parts of the sums that are not yet in ``gates``, ``(batch, 2n)``, or None.
         state: s_{i-1}, ``(batch, n)``, like ``reset_state``.
         mask: ``(batch, 1)``, one at words and zero at padding. There z becomes zero, which keeps the state unchanged.
     """
     size = state.size(1)
-    if summand is not None:
-        gates.add_(summand)
+    for part in (summand, projected):
+        if part is not None:
+            gates.add_(part)
     gates.sigmoid_()
     if mask is not None:
         gates[:, :size] *= mask
     torch.mul(gates[:, size:], state, out=reset_state)
 
 
-def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
-    """Replace the sum in ``candidate`` by s~ = tanh(sum); write s_i = (1 - z) ∘ s_{i-1} + z ∘ s~ into ``new_state``."""
+def update_state(candidate: Tensor, projected: Tensor | None, update: Tensor, state: Tensor, new_state: Tensor) -> None:
+    """Replace the sum in ``candidate`` by s~ = tanh(sum); write s_i = (1 - z) ∘ s_{i-1} + z ∘ s~ into ``new_state``.
+
+    ``projected`` is the part of the sum that is not yet in ``candidate``, or None. All arguments are ``(batch, n)``.
+    """
+    if projected is not None:
+        candidate.add_(projected)
     torch.lerp(state, candidate.tanh_(), update, out=new_state)
 
 
@@ -122,7 +139,7 @@ def attend_backward(
         grad_context: the gradient of c_i, ``(batch, 2n)``.
         grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
         grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
-        grad_energy: one gradient of v_a for each sentence, ``(batch, n')``.
+        grad_energy: one gradient of v_a for each sentence, ``(batch, n')``. Both are in float32 at least.
     """
     grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype)
     if grad_weights is not None:
@@ -130,7 +147,10 @@ def attend_backward(
     grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
     grad_energies = grad_alpha.mul_(weights).to(keys.dtype)
     align(keys, query, aligned)
-    grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned)
+    if grad_energy.dtype == keys.dtype:
+        grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned)
+    else:
+        grad_energy += torch.bmm(grad_energies.unsqueeze(1), aligned).squeeze(1)
     slope = torch.addcmul(aligned.new_ones(()), aligned, aligned, value=-1, out=aligned)
     torch.mul(torch.bmm(grad_energies.unsqueeze(1), slope).squeeze(1), energy, out=grad_query)
     grad_keys.addcmul_(grad_energies.unsqueeze(2), slope)
@@ -139,3 +159,42 @@ def attend_backward(
 def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
     """tanh(W_a s_{i-1} + U_a h_j), ``(batch, src_len, n')``."""
     return torch.add(keys, query.unsqueeze(1), out=out).tanh_()
+
+
+def softmax_cost(scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool) -> Tensor:
+    """-sum log p of the ``targets`` ``(words,)``, a scalar in float32 at least, where p = softmax(scores).
+
+    Args:
+        scores: ``(words, K_y)``, which are overwritten: with the gradient of the cost if ``keep_gradient``.
+        padding_idx: a target without cost and gradient; None here (see :data:`TAKES_PADDING`).
+    """
+    words = targets.unsqueeze(1)
+    values = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    greatest = values.amax(dim=1, keepdim=True)
+    values.sub_(greatest)
+    target_scores = values.gather(1, words)
+    total = values.exp_().sum(dim=1, keepdim=True)
+    if keep_gradient:
+        torch.div(values, total, out=values)
+        if values is not scores:
+            scores.copy_(values)
+        scores.scatter_add_(1, words, scores.new_full((), -1.0).expand_as(words))
+    return (total.log() - target_scores).sum()
+
+
+def adadelta(
+    parameter: Tensor, gradient: Tensor, square_avg: Tensor, acc_delta: Tensor, scale: Tensor | float, **settings: float
+) -> None:
+    """One update of ``parameter`` by Adadelta (Zeiler, 2012) in float32 at least, with the gradient over ``scale``.
+
+    Args:
+        parameter, gradient: of any shape and precision.
+        square_avg, acc_delta: the running averages of squared gradients and updates, which are updated, too.
+        settings: ``lr``, ``rho``, ``eps`` and ``weight_decay``.
+    """
+    value = parameter.to(square_avg.dtype)
+    gradient = gradient.to(square_avg.dtype) / scale
+    step = torch.zeros(())  # the algorithm does not depend on it
+    adadelta_([value], [gradient], [square_avg], [acc_delta], [step], maximize=False, **settings)
+    if value is not parameter:
+        parameter.copy_(value)

@@ -5,55 +5,78 @@ from typing import Any
 import torch
 from torch import Tensor
 
-ROWS = 64  # words whose probabilities are computed together: few enough to stay in the CPU's cache
+from rnnsearch_fairseq.modules.fused import dispatch
+
+# In float16 gradients are multiplied by fairseq's loss scale in two steps: this factor at most, then the rest. Scales
+# above 65,504 are no float16 numbers, and features times a large scale are none, either.
+FIRST_FACTOR = 256
 
 
-def softmax_loss(features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """-sum log p of the ``targets`` ``(words,)``, where p = softmax(W f + b): a scalar in float32 at least.
-
-    The backward pass overwrites the probabilities and therefore works only once.
+def softmax_loss(
+    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, padding_idx: int | None = None
+) -> Tensor:
+    """-sum log p of the ``targets`` ``(...)``, where p = softmax(W f + b): a scalar in float32 at least.
 
     Args:
-        features: f, ``(words, l)``.
+        features: f, ``(..., l)``.
         weight: W, ``(K_y, l)``.
         bias: b, ``(K_y,)``.
+        padding_idx: the target of padding, which costs nothing.
     """
+    if padding_idx is None or dispatch.kernels_for(features).TAKES_PADDING:
+        features, targets = features.flatten(0, -2), targets.flatten()
+    else:
+        is_word = targets.ne(padding_idx)
+        features, targets, padding_idx = features[is_word], targets[is_word], None
     tensors = (features, weight.to(features.dtype), bias.to(features.dtype))
-    return _SoftmaxLoss.apply(*tensors, targets, torch.is_grad_enabled())
+    with torch.cuda.device_of(features):
+        return _SoftmaxLoss.apply(*tensors, targets, padding_idx, torch.is_grad_enabled())
+
+
+def split_scale(scale: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """Factors in ``dtype`` whose product is the loss scale ``scale``, which may be too large for one float16 number."""
+    if dtype != torch.float16:
+        return [scale.to(dtype)]
+    return [scale.clamp(max=FIRST_FACTOR).to(dtype), (scale / FIRST_FACTOR).clamp(min=1).to(dtype)]
 
 
 class _SoftmaxLoss(torch.autograd.Function):
-    """The probabilities overwrite the scores, and the gradient of the scores overwrites the probabilities."""
+    """The gradient of the scores overwrites the scores."""
 
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, needs_gradient: bool
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        padding_idx: int | None,
+        needs_gradient: bool,
     ) -> Tensor:
-        dtype = torch.promote_types(features.dtype, torch.float32)
+        kernels = dispatch.kernels_for(features)
         if needs_gradient:
             scores = torch.addmm(bias, features, weight.T)
-            parts = scores.split(ROWS)
-        else:  # the cost alone needs the scores of ROWS words at a time
-            scores, parts = None, (torch.addmm(bias, rows, weight.T) for rows in features.split(ROWS))
-        costs = []
-        for part, words in zip(parts, targets.split(ROWS)):
-            values = part.to(dtype)
-            greatest = values.amax(dim=1, keepdim=True)
-            values.sub_(greatest)
-            target_scores = values.gather(1, words.unsqueeze(1))
-            total = values.exp_().sum(dim=1, keepdim=True)
-            costs.append((total.log() - target_scores).sum())
-            if scores is not None:
-                torch.div(values, total, out=values)
-                if values is not part:
-                    part.copy_(values)
-        ctx.save_for_backward(features, weight, targets, scores)
-        return torch.stack(costs).sum() if costs else features.new_zeros((), dtype=dtype)
+            parts = scores.split(kernels.ROWS)
+        else:  # the cost alone needs the scores of a few words at a time
+            scores, parts = None, (torch.addmm(bias, rows, weight.T) for rows in features.split(kernels.ROWS))
+        costs = [
+            kernels.softmax_cost(part, words, padding_idx, needs_gradient)
+            for part, words in zip(parts, targets.split(kernels.ROWS))
+        ]
+        ctx.save_for_backward(features, weight, scores)
+        return torch.stack(costs).sum()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor | None, ...]:
-        features, weight, targets, grads = ctx.saved_tensors
-        grads[torch.arange(len(targets), device=targets.device), targets] -= 1
-        scale = grad_loss.to(grads.dtype)  # multiplies the products, which are smaller than grads
-        return (grads @ weight).mul_(scale), grads.T @ (features * scale), grads.sum(dim=0).mul_(scale), None, None
+        features, weight, grads = ctx.saved_tensors
+        # The scale multiplies the products, which are smaller than grads.
+        scale, *rest = split_scale(grad_loss, grads.dtype)
+        by_feature, by_weight = (grads @ weight).mul_(scale), grads.T @ (features * scale)
+        for factor in rest:
+            by_feature, by_weight = by_feature.mul_(factor), by_weight.mul_(factor)
+        if rest:
+            by_bias = grads.sum(dim=0, dtype=grad_loss.dtype).mul_(grad_loss).to(grads.dtype)
+        else:
+            by_bias = grads.sum(dim=0).mul_(scale)
+        return by_feature, by_weight, by_bias, None, None, None

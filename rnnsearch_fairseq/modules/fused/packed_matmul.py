@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.fused import dispatch
+
 Product = Callable[[Tensor, Tensor | None, Tensor], Tensor]
 
 FEW = 8  # rows of x below which a contiguous copy of the transposed matrix does not pay
@@ -17,9 +19,12 @@ def packed_matmul(weight: Tensor, rows: int) -> Product:
     Its arguments are ``x`` ``(rows, k)``, ``summand`` and ``out`` ``(rows, n)``.
 
     Args:
-        weight: W, ``(n, k)``, of any strides.
+        weight: W, ``(n, k)``, of any strides. Or several matrices ``(d, n, k)``, which multiply d equal parts of the
+            rows of x: the first of them the first part, and so on.
         rows: the number of rows of x; other numbers work, but take longer.
     """
+    if weight.dim() == 3:
+        return _several(weight)
     if is_packable(weight):
         weight = weight.contiguous()
         packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
@@ -30,10 +35,26 @@ def packed_matmul(weight: Tensor, rows: int) -> Product:
 
         return multiply
     # On a CPU a product with the transposed view takes 10 to 50 % longer, but for few rows the copy costs more.
-    columns = weight.T.contiguous() if rows >= FEW and not weight.is_cuda else weight.T
+    columns = weight.T.contiguous() if rows >= FEW and not dispatch.on_gpu(weight) else weight.T
     return lambda x, summand, out: (
         torch.mm(x, columns, out=out) if summand is None else torch.addmm(summand, x, columns, out=out)
     )
+
+
+def _several(weights: Tensor) -> Product:
+    columns, parts = weights.mT, (len(weights), -1)
+
+    def multiply(x: Tensor, summand: Tensor | None, out: Tensor) -> Tensor:
+        x, product = x.unflatten(0, parts), out.unflatten(0, parts)
+        if summand is None:
+            torch.bmm(x, columns, out=product)
+        elif summand is out:
+            product.baddbmm_(x, columns)
+        else:
+            torch.baddbmm(summand.unflatten(0, parts), x, columns, out=product)
+        return out
+
+    return multiply
 
 
 def is_packable(weight: Tensor) -> bool:

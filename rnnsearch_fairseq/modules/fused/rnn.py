@@ -6,8 +6,6 @@ product over all positions, while autograd computes one product at every positio
 dimension of all tensors in the loops.
 """
 
-import functools
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,12 +14,10 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.decoder import Decoder, States
-from rnnsearch_fairseq.modules.encoder import Encoder
-from rnnsearch_fairseq.modules.fused import kernels
+from rnnsearch_fairseq.modules.encoder import Encoder, EncoderOutput
+from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.packed_matmul import packed_matmul
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
-
-logger = logging.getLogger(__name__)
 
 Gradients = tuple[Tensor | None, ...]
 
@@ -29,13 +25,32 @@ Gradients = tuple[Tensor | None, ...]
 class FusedEncoder(Encoder):
     """:class:`~rnnsearch_fairseq.modules.encoder.Encoder` with a hand-written gradient."""
 
+    def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
+        """As in the base class; on a GPU both directions are computed together."""
+        if self.backward_unit is None or not dispatch.on_gpu(words):
+            return super().forward(words, padding_mask)
+        embedded = self.dropout(self.embedding(words)).transpose(0, 1)
+        units, batch = (self.forward_unit, self.backward_unit), len(words)
+        projected = torch.cat([units[0].project_input(embedded), units[1].project_input(embedded.flip(0))], dim=1)
+        mask = None
+        if padding_mask is not None:
+            mask = (~padding_mask).T.unsqueeze(2).to(projected.dtype)
+            mask = torch.cat([mask, mask.flip(0)], dim=1)
+        zero = projected.new_zeros(projected.size(1), units[0].hidden_size)
+        weights = (torch.stack(matrices) for matrices in zip(*map(_recurrent, units)))
+        with torch.cuda.device_of(projected):
+            states = _UnitScan.apply(projected, *_like(projected, zero, *weights), mask, False)[1:].transpose(0, 1)
+        annotations = torch.cat([states[:batch], states[batch:].flip(1)], dim=2)
+        return EncoderOutput(annotations, states[batch:, -1])
+
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
         """As in the base class."""
         projected = unit.project_input(inputs.transpose(0, 1))
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
         mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(projected.dtype)
-        states = _UnitScan.apply(projected, *_like(projected, zero, *_recurrent(unit)), mask, backward)
+        with torch.cuda.device_of(projected):
+            states = _UnitScan.apply(projected, *_like(projected, zero, *_recurrent(unit)), mask, backward)
         return (states[:-1] if backward else states[1:]).transpose(0, 1)
 
 
@@ -52,7 +67,8 @@ class FusedDecoder(Decoder):
             projected = projected[1:]  # no update before the first position, none after the last
         if memory.keys is None:
             projected = projected + self.unit.from_context(memory.annotations)
-            states = _UnitScan.apply(projected, *_like(projected, state, *_recurrent(self.unit)), None, False)
+            with torch.cuda.device_of(projected):
+                states = _UnitScan.apply(projected, *_like(projected, state, *_recurrent(self.unit)), None, False)
             contexts, weights = memory.annotations.expand(steps, -1, -1), None
         else:
             tensors = (
@@ -64,9 +80,10 @@ class FusedDecoder(Decoder):
                 memory.annotations,
                 memory.keys,
             )
-            states, contexts, weights = _AttendingScan.apply(
-                steps, projected, *_like(projected, *tensors), memory.padding_mask
-            )
+            with torch.cuda.device_of(projected):
+                states, contexts, weights = _AttendingScan.apply(
+                    steps, projected, *_like(projected, *tensors), memory.padding_mask
+                )
         return States(states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1])
 
 
@@ -80,7 +97,10 @@ def _like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
 
 
 class _UnitScan(torch.autograd.Function):
-    """The states of a gated unit (A.1.1) over a sentence."""
+    """The states of a gated unit (A.1.1) over a sentence.
+
+    Or of d units, each over its own batch: the batches are concatenated, and the weights stacked.
+    """
 
     @staticmethod
     def forward(
@@ -97,8 +117,8 @@ class _UnitScan(torch.autograd.Function):
         Args:
             projected: [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context, ``(steps, batch, 3n)``.
             state: s_0, ``(batch, n)``.
-            gate_weight: [U_z; U_r], ``(2n, n)``.
-            reset_weight: U, ``(n, n)``.
+            gate_weight: [U_z; U_r], ``(2n, n)`` or ``(d, 2n, n)``.
+            reset_weight: U, ``(n, n)`` or ``(d, n, n)``.
             mask: ``(steps, batch, 1)``, one at words; zero at padding, where the state is copied unchanged.
             reverse: read from the last position to the first.
         """
@@ -107,16 +127,19 @@ class _UnitScan(torch.autograd.Function):
         states[-1 if reverse else 0] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
         activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
-        ops = _kernels_for(projected)
+        ops, in_kernel = dispatch.kernels_for(projected), dispatch.on_gpu(projected)
         times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
-        projected_candidate, projected_gates = _parts(projected, size)
+        inputs = _parts(projected, size)
+        # On a GPU a product would copy its summand first.
+        candidate_input, gates_input = _given(inputs, not in_kernel)
+        left_candidate, left_gates = _given(inputs, in_kernel)
         candidate, gates = _parts(activations, size)
         update, reset_state, mask = activations[..., size : 2 * size].unbind(), resets.unbind(), _positions(mask, steps)
         for j, before, after in _order(states, reverse):
-            times_gates(before, projected_gates[j], gates[j])
-            ops.apply_gates(gates[j], None, before, mask[j], reset_state[j])
-            times_reset(reset_state[j], projected_candidate[j], candidate[j])
-            ops.update_state(candidate[j], update[j], before, after)
+            times_gates(before, gates_input[j], gates[j])
+            ops.apply_gates(gates[j], None, left_gates[j], before, mask[j], reset_state[j])
+            times_reset(reset_state[j], candidate_input[j], candidate[j])
+            ops.update_state(candidate[j], left_candidate[j], update[j], before, after)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
         ctx.reverse = reverse
         return states
@@ -126,13 +149,13 @@ class _UnitScan(torch.autograd.Function):
     def backward(ctx: Any, grad_states: Tensor) -> Gradients:
         gate_weight, reset_weight, states, resets, activations = ctx.saved_tensors
         size, reverse = states.size(2), ctx.reverse
-        ops = _kernels_for(activations)
+        ops = dispatch.kernels_for(activations)
         grads = torch.empty_like(activations)
         grad_candidate, grad_gates = _parts(grads, size)
         grad_reset, reset = grads[..., 2 * size :].unbind(), activations[..., 2 * size :].unbind()
         # dL/d(state) between the positions, accumulated in place from the last position read to the first.
         state_grads = grad_states.clone(memory_format=torch.contiguous_format)
-        times_reset, times_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
+        times_reset, times_gates = (packed_matmul(weight.mT, states.size(1)) for weight in (reset_weight, gate_weight))
         grad_product = torch.empty_like(states[0])
         for (j, before, _), (_, grad_before, grad_after) in reversed(
             list(zip(_order(states, reverse), _order(state_grads, reverse)))
@@ -143,33 +166,26 @@ class _UnitScan(torch.autograd.Function):
             )
             times_gates(grad_gates[j], grad_before, grad_before)
         before = states[1:] if reverse else states[:-1]
-        flat = grads.flatten(0, 1)
         return (
             grads,
             state_grads[-1 if reverse else 0],
-            flat[:, size:].T @ before.flatten(0, 1),
-            flat[:, :size].T @ resets.flatten(0, 1),
+            _weight_gradient(grads[..., size:], before, gate_weight),
+            _weight_gradient(grads[..., :size], resets, reset_weight),
             None,
             None,
         )
 
 
-def _kernels_for(tensor: Tensor) -> Any:
-    """The module of kernels for the tensor's device."""
-    return _gpu_kernels(tensor.device) if tensor.is_cuda else kernels
+def _weight_gradient(grads: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
+    """The gradient of ``weight``, which multiplied ``inputs`` ``(steps, batch, n)``.
 
-
-@functools.cache
-def _gpu_kernels(device: torch.device) -> Any:
-    """The Triton kernels if they run on ``device``, else PyTorch's: Triton needs a C compiler and a recent GPU."""
-    try:
-        from rnnsearch_fairseq.modules.fused import triton_kernels
-
-        triton_kernels.update_state(*torch.zeros(4, 1, 1, device=device))
-    except Exception as error:  # Triton raises many types; none should end a training that can do without it
-        logger.warning("Triton's kernels do not run on %s; PyTorch's slower ones are used instead: %s", device, error)
-        return kernels
-    return triton_kernels
+    Args:
+        grads: the gradients of the products, ``(steps, batch, k)``.
+    """
+    if weight.dim() == 2:
+        return grads.flatten(0, 1).T @ inputs.flatten(0, 1)
+    grads, inputs = (tensor.unflatten(1, (len(weight), -1)).transpose(0, 1).flatten(1, 2) for tensor in (grads, inputs))
+    return grads.mT @ inputs
 
 
 def _parts(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -179,6 +195,10 @@ def _parts(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Te
 
 def _positions(tensor: Tensor | None, steps: int) -> Sequence[Tensor | None]:
     return [None] * steps if tensor is None else tensor.unbind()
+
+
+def _given(parts: tuple[Sequence[Tensor], ...], wanted: bool) -> tuple[Sequence[Tensor | None], ...]:
+    return parts if wanted else tuple([None] * len(part) for part in parts)
 
 
 def _order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
@@ -238,13 +258,15 @@ class _AttendingScan(torch.autograd.Function):
         # At least float32: in half precision a softmax over a long sentence loses its small weights.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        ops = _kernels_for(projected)
+        ops, in_kernel = dispatch.kernels_for(projected), dispatch.on_gpu(projected)
         aligned = ops.scratch(keys)
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
         )
         products = states.new_empty(batch, recurrent.size(0))
         state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
+        (inputs,) = _given((projected.unbind(),), not in_kernel)  # see _UnitScan
+        left_candidate, left_gates = _given(_parts(projected, size), in_kernel)
         candidate, gates = _parts(activations, size)
         update, query, context, state = (
             activations[..., size : 2 * size].unbind(),
@@ -257,10 +279,10 @@ class _AttendingScan(torch.autograd.Function):
             )  # fmt: skip
             if i == updates:
                 break
-            times_context(context[i], projected[i], activations[i])
-            ops.apply_gates(gates[i], state_gates, state[i], None, resets[i])
+            times_context(context[i], inputs[i], activations[i])
+            ops.apply_gates(gates[i], state_gates, left_gates[i], state[i], None, resets[i])
             times_reset(resets[i], candidate[i], candidate[i])
-            ops.update_state(candidate[i], update[i], state[i], state[i + 1])
+            ops.update_state(candidate[i], left_candidate[i], update[i], state[i], state[i + 1])
         ctx.save_for_backward(
             recurrent, reset_weight, context_weight, energy, annotations, keys,
             states, resets, activations, queries, contexts, weights,
@@ -283,8 +305,9 @@ class _AttendingScan(torch.autograd.Function):
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
         context_grads, state_grads = _gradient(contexts, grad_contexts), _gradient(states, grad_states)
-        grad_keys, grad_energies = torch.zeros_like(keys), torch.zeros_like(queries[0])
-        ops = _kernels_for(activations)
+        # At least float32: in half precision a sum over all positions loses the small terms.
+        grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
+        ops = dispatch.kernels_for(activations)
         aligned = ops.scratch(keys)
         grad_product = torch.empty_like(states[0])
         times_recurrent, times_reset, times_context = (
@@ -319,8 +342,8 @@ class _AttendingScan(torch.autograd.Function):
             flat[:, size:].T @ states[:steps].flatten(0, 1),
             update_grads[:, :size].T @ resets.flatten(0, 1),
             update_grads.T @ contexts[:updates].flatten(0, 1),
-            grad_energies.sum(dim=0),
+            grad_energies.sum(dim=0).to(energy.dtype),
             torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), context_grads.transpose(0, 1)),
-            grad_keys.mul_(energy),
+            grad_keys.mul_(energy).to(keys.dtype),
             None,
         )

@@ -3,15 +3,22 @@
 One kernel instead of several saves launches, which take longer than the arithmetic. The kernels compute in float32, or
 in float64 for float64 tensors. They are deterministic: one program writes each number, and every sum has a fixed order.
 States, gates and products may have any row stride, the padding mask and the gradient of the weights any strides; all
-other tensors must be contiguous. The kernels run on the current device.
+other tensors must be contiguous. The kernels run on the current device: see ``torch.cuda.device_of``.
 """
 
+import contextlib
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 WIDEST = 1024  # most units that a program loads at a time
 TILE = 8192  # most elements of the keys, or of the annotations, that a program loads at a time
+ROWS = 4096  # words whose scores are in memory at a time if their cost alone is computed: 245 MB in bfloat16
+TAKES_PADDING = True  # see kernels.py
+NUMBERS = 4096  # elements of a parameter that a program updates
 WARPS = 8  # warps of a program of the attention kernels
 
 
@@ -19,44 +26,39 @@ def scratch(keys: Tensor) -> None:
     """None: the attention kernels need no scratch buffer."""
 
 
-def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
+def apply_gates(
+    gates: Tensor,
+    summand: Tensor | None,
+    projected: Tensor | None,
+    state: Tensor,
+    mask: Tensor | None,
+    reset_state: Tensor,
+) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_gates`."""
-    size = state.size(1)
-    _apply_gates[_grid(state, size)](
-        gates, summand, state, mask, reset_state, _row(mask),
-        gates.stride(0), _row(summand), state.stride(0), reset_state.stride(0), size, _block(size),
-    )  # fmt: skip
+    _for_each_unit(_apply_gates, state.size(1), gates, summand, projected, state, mask, reset_state)
 
 
-def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
+def update_state(candidate: Tensor, projected: Tensor | None, update: Tensor, state: Tensor, new_state: Tensor) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state`."""
-    size = state.size(1)
-    _update_state[_grid(state, size)](
-        candidate, update, state, new_state,
-        candidate.stride(0), update.stride(0), state.stride(0), new_state.stride(0), size, _block(size),
-    )  # fmt: skip
+    _for_each_unit(_update_state, state.size(1), candidate, projected, update, state, new_state)
 
 
 def update_state_backward(
     activations: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
 ) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state_backward`."""
-    size = state.size(1)
-    _update_state_backward[_grid(state, size)](
-        activations, state, grad_state, grads, grad_before,
-        activations.stride(0), state.stride(0), grad_state.stride(0), grads.stride(0), grad_before.stride(0),
-        size, _block(size),
-    )  # fmt: skip
+    _for_each_unit(_update_state_backward, state.size(1), activations, state, grad_state, grads, grad_before)
 
 
 def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_before: Tensor) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.reset_backward`."""
-    size = state.size(1)
-    _reset_backward[_grid(state, size)](
-        reset, state, grad_product, grad_reset, grad_before,
-        reset.stride(0), state.stride(0), grad_product.stride(0), grad_reset.stride(0), grad_before.stride(0),
-        size, _block(size),
-    )  # fmt: skip
+    _for_each_unit(_reset_backward, state.size(1), reset, state, grad_product, grad_reset, grad_before)
+
+
+def _for_each_unit(kernel: Any, size: int, *tensors: Tensor | None) -> None:
+    """Launch a kernel of the gated unit on tensors with a row a sentence; it also takes their row strides."""
+    rows = [0 if tensor is None else tensor.stride(0) for tensor in tensors]
+    kernel[_grid(tensors[0], size)](*tensors, *rows, size, _block(size))
 
 
 def attend(
@@ -107,6 +109,74 @@ def attend_backward(
     )  # fmt: skip
 
 
+def softmax_cost(scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool) -> Tensor:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.softmax_cost`."""
+    words, size = scores.shape
+    costs = scores.new_empty(words, dtype=torch.promote_types(scores.dtype, torch.float32))
+    if words:
+        _softmax_cost[(words,)](
+            scores, targets, costs, -1 if padding_idx is None else padding_idx,
+            scores.stride(0), size, _block(size), keep_gradient, num_warps=WARPS,
+        )  # fmt: skip
+    return costs.sum()
+
+
+def adadelta(
+    parameter: Tensor,
+    gradient: Tensor,
+    square_avg: Tensor,
+    acc_delta: Tensor,
+    scale: Tensor | float,
+    *,
+    lr: float,
+    rho: float,
+    eps: float,
+    weight_decay: float,
+) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.adadelta`; the settings are rounded to float32."""
+    scale = torch.as_tensor(scale, dtype=square_avg.dtype, device=parameter.device)
+    size = parameter.numel()
+    _adadelta[(-(-size // NUMBERS),)](
+        parameter,
+        gradient.contiguous(),
+        square_avg,
+        acc_delta,
+        scale,
+        size,
+        lr,
+        rho,
+        eps,
+        weight_decay,
+        NUMBERS,
+        num_warps=WARPS,
+    )
+
+
+def try_all(device: torch.device, dtype: torch.dtype) -> None:
+    """Run every kernel once, with the widest blocks, to see whether all of them compile and run.
+
+    Raises:
+        Exception: what Triton or CUDA raises if one does not.
+    """
+    size = WIDEST
+    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        rows, two, three = (torch.zeros(1, width, device=device, dtype=dtype) for width in (size, 2 * size, 3 * size))
+        weights = torch.ones(1, 1, device=device, dtype=torch.promote_types(dtype, torch.float32))
+        sums = torch.zeros(1, 1, size, device=device, dtype=weights.dtype)
+        apply_gates(two, two.clone(), two.clone(), rows, weights.to(dtype), rows.clone())
+        update_state(rows.clone(), rows.clone(), rows, rows, rows.clone())
+        update_state_backward(three, rows, rows, three.clone(), rows.clone())
+        reset_backward(rows, rows, rows, rows.clone(), rows.clone())
+        memory = rows[None], two[None], rows[0]
+        padding_mask = torch.zeros(1, 1, device=device, dtype=torch.bool)
+        attend(rows, *memory, padding_mask, None, rows.clone(), weights, two.clone())
+        attend_backward(rows, *memory, None, weights, two, weights.clone(), two, rows.clone(), sums, sums[0].clone())
+        softmax_cost(three, padding_mask.flatten().long(), 1, True)
+        adadelta(rows, rows.clone(), sums, sums.clone(), weights, lr=1.0, rho=0.95, eps=1e-6, weight_decay=0.0)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+
 def _block(width: int) -> int:
     """The length of a program's range, a power of two. Triton's own functions for this take longer than a launch."""
     return min(1 << (width - 1).bit_length(), WIDEST)
@@ -119,10 +189,6 @@ def _positions(size: int, width: int) -> int:
 
 def _grid(rows: Tensor, width: int) -> tuple[int, int]:
     return len(rows), -(-width // _block(width))
-
-
-def _row(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.stride(0)
 
 
 def _strides(tensor: Tensor | None) -> tuple[int, int]:
@@ -152,9 +218,9 @@ def _tanh(values: tl.tensor) -> tl.tensor:
 # Arguments that change with the source length are not specialized, so that no length compiles the kernel again.
 @triton.jit(do_not_specialize=["mask", "mask_row"])
 def _apply_gates(
-    gates: tl.tensor, summand: tl.tensor, state: tl.tensor, mask: tl.tensor, reset_state: tl.tensor, mask_row: int,
-    gates_row: tl.constexpr, summand_row: tl.constexpr, state_row: tl.constexpr, reset_row: tl.constexpr,
-    size: tl.constexpr, block: tl.constexpr,
+    gates: tl.tensor, summand: tl.tensor, projected: tl.tensor, state: tl.tensor, mask: tl.tensor,
+    reset_state: tl.tensor, gates_row: tl.constexpr, summand_row: tl.constexpr, projected_row: tl.constexpr,
+    state_row: tl.constexpr, mask_row: int, reset_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     gates += row * gates_row + unit
@@ -163,6 +229,10 @@ def _apply_gates(
         summand += row * summand_row + unit
         update += _load(summand, inside)
         reset += _load(summand + size, inside)
+    if projected is not None:
+        projected += row * projected_row + unit
+        update += _load(projected, inside)
+        reset += _load(projected + size, inside)
     update, reset = tl.sigmoid(update), tl.sigmoid(reset)
     if mask is not None:
         update *= tl.load(mask + row * mask_row)
@@ -173,13 +243,16 @@ def _apply_gates(
 
 @triton.jit
 def _update_state(
-    candidate: tl.tensor, update: tl.tensor, state: tl.tensor, new_state: tl.tensor,
-    candidate_row: tl.constexpr, update_row: tl.constexpr, state_row: tl.constexpr, new_row: tl.constexpr,
-    size: tl.constexpr, block: tl.constexpr,
+    candidate: tl.tensor, projected: tl.tensor, update: tl.tensor, state: tl.tensor, new_state: tl.tensor,
+    candidate_row: tl.constexpr, projected_row: tl.constexpr, update_row: tl.constexpr, state_row: tl.constexpr,
+    new_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     candidate += row * candidate_row + unit
-    made = _tanh(_load(candidate, inside))
+    total = _load(candidate, inside)
+    if projected is not None:
+        total += _load(projected + row * projected_row + unit, inside)
+    made = _tanh(total)
     before = _load(state + row * state_row + unit, inside)
     share = _load(update + row * update_row + unit, inside)
     tl.store(candidate, made, inside)
@@ -355,3 +428,49 @@ def _products(
         read = _load(rows + place[None, :], valid[:, None] & inside[None, :])
         products += tl.sum(read * _load(vector + place, inside)[None, :], axis=1)
     return products
+
+
+@triton.jit(do_not_specialize=["padding_idx"])
+def _softmax_cost(
+    scores: tl.tensor, targets: tl.tensor, costs: tl.tensor, padding_idx: int,
+    row_stride: tl.constexpr, size: tl.constexpr, block: tl.constexpr, keep_gradient: tl.constexpr,
+) -> None:  # fmt: skip
+    """One program computes a word's cost in one pass over its scores (online softmax), and the gradient in a second."""
+    row = tl.program_id(0).to(tl.int64)
+    scores += row * row_stride
+    target = tl.load(targets + row)
+    is_word = target != padding_idx
+    precise: tl.constexpr = costs.dtype.element_ty
+    own = tl.load(scores + target).to(precise)
+    largest, total = tl.full((), float("-inf"), precise), tl.zeros((), precise)
+    for first in range(0, size, block):
+        place = first + tl.arange(0, block)
+        values = tl.where(place < size, _load(scores + place, place < size), float("-inf"))
+        larger = tl.maximum(largest, tl.max(values, axis=0))
+        total = total * tl.exp(largest - larger) + tl.sum(tl.exp(values - larger), axis=0)
+        largest = larger
+    tl.store(costs + row, tl.where(is_word, tl.log(total) + largest - own, 0.0))
+    if keep_gradient:
+        tl.debug_barrier()  # every thread has read the target's score, which is overwritten below
+        for first in range(0, size, block):
+            place = first + tl.arange(0, block)
+            shares = tl.exp(_load(scores + place, place < size) - largest) / total
+            grads = tl.where(is_word, shares - (place == target).to(precise), 0.0)
+            tl.store(scores + place, grads, place < size)
+
+
+@triton.jit(do_not_specialize=["size", "lr", "rho", "eps", "weight_decay"])
+def _adadelta(
+    parameter: tl.tensor, gradient: tl.tensor, square_avg: tl.tensor, acc_delta: tl.tensor, scale: tl.tensor,
+    size: int, lr: float, rho: float, eps: float, weight_decay: float, block: tl.constexpr,
+) -> None:  # fmt: skip
+    place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = place < size
+    value = _load(parameter + place, inside)
+    grad = _load(gradient + place, inside) / tl.load(scale) + weight_decay * value
+    square = rho * _load(square_avg + place, inside) + (1 - rho) * grad * grad
+    before = _load(acc_delta + place, inside)
+    delta = tl.sqrt(before + eps) / tl.sqrt(square + eps) * grad
+    tl.store(square_avg + place, square, inside)
+    tl.store(acc_delta + place, rho * before + (1 - rho) * delta * delta, inside)
+    tl.store(parameter + place, value - lr * delta, inside)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.modules.fused import loss as module
+from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 
@@ -20,7 +20,7 @@ def draw(words: int, dtype: torch.dtype = torch.float64) -> tuple[list[torch.Ten
 @pytest.mark.parametrize("words", [1, 5, 12])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_it_is_cross_entropy(words: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 5)
+    monkeypatch.setattr(kernels, "ROWS", 5)
     given, targets = draw(words, dtype)
     precise = torch.promote_types(dtype, torch.float32)
     expected = F.cross_entropy(F.linear(*given).to(precise), targets, reduction="sum")
@@ -33,12 +33,41 @@ def test_it_is_cross_entropy(words: int, dtype: torch.dtype, monkeypatch: pytest
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=5 * tolerance)
 
 
-def test_a_second_gradient_is_refused() -> None:
+def test_a_second_gradient_is_the_same() -> None:
     given, targets = draw(7)
     loss = softmax_loss(*given, targets)
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="inplace"):
-        loss.backward()
+    first, second = (torch.autograd.grad(loss, given, retain_graph=True) for _ in range(2))
+    assert all(torch.equal(one, other) for one, other in zip(first, second))
+
+
+@pytest.mark.parametrize("padding_idx", [0, 1])
+def test_padding_costs_nothing(padding_idx: int) -> None:
+    given, targets = draw(12)
+    targets[[2, 5]], targets[7] = padding_idx, 1 - padding_idx
+    expected = F.cross_entropy(F.linear(*given), targets, reduction="sum", ignore_index=padding_idx)
+    found = softmax_loss(given[0].unflatten(0, (3, 4)), *given[1:], targets.view(3, 4), padding_idx)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    for ours, theirs in zip(*(torch.autograd.grad(loss, given) for loss in (found, expected))):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1024.0, 65536.0, 2.0**20])  # 0: of a batch that only fills up
+def test_large_loss_scales_do_not_overflow_in_float16(scale: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    given = [(torch.randn(shape, generator=generator) / 64).half() for shape in ((3, 4), (9, 4), (9,))]
+    targets = torch.tensor([3, 4, 5])
+    found, expected = (
+        torch.autograd.grad(softmax_loss(*tensors, targets) * factor, tensors)
+        for tensors, factor in (
+            ([tensor.clone().requires_grad_() for tensor in given], scale),
+            ([tensor.double().requires_grad_() for tensor in given], scale),
+        )
+    )
+    for ours, exact in zip(found, expected):
+        assert ours.dtype == torch.float16
+        fits = exact.abs() < torch.finfo(torch.float16).max / 1.01
+        assert fits.any() or scale > 65536
+        torch.testing.assert_close(ours[fits].double(), exact[fits], rtol=0.01, atol=0.01 * scale / 64)
 
 
 def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
@@ -51,7 +80,7 @@ def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
 
 
 def test_the_cost_alone_is_the_same_and_keeps_no_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 5)
+    monkeypatch.setattr(kernels, "ROWS", 5)
     given, targets = draw(12)
     largest = 0
 

@@ -5,6 +5,8 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +14,14 @@ from typing import Any
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused import kernels, rnn
+from rnnsearch_fairseq.modules.fused import dispatch, kernels
+from rnnsearch_fairseq.modules.fused.loss import softmax_loss
+from rnnsearch_fairseq.optim.adadelta import _Adadelta
 from tests.builders import pad
 from tests.modules.builders import SOURCES, Whole
 
+HELPERS = {"_place", "_load", "_tanh", "_energies", "_dot", "_products"}  # functions inside kernels
 CASES = Path(__file__).with_name("triton_kernels_cases.py")
-KERNELS = {"_apply_gates", "_update_state", "_update_state_backward", "_reset_backward", "_attend", "_attend_backward"}
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -54,11 +58,24 @@ def test_kernels_compile(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(driver, "_active", Absent(GPUTarget("cuda", arch, 32)))
     monkeypatch.setattr(jit.JITFunction, "run", compile_only)
-    monkeypatch.setattr(rnn, "_kernels_for", lambda tensor: triton_kernels)
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
+    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: triton_kernels)
     model = Whole(size, fused=True, size=size).to(dtype)
     outputs = model(pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 3)))
     sum(output.sum() for output in outputs).backward()
-    assert compiled.keys() == KERNELS
+    triton_kernels.softmax_cost(torch.zeros(2, 30 * size, dtype=dtype), torch.zeros(2, dtype=torch.long), 1, True)
+    parameter, state = (
+        torch.zeros(size, dtype=dtype),
+        torch.zeros(size, dtype=torch.promote_types(dtype, torch.float32)),
+    )
+    settings = {"lr": 1.0, "rho": 0.95, "eps": 1e-6, "weight_decay": 0.0}
+    triton_kernels.adadelta(parameter, parameter, state, state, 1.0, **settings)
+    kernels_of_the_module = {
+        name
+        for name, value in vars(triton_kernels).items()
+        if isinstance(value, jit.JITFunction) and name not in HELPERS
+    }
+    assert compiled.keys() == kernels_of_the_module
     for asm in compiled.values():
         assert f".target sm_{arch}" in asm["ptx"]
         assert asm["cubin"]
@@ -80,12 +97,77 @@ def test_without_triton_pytorch_kernels_are_used(
     if missing:
         monkeypatch.setitem(sys.modules, "rnnsearch_fairseq.modules.fused.triton_kernels", None)
         monkeypatch.delattr("rnnsearch_fairseq.modules.fused.triton_kernels", raising=False)
-    rnn._gpu_kernels.cache_clear()
-    tensor = SimpleNamespace(is_cuda=True, device=torch.device("cpu"))
+    dispatch._gpu_kernels.cache_clear()
+    tensor = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)
     with caplog.at_level(logging.WARNING):
-        assert [rnn._kernels_for(tensor) for _ in range(2)] == [kernels, kernels]
+        assert [dispatch.kernels_for(tensor) for _ in range(2)] == [kernels, kernels]
     assert caplog.text.count("Triton's kernels do not run on cpu") == 1
 
 
+class Idle:
+    """A kernel that does nothing, or cannot be launched."""
+
+    def __init__(self, works: bool) -> None:
+        self.works = works
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        if not self.works:
+            raise RuntimeError("out of resource: shared memory")
+        return lambda *args, **options: None
+
+
+@needs_triton
+@pytest.mark.parametrize("broken", [None, "_apply_gates", "_attend", "_attend_backward", "_softmax_cost", "_adadelta"])
+def test_one_kernel_that_does_not_run_is_enough_for_pytorchs(
+    broken: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from rnnsearch_fairseq.modules.fused import triton_kernels
+
+    for name, value in vars(triton_kernels).copy().items():
+        if hasattr(value, "fn"):
+            monkeypatch.setattr(triton_kernels, name, Idle(works=name != broken))
+    dispatch._gpu_kernels.cache_clear()
+    tensor = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.bfloat16)
+    with caplog.at_level(logging.WARNING):
+        assert dispatch.kernels_for(tensor) is (kernels if broken else triton_kernels)
+    assert ("out of resource" in caplog.text) == bool(broken)
+    dispatch._gpu_kernels.cache_clear()
+
+
+def test_kernels_run_on_the_device_of_their_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton launches on the current device, which is cuda:0 even for a model on cuda:1."""
+    current: list[torch.Tensor] = []
+
+    @contextmanager
+    def device_of(tensor: torch.Tensor) -> Iterator[None]:
+        current.append(tensor)
+        yield
+        current.pop()
+
+    def guarded(name: str, function: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            assert current and isinstance(current[-1], torch.Tensor), name
+            ran.add(name)
+            return function(*args, **kwargs)
+
+        return run
+
+    ran: set[str] = set()
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    names = ("apply_gates", "update_state", "attend", "softmax_cost", "adadelta")
+    for name in names:
+        monkeypatch.setattr(kernels, name, guarded(name, getattr(kernels, name)))
+    model, words, targets = Whole(4, fused=True), pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 3))
+    for on_gpu in (False, True):
+        monkeypatch.setattr(dispatch, "on_gpu", lambda tensor, on_gpu=on_gpu: on_gpu)
+        monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
+        features, *_ = model(words, targets)
+        softmax_loss(features, torch.randn(7, 2), torch.randn(7), targets)
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    parameter.grad = torch.ones(3)
+    _Adadelta([parameter]).step()
+    assert ran == set(names)
+
+
 def test_a_cpu_needs_no_triton() -> None:
-    assert rnn._kernels_for(torch.zeros(1)) is kernels
+    assert dispatch.kernels_for(torch.zeros(1)) is kernels

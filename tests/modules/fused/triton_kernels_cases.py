@@ -8,11 +8,23 @@ import torch
 from numpy import s_
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import kernels, rnn, triton_kernels
+from rnnsearch_fairseq.modules.fused import dispatch, kernels, triton_kernels
+from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PRECISION = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}
+PRECISE = ("weights", "grad_weights", "grad_keys", "grad_energy")  # in float32 even if the others are in half precision
+KERNELS = {
+    "_adadelta",
+    "_apply_gates",
+    "_attend",
+    "_attend_backward",
+    "_reset_backward",
+    "_softmax_cost",
+    "_update_state",
+    "_update_state_backward",
+}
 Argument = tuple[Tensor, Any] | None  # a tensor, and the index of the part to pass
 
 
@@ -29,7 +41,7 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "size"),
-    [(torch.float64, 1), (torch.float64, 9), *((dtype, 5) for dtype in PRECISION)],
+    [(torch.float64, 1), (torch.float64, 9), *((dtype, 5) for dtype in PRECISION), (torch.bfloat16, 1000)],
     ids=str,
 )
 @pytest.mark.parametrize("few", [False, True])
@@ -41,11 +53,11 @@ def test_unit(dtype: torch.dtype, size: int, few: bool, monkeypatch: pytest.Monk
         return randn(3, size + 3), s_[:, 1:-2]
 
     mask = (torch.tensor([[0, 1], [1, 0], [1, 1]]).double(), s_[:, 1:]) if few else None
-    summand = (randn(3, 3 * size), s_[:, : 2 * size]) if few else None
-    compare("apply_gates", dtype, (randn(2, 3, 3 * size), s_[1, :, size:]), summand, rows(), mask, rows())
+    summand, projected = ((randn(3, 3 * size), s_[:, k : k + 2 * size]) if few else None for k in (0, size))
+    compare("apply_gates", dtype, (randn(2, 3, 3 * size), s_[1, :, size:]), summand, projected, rows(), mask, rows())
     shares = randn(2, 3, 4 * size).sigmoid()
     candidate, update = (randn(2, 3, 3 * size), s_[1, :, :size]), (shares, s_[1, :, size : 2 * size])
-    compare("update_state", dtype, candidate, update, rows(), rows())
+    compare("update_state", dtype, candidate, rows() if few else None, update, rows(), rows())
     activations, grads = (shares, s_[1, :, : 3 * size]), (randn(2, 3, 4 * size), s_[0, :, : 3 * size])
     compare("update_state_backward", dtype, activations, rows(), rows(), grads, rows())
     compare("reset_backward", dtype, update, rows(), rows(), candidate, rows())
@@ -58,6 +70,7 @@ def test_unit(dtype: torch.dtype, size: int, few: bool, monkeypatch: pytest.Monk
         (torch.float64, 7, 6, 9, True, True),
         (torch.float64, 1, 1, 2, False, False),
         (torch.float64, 35, 3, 4, True, False),
+        (torch.float32, 28, 1000, 2000, True, False),
         *((dtype, 7, 6, 9, True, False) for dtype in PRECISION),
     ],
     ids=str,
@@ -85,6 +98,62 @@ def test_attention(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", PRECISION, ids=str)
+@pytest.mark.parametrize("few", [False, True])
+def test_softmax_cost(dtype: torch.dtype, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if few:
+        few_at_a_time(monkeypatch)
+    scores = (3 * randn(4, 11)).to(dtype).to(DEVICE)
+    targets = torch.tensor([3, 0, 10, 3], device=DEVICE)
+    words = torch.tensor([0, 1, 2] if few else [0, 1, 2, 3], device=DEVICE)
+    targets[3] = 5 if few else 3  # 5 is padding
+    exact, found = scores.double(), scores.clone()
+    expected = exact[words].clone()
+    cost = kernels.softmax_cost(expected, targets[words], None, True)
+    for keep_gradient in (False, True):
+        given = triton_kernels.softmax_cost(found, targets, 5 if few else None, keep_gradient)
+        torch.testing.assert_close(given.double(), cost, rtol=1e-5, atol=0)
+        if not keep_gradient:
+            assert torch.equal(found, scores)
+    exact.zero_()[words] = expected
+    torch.testing.assert_close(found.double(), exact, rtol=PRECISION[dtype], atol=PRECISION[dtype])
+
+
+@pytest.mark.parametrize("dtype", PRECISION, ids=str)
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_adadelta(dtype: torch.dtype, weight_decay: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_kernels, "NUMBERS", 4)
+    precise = torch.promote_types(dtype, torch.float32)
+    ours = [randn(3, 3).to(dtype), *(torch.zeros(3, 3, dtype=precise) for _ in range(2))]
+    ours = [tensor.to(DEVICE) for tensor in ours]
+    theirs = [tensor.clone() for tensor in ours]
+    settings = {"lr": 0.5, "rho": 0.95, "eps": 1e-6, "weight_decay": weight_decay}
+    for scale in (2.0, torch.tensor(0.5, device=DEVICE), 1.0):
+        gradient = randn(3, 3).to(dtype).to(DEVICE)
+        for module, (parameter, *averages) in ((triton_kernels, ours), (kernels, theirs)):
+            module.adadelta(parameter, gradient, *averages, scale, **settings)
+        for found, expected in zip(ours, theirs):
+            precision = max(PRECISION[found.dtype], 1e-6)  # that of the settings
+            torch.testing.assert_close(found, expected, rtol=precision, atol=precision)
+        ours[0].copy_(theirs[0])  # so that no rounding of one step is seen in the next
+
+
+@pytest.mark.parametrize("rows", [3, 4096])
+def test_softmax_loss_of_padded_sentences(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_on_a_gpu(monkeypatch)
+    monkeypatch.setattr(triton_kernels, "ROWS", rows)
+    given = [tensor.to(DEVICE).requires_grad_() for tensor in (randn(2, 4, 5), randn(11, 5), randn(11))]
+    targets = torch.tensor([[3, 0, 10, 1], [4, 1, 1, 1]], device=DEVICE)
+    scores = torch.nn.functional.linear(*given).flatten(0, 1)
+    expected = torch.nn.functional.cross_entropy(scores, targets.flatten(), reduction="sum", ignore_index=1)
+    found = softmax_loss(*given, targets, 1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    for ours, theirs in zip(*(torch.autograd.grad(3 * loss, given) for loss in (found, expected))):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(softmax_loss(*given, targets, 1), expected.detach(), rtol=0, atol=1e-12)
+
+
 def test_softmax_of_large_energies() -> None:
     query, weights, context = torch.zeros(1, 1), torch.empty(1, 3), torch.empty(1, 2)
     keys, annotations, energy = torch.tensor([[[1.0], [2.0], [1.0]]]), torch.ones(1, 3, 2), torch.tensor([1e4])
@@ -96,6 +165,33 @@ def test_softmax_of_large_energies() -> None:
     assert context.tolist() == [[1, 1]]
 
 
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
+    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: triton_kernels)
+
+
+@pytest.mark.parametrize("dtype", PRECISION, ids=str)
+def test_all_kernels_are_tried_before_the_first_is_used(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_kernels, "WIDEST", 16)
+    launched = set()
+    for name, kernel in vars(triton_kernels).copy().items():
+        if name in KERNELS:
+            monkeypatch.setattr(triton_kernels, name, Watched(name, kernel, launched))
+    triton_kernels.try_all(torch.device(DEVICE), dtype)
+    assert launched == KERNELS
+
+
+class Watched:
+    """A kernel that notes its name when it is launched."""
+
+    def __init__(self, name: str, kernel: Any, launched: set[str]) -> None:
+        self.name, self.kernel, self.launched = name, kernel, launched
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        self.launched.add(self.name)
+        return self.kernel[grid]
+
+
 @pytest.mark.parametrize(
     ("alignment_size", "order", "source", "left"),
     [(4, {}, "ragged", True), (4, ORDERS[2], "ragged", False), (4, {}, "full", False), (0, {}, "ragged", True)],
@@ -104,12 +200,12 @@ def test_softmax_of_large_energies() -> None:
 def test_scans(
     alignment_size: int, order: dict[str, Any], source: str, left: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rnn, "_kernels_for", lambda tensor: triton_kernels)
+    as_on_a_gpu(monkeypatch)
     assert_fused_is_reference(alignment_size, order, source, left, tgt_len=3, device=DEVICE)
 
 
 def test_scans_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rnn, "_kernels_for", lambda tensor: triton_kernels)
+    as_on_a_gpu(monkeypatch)
     assert_fused_follows_autocast(4, {}, device=DEVICE)
 
 
@@ -123,7 +219,7 @@ def compare(name: str, dtype: torch.dtype, *arguments: Argument) -> list[Tensor]
     for of, argument in zip(names, arguments, strict=True):
         if argument is not None:
             tensor, parts[of] = argument
-            precise = torch.promote_types(dtype, torch.float32) if of in ("weights", "grad_weights") else dtype
+            precise = torch.promote_types(dtype, torch.float32) if of in PRECISE else dtype
             given[of] = (tensor.to(precise) if tensor.is_floating_point() else tensor).to(DEVICE)
     found = {of: tensor.clone() for of, tensor in given.items()}
     expected = {of: tensor.double() if tensor.is_floating_point() else tensor for of, tensor in given.items()}
@@ -131,7 +227,7 @@ def compare(name: str, dtype: torch.dtype, *arguments: Argument) -> list[Tensor]
     for module, tensors in ((triton_kernels, found), (kernels, expected)):
         getattr(module, name)(*(tensors[of][parts[of]] if of in tensors else None for of in names))
     for of in found.keys() - {"aligned"}:
-        precision = PRECISION.get(found[of].dtype, 0)
+        precision = PRECISION[dtype] if found[of].is_floating_point() else 0
         torch.testing.assert_close(
             found[of].to(expected[of].dtype),
             expected[of],

@@ -14,9 +14,11 @@ import torch
 from fairseq.data import FairseqDataset
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks import FairseqTask
+from fairseq.trainer import Trainer
 
 from recipes.fault_injection.run import cut_off, flip_a_bit, is_equal
 from rnnsearch_fairseq.files.integrity import find_damage
+from rnnsearch_fairseq.patches import ORIGINALS
 from tests.patches.recovery.training import (
     TREES,
     Trained,
@@ -25,7 +27,7 @@ from tests.patches.recovery.training import (
     train,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.train]
+pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]
 
 
 def damage(path: Path) -> None:
@@ -233,6 +235,31 @@ def test_a_training_that_has_ended_does_nothing_more(data: Path, tmp_path: Path,
     assert (again.status, again.updates()) == (0, [])
     assert "nothing to do: " in again.printed
     assert {path.name: path.read_bytes() for path in again.folder.iterdir()} == before
+
+
+def forget() -> None:
+    """For ``prepare``: load a checkpoint as fairseq alone does."""
+    Trainer.load_checkpoint = ORIGINALS[Trainer, "load_checkpoint"]
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "prepare", "last"),
+    [
+        (["--patience", "3"], [], forget, 6),  # the trap: epoch 3 counts as the best
+        (["--patience", "3"], [], None, 4),
+        ([], [], None, 5),  # nothing was counted, but epoch 1 remains the best
+        (["--patience", "3"], ["--reset-meters", "--reset-dataloader"], None, 4),  # begins anew
+    ],
+)
+def test_patience_counts_on(
+    data: Path, tmp_path: Path, first: list[str], again: list[str], prepare: Any, last: int
+) -> None:
+    # Nothing is learnt, so that no epoch is better than the first.
+    still = ["--lr", "0", "--save-interval-updates", "1000"]
+    train(data, tmp_path, *still, *first, "--max-epoch", "2")
+    resumed = train(data, tmp_path, *still, "--patience", "3", "--max-epoch", "9", *again, prepare=prepare)
+    epochs = re.findall(r"\| valid \| \{\"epoch\": (\d+)", resumed.printed)
+    assert epochs[-1] == str(last), resumed.printed[-3000:]
 
 
 def test_damage_of_every_kind_is_seen(undisturbed: Trained, tmp_path: Path) -> None:

@@ -26,11 +26,12 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files import integrity, output
 from rnnsearch_fairseq.files.integrity import SealedFile, count_updates, find_damage
 from rnnsearch_fairseq.files.output import write_whole
+from rnnsearch_fairseq.files.preparation import RECORD
 from rnnsearch_fairseq.patches import ORIGINALS
 from rnnsearch_fairseq.patches.recovery import saving
 from tests.patches.recovery.training import COMMON, PAIRED, WAIT, Trained, assert_same, train
 
-pytestmark = [pytest.mark.slow, pytest.mark.train]
+pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]
 
 STATE = {"model": {"w": torch.arange(30000.0)}, "optimizer_history": [{"num_updates": 3}, {"num_updates": 7}]}
 
@@ -61,7 +62,7 @@ def save(path: Path, state: Any = STATE) -> None:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != saving.LOCK)
+    return sorted(path.name for path in folder.iterdir() if path.name not in (saving.LOCK, RECORD))
 
 
 def test_what_is_saved_is_sealed_with_its_updates(tmp_path: Path) -> None:
@@ -95,21 +96,20 @@ def test_file_and_folder_are_synchronized_around_the_renaming(tmp_path: Path, mo
 
 
 def test_a_passing_shortage_is_waited_for(
-    tmp_path: Path, disk: Callable[..., list[str]], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, disk: Callable[..., list[str]], warned: pytest.LogCaptureFixture
 ) -> None:
     happened = disk(0, times=2)
     save(tmp_path / "x.pt")
     assert happened == ["full", "full", "synchronized", "synchronized"]
     assert find_damage(tmp_path / "x.pt") is None
     assert names(tmp_path) == ["x.pt"]
-    warnings = [record.getMessage() for record in caplog.records]
-    assert len(warnings) == 2
+    assert len(warned.messages) == 2
     said = f"x.pt: cannot be saved (No space left on device); {saving.MEND}: next try in 0"
-    assert all(said in warning for warning in warnings)
+    assert all(said in warning for warning in warned.messages)
 
 
 def test_a_folder_that_is_read_only_for_a_while_is_waited_for(
-    tmp_path: Path, disk: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, disk: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, warned: pytest.LogCaptureFixture
 ) -> None:
     """There, what was begun cannot be removed either."""
     save(tmp_path / "x.pt", {"old": 1})
@@ -123,7 +123,7 @@ def test_a_folder_that_is_read_only_for_a_while_is_waited_for(
     monkeypatch.setattr(os, "unlink", refuse)
     save(tmp_path / "x.pt")
     assert count_updates(tmp_path / "x.pt") == 7
-    assert len(caplog.records) == 2
+    assert len(warned.records) == 2
 
 
 def test_a_lasting_shortage_leaves_the_old_file_and_names_the_newest(
@@ -344,15 +344,15 @@ def test_the_folder_is_free_when_training_is_done(data: Path, tmp_path: Path) ->
 
 
 def test_a_file_system_without_locks_is_used_with_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warned: pytest.LogCaptureFixture
 ) -> None:
     def lockf(*args: Any) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "lockf", lockf)
     begin(tmp_path)
-    (record,) = caplog.records
-    assert "its file system has no locks (No locks available); see to it yourself that no other" in record.getMessage()
+    (message,) = warned.messages
+    assert "its file system has no locks (No locks available); see to it yourself that no other" in message
 
 
 def limit_files() -> None:

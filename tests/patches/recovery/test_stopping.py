@@ -27,7 +27,7 @@ from rnnsearch_fairseq.patches.recovery import saving
 from rnnsearch_fairseq.patches.recovery.stopping import status_of
 from tests.patches.recovery.training import COMMON, PAIRED, TREES, WAIT, Trained, assert_same, train, train_two
 
-pytestmark = [pytest.mark.slow, pytest.mark.train]
+pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]
 
 INT, TERM = signal.SIGINT, signal.SIGTERM
 TERMINATED = status_of(TERM)
@@ -217,8 +217,9 @@ def test_a_worker_that_is_killed_ends_training_in_one_sentence(
     words = ["--num-workers", "1", "--data-buffer-size", "0"]
     broken = train(data, tmp_path, *words, prepare=functools.partial(kill_worker, how))
     assert re.search(
-        r"error: a worker that reads the data \(--num-workers\) has died \((DataLoader worker .*|EOFError)\); start "
-        r"again, with fewer of them if the machine ran out of memory: the last complete checkpoint is "
+        r"error: a worker that reads the data \(--num-workers\) has died "
+        r"\((DataLoader worker .*|EOFError|\[Errno \d+\] .*)\); start again, with fewer of them "
+        r"if the machine ran out of memory: the last complete checkpoint is "
         rf"{broken.folder}/checkpoint_last.pt",
         broken.sentence(),
     )
@@ -339,6 +340,8 @@ def test_sigint_to_torchrun_stops_all(data: Path, tmp_path: Path) -> None:
     stopped = Trained(tmp_path / "saved", log, done.returncode)
     assert stopped.status != 0
     assert_saved(stopped)
+    options = torch.load(stopped.last, weights_only=True)["cfg"]["distributed_training"]
+    assert options["distributed_world_size"] == 2
     # torchrun itself says by a traceback what it was ended by; the processes that it started say nothing of the kind.
     assert stopped.printed.count("Traceback") == stopped.printed.count("SignalException: Process") == 1
 

@@ -12,7 +12,7 @@ from recipes.fault_injection.run import is_equal, read_state
 from rnnsearch_fairseq.criterions import blackout
 from tests.patches.recovery.training import train, train_two
 
-pytestmark = [pytest.mark.slow, pytest.mark.train]
+pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]
 
 BLACKOUT = ["--criterion", "blackout", "--blackout-samples", "5", "--dropout", "0"]
 WAYS = {

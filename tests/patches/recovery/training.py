@@ -19,7 +19,7 @@ PAIRED = ["--arch", "bahdanau_gru_small", "--alignment-size", "8", "--maxout-siz
 PAIRED += ["--task", "pooled_translation", "--pool-batches", "2", "--criterion", "summed_nll", "--clip-norm", "1"]
 PAIRED += ["--optimizer", "adadelta"]
 TREES = ["--arch", "tree2seq_small", "--task", "tree_translation", "--tree-lang", "trees", "--sentence-avg"]
-TREES += ["--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "reduce_lr_on_plateau", "--clip-norm", "3"]
+TREES += ["--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "halve_on_worse", "--clip-norm", "3"]
 # The second epoch can hardly be so much better than the first.
 TREES += ["--lr-shrink", "0.5", "--lr-threshold", "0.9", "--batch-size", "16", "--max-epoch", "4"]
 UPDATES = 24

@@ -2,13 +2,6 @@
 
 from shlex import split
 
-from recipes.benchmark.setups import Setup, configure
-
 TINY = split("--arch bahdanau_gru_small --embedding-size 8 --hidden-size 8 --alignment-size 8 --maxout-size 8")
 WORDS = split("--arch anmt_small --embedding-size 8 --hidden-size 8")
 TRAIN = split("--task translation --criterion summed_nll --optimizer adam --lr 0.001 --clip-norm 1 --cpu")
-
-
-def make_setup(*options: str, vocabulary: int = 20) -> Setup:
-    """Of made-up words."""
-    return Setup("setup", configure("setup", [*TRAIN, *options], vocabulary), vocabulary)

@@ -1,9 +1,18 @@
 """What the benchmarks print."""
 
-from recipes.benchmark.growth import Growth
-from recipes.benchmark.sizes import Line
-from recipes.benchmark.tables import growth_table, speed_table
-from recipes.benchmark.workloads import Timing
+import numpy as np
+import pytest
+
+from recipes.benchmark.cases import Case, Size
+from recipes.benchmark.runner import Timing
+from recipes.benchmark.tables import fit_growth, format_tables, growth_table, speed_table
+
+SIZES = [10, 20, 40, 80]
+NOISY = [0.9, 2.3, 3.8, 8.9]
+
+
+def make_timing(name: str, along: int | None = None, **values: object) -> Timing:
+    return Timing(Case(name, "train", "fairseq", [], Size(batch=2), along), **values)  # type: ignore[arg-type]
 
 
 def read(table: str) -> list[list[str]]:
@@ -12,32 +21,58 @@ def read(table: str) -> list[list[str]]:
     return [row for row in rows if set(row) != {"---"}]
 
 
-def test_speeds_are_medians_and_compare_rounds() -> None:
-    first = Timing("first", 600, 8 * 10**9, wall=[1.0, 2.0, 3.0], cpu=[0.5, 1.0, 1.5])
-    second = Timing("second", 300, wall=[1.0, 4.0, 3.0], cpu=[1.0, 1.0, 1.0])
-    table = speed_table([first, second], "words", {"float32": 1e10})
-    assert read(table)[1:] == [
-        ["first", "300", "200 to 600", "600", "4", "0.40", "1.00"],
-        ["second", "100", "75 to 300", "300", "–", "–", "2.00"],
+def test_speeds_are_medians_and_ratios_of_medians() -> None:
+    first = make_timing("first", count=600, peak=2_500_000, wall=[1.0, 2.0, 3.0], cpu=[0.5, 1.0, 1.5])
+    second = make_timing("second", count=300, wall=[1.0, 4.0, 3.0], cpu=[1.0, 1.0, 1.0])
+    assert read(speed_table([first, second], "words"))[1:] == [
+        ["first", "300", "200 to 600", "600", "1.00", "2.5"],
+        ["second", "100", "75 to 300", "300", "3.00", "–"],
     ]
 
 
-def test_growth_is_told_with_medians_and_ranges() -> None:
-    lines = [
-        Line("a", "source", [10, 2000], [[0.030, 0.010, 0.020], [1.5, 1.6, 1.7]]),
-        Line("b", "source", [10, 2000], [[0.010], [0.2]]),
-    ]
-    growths = [Growth(0.826, 0.014, 0.0126, 0.00079), Growth(0.565, None, 0.009, 0.0001)]
-    header, *rows = read(growth_table(lines, growths, 1e-3, {}))
+def test_growth_is_told_of_every_setup_and_size() -> None:
+    timings = [make_timing(name, along, count=1) for name, along in (("a", 10), ("a", 2000), ("b", 10), ("b", 2000))]
+    header, *rows = read(growth_table("source", timings, [20, 1600, 10, 200]))
     assert header == ["", "10", "2,000", "exponent", "fixed + each"]
-    assert rows == [
-        ["a", "20 (10 to 30)", "1,600 (1,500 to 1,700)", "0.83 ± 0.01", "12.6 + 0.79"],
-        ["b", "10", "200", "0.56", "9 + 0.1"],
+    assert rows == [["a", "20", "1,600", "0.83", "12.1 + 0.794"], ["b", "10", "200", "0.57", "9.05 + 0.0955"]]
+    # A case that failed leaves a gap.
+    assert read(growth_table("source", timings[:3], [20, 1600, 10]))[2] == ["b", "10", "–", "–", "–"]
+
+
+def test_time_and_memory_are_told_if_a_size_grows() -> None:
+    timings = [make_timing("a", size, count=size, peak=size**2, wall=[size], cpu=[size]) for size in (10, 20, 40)]
+    speed, times, time_table, peaks, memory_table = format_tables(timings, "words", 5, "lengths").split("\n\n")
+    assert [row[0] for row in read(speed)[1:]] == ["a, 10", "a, 20", "a, 40"]
+    assert times == "Milliseconds a batch, by lengths:"
+    assert read(time_table)[1][:5] == ["a", "2,000", "4,000", "8,000", "1.00"]
+    assert peaks == "Peak MB, by lengths:"
+    assert read(memory_table) == [
+        ["", "10", "20", "40", "exponent", "each word pair"],
+        ["a", "0.0001", "0.0004", "0.0016", "2.00", "0.5"],  # a byte for two sentence pairs
     ]
+    assert format_tables(timings, "words", 5, None) == speed
+    timings[0].peak = None
+    assert len(format_tables(timings, "words", 5, "lengths").split("\n\n")) == 3
 
 
-def test_where_no_line_was_fitted_there_is_no_column_for_it() -> None:
-    lines = [Line("a", "lengths", [10, 20], [[1e6], [3e6]])]
-    header, row = read(growth_table(lines, [Growth(1.585, None, None, None)], 1e6, {"bytes": ["7"]}))
-    assert header == ["", "10", "20", "exponent", "bytes"]
-    assert row == ["a", "1", "3", "1.58", "7"]
+@pytest.mark.parametrize("exponent", [-1.0, 0.5, 1.0, 2.0])
+def test_the_exponent_of_a_power_law_is_found(exponent: float) -> None:
+    fit = fit_growth("source", {size: 0.03 * size**exponent for size in SIZES}, 1)
+    assert fit["exponent"] == f"{exponent:.2f}"
+
+
+def test_the_line_has_the_least_relative_squares() -> None:
+    assert fit_growth("batch", {size: 0.25 + 0.03 * size for size in SIZES}, 1)["fixed + each"] == "0.25 + 0.03"
+    fixed, each = map(float, fit_growth("batch", dict(zip(SIZES, NOISY)), 1)["fixed + each"].split(" + "))
+
+    def squares(fixed: float, each: float) -> float:
+        return float(np.sum(((fixed + each * np.array(SIZES)) / NOISY - 1) ** 2))
+
+    for step in (-0.02, 0.02):
+        assert squares(fixed + step, each) > squares(fixed, each)
+        assert squares(fixed, each + step) > squares(fixed, each)
+
+
+@pytest.mark.parametrize("axis", ["lengths", "threads"])
+def test_no_line_is_fitted_where_none_is_expected(axis: str) -> None:
+    assert "fixed + each" not in fit_growth(axis, dict(zip(SIZES, NOISY)), 1)

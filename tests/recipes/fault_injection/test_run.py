@@ -31,13 +31,13 @@ def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 def check_that_it_notices(out: Path) -> None:
     """A reference that says otherwise, a checkpoint that is damaged and one that is missing."""
-    judge = FaultRun(out / "data", out, span=1, seed=1)
-    assert judge.attempt(None) is False
+    judge = FaultRun(out, span=1, seed=1)
+    assert judge.attempt("none") is False
     assert judge.table["none"] == FaultCounts(0, 0, 0)
     judge._to_resume = ["kill"]
     judge.table["kill"] = FaultCounts(1, 0, 0)
     judge.reference["7"]["loss"] = "0"
-    judge.attempt(None)
+    judge.attempt("none")
     assert judge.table["kill"].exact == 0
     newest = sorted((out / "reference").glob("checkpoint_1_*.pt"))[0]
     judge.folder.mkdir()
@@ -51,12 +51,12 @@ def check_that_it_notices(out: Path) -> None:
     assert not run.is_equal(state, read_state(newest))
 
 
-def test_an_attempt_may_be_killed_before_it_begins(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_may_be_killed_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("checkpoints", "reference", "logs"):
         (tmp_path / name).mkdir()
     (tmp_path / "reference.log").touch()
-    monkeypatch.setattr(run, "_train", lambda *_: signal.pause())
-    judge = FaultRun(data, tmp_path, span=0, seed=1)
+    monkeypatch.setattr(run, "_run", lambda *_: signal.pause())
+    judge = FaultRun(tmp_path, span=0, seed=1)
     kill = next(iter(FAULTS))
     assert judge.attempt(kill) is True
     assert judge.table == {kill: FaultCounts(1, 0, 0)}

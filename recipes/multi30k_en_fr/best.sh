@@ -1,0 +1,241 @@
+#!/usr/bin/env bash
+# Train RNNsearch on Multi30k English-French as one trains today: three models and their ensemble, beside each other on
+# two cores. Print sacrebleu of lowercased tokens on test_2016_flickr, as published for Transformer-Tiny, and its signature.
+#
+#   recipes/multi30k_en_fr/best.sh --data DIR [--compare] [--ablate] [--jobs N] [--out DIR]
+#
+# --data     folder with the corpus's own lowercased, normalised, tokenised files {train,val,test_2016_flickr}.{en,fr}
+# --compare  also train fairseq's lstm and its transformer at Transformer-Tiny's size: each with its published settings,
+#            and with those of RNNsearch
+# --ablate   also train RNNsearch for a quarter of the updates: whole, and without each ingredient (development set only)
+# --jobs     models to train at a time, each on one core (default: 2)
+# --out      output folder (default: runs/multi30k_best); an interrupted run is resumed there
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+DATA= COMPARE= ABLATE= JOBS=2 OUT=$ROOT/runs/multi30k_best
+parse_options "data= compare ablate jobs= out=" "$@"
+[ -n "$DATA" ] || die "--data DIR is needed: the folder of the corpus's tokenised files; see $0 --help"
+own_folder "$OUT" multi30k_best
+set_up
+export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
+
+SEGMENTATIONS=10
+UPDATES=5000 # of 3,500 words: six hours of one core, with two passes each
+INGREDIENTS="sharing rdrop segmentations word-dropout annotation-dropout smoothing weight-decay average lenpen"
+AFTER_TRAINING="average lenpen"
+export SEGMENTATIONS INGREDIENTS
+
+prepare_data() { # $OUT/plain: the usual segmentation; $OUT/random/NUMBER: random ones, with a dictionary of all pieces
+    local text=$OUT/text number language
+    local binarize=(fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --joined-dictionary --workers 2)
+    rm -rf "$text" "$OUT/plain" "$OUT/random"
+    rnnsearch prepare "$DATA" "$text" -s en -t fr --valid val --test test_2016_flickr --tokenized \
+        --bpe 10000 --segmentations "$SEGMENTATIONS" --bpe-dropout 0.1
+    for language in en fr; do
+        cat "$text/train.$language" "$text"/train.[0-9]*."$language" > "$text/all.$language"
+    done
+    "${binarize[@]}" --trainpref "$text/train" --validpref "$text/valid" --testpref "$text/test" --destdir "$OUT/plain"
+    "${binarize[@]}" --trainpref "$text/all" --dict-only --destdir "$OUT/random"
+    for ((number = 0; number < SEGMENTATIONS; number++)); do
+        "${binarize[@]}" --srcdict "$OUT/random/dict.en.txt" --trainpref "$text/train.$number" \
+            --validpref "$text/valid" --testpref "$text/test" --destdir "$OUT/random/$number"
+    done
+}
+
+model_options() { # MODEL: fairseq-train's options that are no ingredient; "-published": all of its options
+    local tiny="--arch transformer_tiny --dropout 0.3" side
+    for side in encoder decoder; do
+        tiny+=" --$side-layers 4 --$side-embed-dim 128 --$side-ffn-embed-dim 256 --$side-attention-heads 4"
+    done
+    tiny+=" --optimizer adam --adam-betas (0.9,0.98) --lr-scheduler inverse_sqrt --warmup-init-lr 1e-7"
+    tiny+=" --warmup-updates 2000 --lr 0.005 --max-tokens 4096"
+    local falling="--optimizer adam --adam-betas (0.9,0.98) --clip-norm 1 --lr 0.002 --lr-scheduler polynomial_decay"
+    falling+=" --warmup-updates 400 --max-tokens 4096"
+    local lstm="--arch lstm --encoder-bidirectional --dropout 0.3 --encoder-embed-dim 256 --encoder-hidden-size 256"
+    lstm+=" --decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-out-embed-dim 256 $falling"
+    case $1 in
+        rnnsearch)
+            echo "--arch bahdanau_gru_small --dropout 0.3 --readout-dropout 0.3 $falling"
+            ;;
+        lstm) echo "$lstm" ;;
+        lstm-published) echo "$lstm --criterion label_smoothed_cross_entropy --label-smoothing 0.1" ;;
+        tiny) echo "$tiny" ;;
+        tiny-published)
+            echo "$tiny --share-all-embeddings --patience 10 --criterion label_smoothed_cross_entropy --label-smoothing 0.1"
+            ;;
+    esac
+}
+
+ingredient_options() { # MODEL INGREDIENTS...: the options of the ingredients that apply to the model
+    local model=$1 criterion="--criterion label_smoothed_cross_entropy" ingredient
+    shift
+    for ingredient in "$@"; do
+        case $ingredient in
+            sharing) echo --share-all-embeddings ;;
+            rdrop) criterion="--criterion rdrop --rdrop-alpha 3" ;;
+            smoothing) echo --label-smoothing 0.1 ;;
+            weight-decay) echo --weight-decay 0.01 ;;
+            word-dropout) [ "$model" != rnnsearch ] || echo --word-dropout 0.1 ;;
+            annotation-dropout) [ "$model" != rnnsearch ] || echo --annotation-dropout 0.2 ;;
+        esac
+    done
+    echo "$criterion"
+}
+
+has() { [[ " ${*:2} " = *" $1 "* ]]; } # WORD WORDS...
+
+data_of() { # INGREDIENTS...: the folder of the model's dictionary, development and test set
+    if has segmentations "$@"; then echo "$OUT/random/0"; else echo "$OUT/plain"; fi
+}
+
+train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; average its last ten checkpoints
+    set -euo pipefail
+    local name=$1 folder=$OUT/models/$1 seed=$2 updates=$3 model=$4 data options
+    shift 4
+    [ ! -f "$folder/model.pt" ] || return 0
+    mkdir -p "$folder"
+    data=$(data_of "$@") options=$(model_options "$model")
+    if has segmentations "$@"; then data=$(printf ":$OUT/random/%s" $(seq 0 $((SEGMENTATIONS - 1)))) data=${data#:}; fi
+    case $model in
+        *-published) options+=" --keep-last-epochs 10" ;;
+        *)
+            options+=" $(ingredient_options "$model" "$@")"
+            options+=" --no-epoch-checkpoints --save-interval-updates $((updates / 40)) --keep-interval-updates 10"
+            ;;
+    esac
+    [[ $options != *polynomial_decay* ]] || options+=" --total-num-update $updates"
+    say "training $name"
+    local TIMEFORMAT="%U %S"
+    # shellcheck disable=SC2086  # the options are words
+    { time fairseq-train "$data" --user-dir "$USER_DIR" -s en -t fr $options --seed "$seed" --max-update "$updates" \
+        --save-dir "$folder" --log-format simple --log-interval 100 >> "$folder/train.log" 2>&1; } 2>> "$folder/seconds" ||
+        die_of_log "$folder/train.log" fairseq-train
+    # shellcheck disable=SC2012  # fairseq's names have no blanks
+    ls -v "$folder"/checkpoint*[0-9].pt | tail -10 | xargs rnnsearch average "$folder/model.part"
+    cp "$folder/checkpoint_last.pt" "$folder/last.pt"
+    mv "$folder/model.part" "$folder/model.pt"
+    rm "$folder"/checkpoint*.pt
+}
+
+translate() { # DATA CHECKPOINTS SUBSET LENPEN OUT: write the tokens of the translations to OUT
+    fairseq-generate "$1" --user-dir "$USER_DIR" -s en -t fr --path "$2" --gen-subset "$3" --beam 5 --lenpen "$4" \
+        --batch-size 64 --post-process subword_nmt > "$5.out" 2> "$5.log" || die_of_log "$5.log" fairseq-generate
+    translations "$5.out" > "$5.part"
+    mv "$5.part" "$5"
+    rm "$5.out" "$5.log"
+}
+
+bleu() { # REFERENCE TRANSLATIONS OPTIONS...
+    sacrebleu "$DATA/$1.fr" -i "$2" --tokenize none --force -w 2 "${@:3}"
+}
+
+choose_length_penalty() { # DATA CHECKPOINTS FOLDER INGREDIENTS...: write the best on the development set to FOLDER/lenpen
+    local penalties=1 penalty
+    if has lenpen "${@:4}"; then penalties="0.6 0.8 1 1.2 1.4 1.6"; fi
+    for penalty in $penalties; do
+        [ -f "$3/val.$penalty" ] || translate "$1" "$2" valid "$penalty" "$3/val.$penalty"
+        echo "$(bleu val "$3/val.$penalty" --score-only) $penalty"
+    done | sort -rn | head -1 > "$3/lenpen.part"
+    mv "$3/lenpen.part" "$3/lenpen"
+}
+
+perplexity() { # DATA CHECKPOINT SUBSET
+    local log=${2%.pt}.$3.log
+    fairseq-validate "$1" --user-dir "$USER_DIR" --task translation -s en -t fr --path "$2" --valid-subset "$3" \
+        --batch-size 64 > "$log" 2>&1 || die_of_log "$log" fairseq-validate
+    sed -nE 's/.* \| ppl ([0-9.]+).*/\1/p' "$log" | tail -1
+}
+
+row() { # NAME FOLDER CHECKPOINTS TABLE INGREDIENTS...: add a model, or an ensemble, to a table
+    local name=$1 folder=$2 checkpoints=$3 table=$4 data development penalty models parameters hours perplexity=- score= subset
+    shift 4
+    data=$(data_of "$@")
+    mkdir -p "$folder"
+    [ -f "$folder/lenpen" ] || choose_length_penalty "$data" "$checkpoints" "$folder" "$@"
+    read -r development penalty < "$folder/lenpen"
+    if [ "$table" = ablation ]; then subset=valid; else subset=test; fi
+    if [ $subset = test ]; then
+        [ -f "$folder/test" ] || translate "$data" "$checkpoints" test "$penalty" "$folder/test"
+        score=$(bleu test_2016_flickr "$folder/test" --confidence --format text |
+            sed -nE 's/.* = ([0-9.]+) \(μ = ([0-9.]+) ± ([0-9.]+)\).*/ \1 | ± \3 |/p')
+    fi
+    models=${checkpoints//:/ }
+    [ "$models" != "$checkpoints" ] || perplexity=$(perplexity "$data" "$checkpoints" $subset)
+    # shellcheck disable=SC2086
+    parameters=$(for model in $models; do
+        sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "${model%/*}/train.log" | head -1 | tr -d ,
+    done | awk '{ sum += $1 } END { printf "%.2f", sum / 1e6 }')
+    # shellcheck disable=SC2086
+    hours=$(cat ${models//model.pt/seconds} | awk '{ sum += $1 + $2 } END { printf "%.1f", sum / 3600 }')
+    echo "| $name | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
+}
+
+export -f say die die_of_log prepare_data model_options ingredient_options has data_of train
+
+if [ ! -f "$OUT/.prepared" ]; then
+    say "10,000 BPE merges, and $SEGMENTATIONS segmentations with BPE-dropout of 0.1"
+    bash -euo pipefail -c prepare_data > "$OUT/prepare.log" 2>&1 || die_of_log "$OUT/prepare.log" prepare
+    touch "$OUT/.prepared"
+fi
+
+{
+    for seed in 1 2 3; do echo "rnnsearch-$seed $seed $UPDATES rnnsearch $INGREDIENTS"; done
+    if [ -n "$COMPARE" ]; then
+        echo "lstm-published 1 $UPDATES lstm-published average lenpen"
+        echo "tiny-published 1 8000 tiny-published average lenpen"
+        echo "lstm 1 $UPDATES lstm $INGREDIENTS"
+        echo "tiny 1 8000 tiny $INGREDIENTS"
+    fi
+    if [ -n "$ABLATE" ]; then
+        echo "quarter 1 $((UPDATES / 4)) rnnsearch $INGREDIENTS"
+        for ingredient in $INGREDIENTS; do
+            has "$ingredient" $AFTER_TRAINING ||
+                echo "quarter-without-$ingredient 1 $((UPDATES / 4)) rnnsearch ${INGREDIENTS/$ingredient/}"
+        done
+    fi
+} | xargs -P "$JOBS" -L 1 bash -c 'train "$@"' train
+
+say "translating with a beam of 5; the length penalty is the development set's best"
+heads='million parameters | CPU hours | perplexity | length penalty | BLEU val'
+printf '| model | %s | BLEU test | 95 %% |\n|---|---|---|---|---|---|---|---|\n' "$heads" > "$OUT/results.md"
+for seed in 1 2 3; do
+    row "RNNsearch, seed $seed" "$OUT/models/rnnsearch-$seed" "$OUT/models/rnnsearch-$seed/model.pt" results $INGREDIENTS
+done
+three=$(printf ":$OUT/models/rnnsearch-%s/model.pt" 1 2 3)
+row "RNNsearch, ensemble of the three" "$OUT/models/ensemble" "${three#:}" results $INGREDIENTS
+if [ -n "$COMPARE" ]; then
+    for name in lstm tiny; do
+        row "fairseq's $name, published settings" "$OUT/models/$name-published" "$OUT/models/$name-published/model.pt" \
+            results average lenpen
+        row "fairseq's $name, these ingredients" "$OUT/models/$name" "$OUT/models/$name/model.pt" results $INGREDIENTS
+    done
+fi
+cat "$OUT/results.md"
+
+if [ -n "$ABLATE" ]; then
+    printf '| model | %s |\n|---|---|---|---|---|---|\n' "$heads" > "$OUT/ablation.md"
+    row "a quarter of the updates" "$OUT/models/quarter" "$OUT/models/quarter/model.pt" ablation $INGREDIENTS
+    for ingredient in $INGREDIENTS; do
+        without=$OUT/models/quarter-without-$ingredient
+        if has "$ingredient" $AFTER_TRAINING; then
+            mkdir -p "$without"
+            ln -sf "$OUT/models/quarter"/{train.log,seconds} "$without"
+            if [ "$ingredient" = average ]; then model=last; else model=model; fi
+            ln -sf "$OUT/models/quarter/$model.pt" "$without/model.pt"
+        fi
+        row "without $ingredient" "$without" "$without/model.pt" ablation ${INGREDIENTS/$ingredient/}
+    done
+    cat "$OUT/ablation.md"
+fi
+
+# The best model on the development set, the ensemble, and the others, with their signatures.
+best=$(for seed in 1 2 3; do echo "$(cat "$OUT/models/rnnsearch-$seed/lenpen") $seed"; done | sort -rn | head -1 | cut -d' ' -f3)
+say "the best single model on the development set has seed $best"
+bleu test_2016_flickr "$OUT/models/rnnsearch-$best/test" --confidence --format text
+say "the ensemble"
+bleu test_2016_flickr "$OUT/models/ensemble/test" --confidence --format text
+if [ -n "$COMPARE" ]; then
+    say "paired bootstrap against the transformer with its published settings"
+    sacrebleu "$DATA/test_2016_flickr.fr" --tokenize none --force -w 2 --paired-bs --format text -i "$OUT/models/tiny-published/test" \
+        "$OUT/models/rnnsearch-$best/test" "$OUT/models/ensemble/test" "$OUT/models/tiny/test" "$OUT/models"/lstm{-published,}/test
+fi

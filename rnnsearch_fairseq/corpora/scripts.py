@@ -1,0 +1,28 @@
+"""Scripts that put no blanks between words: count words in them, and recognise text that needs sentencepieces."""
+
+import re
+from collections.abc import Iterable
+
+# Thai, Lao, Tibetan, Burmese, Khmer, Japanese kana and Chinese characters. Korean has blanks.
+UNSPACED = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff]"
+)
+SHARE = 1 / 3  # of a text's characters that are of such scripts; names and numbers in Latin letters are common
+BLANKS = 1 / 6  # for each such character; Japanese words have two characters on average, Thai words four
+
+
+def count_words(text: str) -> float:
+    """Number of words; a character of a script without blanks counts as half a word."""
+    return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text)) / 2
+
+
+def lacks_blanks(lines: Iterable[str]) -> bool:
+    """Whether a text is of a script without blanks, and nothing has put blanks between its words."""
+    characters = unspaced = blanks = 0
+    for line in lines:
+        words = line.split()
+        characters += sum(map(len, words))
+        blanks += max(len(words) - 1, 0)
+        unspaced += len(UNSPACED.findall(line))
+    return unspaced > SHARE * characters and blanks < BLANKS * unspaced

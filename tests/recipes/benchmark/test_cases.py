@@ -1,0 +1,86 @@
+"""What the benchmarks' command line means, and what it refuses."""
+
+import re
+import shlex
+from pathlib import Path
+from string import Template
+
+import pytest
+
+from recipes.benchmark.cases import Case, Size, parse_arguments, parse_setups
+from recipes.benchmark.workloads import configure
+from rnnsearch_fairseq.errors import InputError
+
+TOOLKITS = ("fairseq", "joeynmt")
+
+
+def test_setups_come_before_what_is_common() -> None:
+    setups = parse_setups(["a: --arch x --lr '[1, 2]'", "b:", "c: joeynmt 256"], ["bin", "--lr", "3"], TOOLKITS)
+    assert setups == {
+        "a": ("fairseq", ["--arch", "x", "--lr", "[1, 2]", "bin", "--lr", "3"]),
+        "b": ("fairseq", ["bin", "--lr", "3"]),
+        "c": ("joeynmt", ["256"]),
+    }
+
+
+@pytest.mark.parametrize("given", [["no name"], [": --arch x"], ["a: --x", "a: --y"]])
+def test_setups_without_a_name_of_their_own_are_refused(given: list[str]) -> None:
+    with pytest.raises(InputError, match="must be 'NAME: OPTIONS'"):
+        parse_setups(given, [], TOOLKITS)
+
+
+def test_options_of_the_benchmark_may_come_first_or_last() -> None:
+    first = parse_arguments(["train", "--threads", "2", "--rounds", "3", "a: --x", "--", "bin"])
+    last = parse_arguments(["train", "a: --x", "--rounds", "3", "--threads", "2", "--", "bin"])
+    assert first == last
+    assert (first.axis, first.rounds, first.updates) == (None, 3, 8)
+    assert first.cases == [Case("a", "train", "fairseq", ["--x", "bin"], Size(threads=2))]
+
+
+def test_one_size_grows_at_a_time() -> None:
+    words = ["train", "a:", "b:", "--lengths", "20", "--target", "5,10", "--batch", "4", "--vocabulary", "9"]
+    args = parse_arguments(words)
+    sizes = [Size(20, target, 4, 9) for target in (5, 10)]
+    assert args.axis == "target"
+    assert [case.size for case in args.cases] == sizes + sizes
+    assert [case.label for case in args.cases] == ["a, 5", "a, 10", "b, 5", "b, 10"]
+    both = parse_arguments(["train", "a:", "--lengths", "5,1000", "--vocabulary", "9"])
+    assert [(case.size.source, case.size.target) for case in both.cases] == [(5, 5), (1000, 1000)]
+    assert both.cases[1].label == "a, 1,000"
+    with pytest.raises(InputError, match="--batch and --threads both have several sizes"):
+        parse_arguments(["train", "a:", "--threads", "1,2", "--batch", "1,2", "--vocabulary", "9"])
+
+
+@pytest.mark.parametrize("axis", ["lengths", "source", "target", "batch"])
+def test_sizes_of_random_words_need_a_vocabulary(axis: str) -> None:
+    with pytest.raises(InputError, match=f"--{axis} is a size of random words; give --vocabulary N"):
+        parse_arguments(["train", "a:", f"--{axis}", "9"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        *((["train", "--batch", text], "is not a whole number from 1 on") for text in ("", "0,4", "5,x", "-1")),
+        (["train", "--batch", "4,5,4"], "names a size twice"),
+        (["generate", "--lengths", "5,4"], "unrecognized arguments"),
+        (["train", "--rounds", "0"], "'0' is not a whole number from 1 on"),
+        (["train", "--updates", "-1"], "--updates"),
+        (["train", "--vocabulary", "4"], "'4' is not a whole number from 5 on"),
+    ],
+)
+def test_bad_numbers_are_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments([words[0], "a: ", *words[1:]])
+    assert told in capsys.readouterr().err
+
+
+def test_the_commands_of_readmes_are_understood() -> None:
+    readmes = sorted((Path(__file__).parents[3] / "recipes").glob("*/README.md"))
+    text = "".join(readme.read_text(encoding="utf-8") for readme in readmes).replace("\\\n", " ")
+    variables = dict(re.findall(r"^(\w+)='(.*)'$", text, re.MULTILINE))
+    commands = re.findall(r"^(?:\w+=\w+ )*python -m recipes\.benchmark (.*)", text, re.MULTILINE)
+    assert commands
+    for command in commands:
+        for case in parse_arguments(shlex.split(Template(command).substitute(variables))).cases:
+            if (case.command, case.toolkit) == ("train", "fairseq") and case.along in (None, 15):
+                configure(case.options, case.size.vocabulary)

@@ -1,0 +1,138 @@
+"""The work that is measured: random words, made-up dictionaries, memory, and what is refused."""
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from recipes.benchmark.cases import Size
+from recipes.benchmark.joeynmt import JoeyNMT, load
+from recipes.benchmark.workloads import Training, configure, make_dictionary, peak_bytes, random_batch
+from rnnsearch_fairseq.errors import InputError
+from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
+
+CPU = torch.device("cpu")
+SIZE = Size(source=5, target=4, batch=2, vocabulary=20)
+N = 64  # units of the alignment model
+
+
+@pytest.mark.parametrize("size", [Size(4, 6, 3), Size(1, 1, 3)])
+def test_random_batches_have_the_lengths(size: Size) -> None:
+    dictionaries = (make_dictionary(13), make_dictionary(9))
+    batch = random_batch(dictionaries, size)
+    sides = (batch["net_input"]["src_tokens"], batch["target"])
+    for side, length, dictionary in zip(sides, (size.source, size.target), dictionaries):
+        assert side.shape == (3, length)
+        assert side[:, -1].eq(dictionary.eos()).all()
+        assert side[:, :-1].ge(dictionary.nspecial).all()
+    assert batch["ntokens"] == 3 * size.target
+
+
+@pytest.mark.parametrize("languages", [[], ["-s", "en", "-t", "fr"]])
+def test_a_training_has_the_sizes(languages: list[str]) -> None:
+    training = Training([*TRAIN, *TINY, *languages], Size(5, 4, 2, vocabulary=37), 3)
+    task = training.trainer.task
+    assert [len(task.source_dictionary), len(task.target_dictionary)] == [37, 37]
+    assert training.trainer.model.decoder.to_vocabulary.weight.shape == (37, 8)
+    assert len(training.batches) == 3 and training.count == 3 * 2 * 4
+    before = training.trainer.get_num_updates()
+    training.work()
+    assert training.trainer.get_num_updates() == before + 3
+
+
+def test_a_criterion_finds_the_words_that_it_counts() -> None:
+    words = ["--criterion", "blackout", "--blackout-samples", "3"]
+    trainer = Training([*TRAIN, *WORDS, *words], SIZE, 2).trainer
+    log_proposal, _ = trainer.criterion.distribution(trainer.device)
+    assert log_proposal.isfinite().sum() == 20 - 4 + 1  # every word, and end-of-sentence
+
+
+def test_without_data_or_a_vocabulary_the_cure_is_named() -> None:
+    with pytest.raises(InputError, match=r"required: data; .* without --vocabulary N, a data folder is among"):
+        configure([*TRAIN, *TINY], None)
+    with pytest.raises(InputError, match=r"unrecognized arguments: bin; .* with --vocabulary N, no data folder"):
+        configure(["bin", *TRAIN, *TINY], 20)
+    with pytest.raises(InputError, match="unrecognized arguments: --hidden"):
+        configure([*TRAIN, "--arch", "lstm", "--hidden", "3"], 20)
+
+
+def test_random_words_have_no_trees() -> None:
+    trees = [*TRAIN, "--task", "tree_translation", "--arch", "tree2seq_small"]
+    with pytest.raises(InputError, match="random words have no trees; time --task tree_translation on data"):
+        Training(trees, SIZE, 1)
+
+
+def test_the_peak_is_what_lives_at_once() -> None:
+    before = torch.zeros(5000)
+
+    def work() -> None:
+        first = torch.zeros(1000)
+        second = first.double()  # 12,000 bytes live
+        del first
+        third = torch.zeros(2000)  # 16,000
+        third += before[:2000]
+        del second
+        torch.zeros(500)
+
+    assert peak_bytes(work, CPU) == 16_000
+    assert peak_bytes(lambda: before.relu_(), CPU) == 0
+
+
+def test_gradients_count_and_what_stays_does_not() -> None:
+    training = Training([*TRAIN, *TINY], SIZE, 1)
+    peaks = [training.peak() for _ in range(3)]
+    gradients = sum(4 * parameter.numel() for parameter in training.trainer.model.parameters())
+    # Adam's two averages, as long as the parameters, are made in the first update.
+    assert peaks[0] == peaks[1] == peaks[2] >= gradients
+
+
+def test_attention_keeps_no_units_for_each_pair_of_words() -> None:
+    def of_a_word_pair(scan: str) -> float:
+        options = [*TRAIN, *TINY, "--alignment-size", str(N), "--scan", scan]
+        peaks = [Training(options, Size(words, words, 4, 20), 1).peak() for words in (8, 16, 24)]
+        return (peaks[0] - 2 * peaks[1] + peaks[2]) / (2 * 8**2) / 4
+
+    assert 6 * N > of_a_word_pair("reference") > 4 * N > of_a_word_pair("fused") > 0
+
+
+@pytest.fixture
+def toolkit() -> JoeyNMT:
+    pytest.importorskip("joeynmt", reason="JoeyNMT is not installed")
+    return JoeyNMT(["8"], SIZE, 2)
+
+
+def test_the_cure_is_named_where_joeynmt_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "joeynmt", None)
+    monkeypatch.setitem(sys.modules, "joeynmt.model", None)
+    with pytest.raises(InputError, match=r"JoeyNMT cannot be imported .*; install it by pip install"):
+        load("model")
+    for options, size in ((["256"], Size()), (["wide"], SIZE), ([], SIZE)):
+        with pytest.raises(InputError, match="joeynmt takes a width, as 'joeynmt 256', and --vocabulary N"):
+            JoeyNMT(options, size, 1)
+
+
+def test_joeynmt_reads_the_same_words(toolkit: JoeyNMT) -> None:
+    source, target = toolkit.batches[0]["net_input"]["src_tokens"], toolkit.batches[0]["target"]
+    batch: Any = toolkit.make_batch(source, target)
+    texts = toolkit.model.src_vocab.arrays_to_sentences(batch.src.numpy())
+    dictionary = make_dictionary(20)
+    assert texts == [[dictionary[number] for number in row] for row in source.tolist()]
+    assert batch.trg.ne(toolkit.model.pad_index).all() and batch.ntokens == toolkit.count / 2 == 2 * 4
+    assert toolkit.model.trg_vocab.arrays_to_sentences(batch.trg.numpy())[1][-1] == "</s>"
+    assert batch.trg_input[:, 0].eq(toolkit.model.bos_index).all()
+    assert batch.trg_input[:, 1:].tolist() == batch.trg[:, :-1].tolist()
+
+
+def test_joeynmt_is_of_the_same_sizes_and_trains(toolkit: JoeyNMT) -> None:
+    model = toolkit.model
+    assert model.src_embed.lut.weight.shape == model.trg_embed.lut.weight.shape == (20, 8)
+    assert model.encoder.rnn.bidirectional and type(model.encoder.rnn).__name__ == "GRU"
+    assert model.encoder.rnn.hidden_size == model.decoder.rnn.hidden_size == 8
+    assert type(model.decoder.attention).__name__ == "BahdanauAttention"
+    assert type(toolkit.optimizer).__name__ == "Adam" and model.training
+    costs = [toolkit.step(toolkit.batches[0]) for _ in range(60)]
+    assert costs[-1] < costs[0] - 0.5
+    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None] or [torch.zeros(1)])
+    assert norm == 0  # gradients are gone after an update
+    assert toolkit.peak() > 0
