@@ -8,6 +8,7 @@
 #
 #   recipes/aspec_en_ja/run.sh --data DIR [--out DIR] [--small]      (as in data.sh)
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
+source "$ROOT/recipes/tree_models.sh"
 
 train() { # NAME OPTIONS...: Section 4.2's training, until the learning rate has been halved four times
     local run=$OUT/$1
@@ -49,22 +50,11 @@ if [ -z "$SMALL" ]; then
     exit
 fi
 
-declare -A MODEL=(
-    [tree2seq]='--arch tree2seq_small'
-    [anmt]='--arch anmt_small'
-    [anmt_reversed]='--arch anmt_small --reverse-source'
-    [phrases_only]='--arch tree2seq_small --constituents phrases-only'
-)
-declare -A OBJECTIVE=(
-    [softmax]=''
-    [blackout500]='--criterion blackout --blackout-samples 500'
-    [blackout2000]='--criterion blackout --blackout-samples 2000'
-)
-for objective in softmax blackout500 blackout2000; do
-    for model in tree2seq anmt anmt_reversed phrases_only; do
+for objective in $OBJECTIVES; do
+    for model in $TREE_MODELS; do
         run=runs/$model-$objective
-        # shellcheck disable=SC2086  # options are several words
-        train "$run" ${MODEL[$model]} ${OBJECTIVE[$objective]}
+        # shellcheck disable=SC2046  # options are several words
+        train "$run" $(tree_options "$model" "$objective")
         translate valid "$run/beam20" "$OUT/$run/checkpoints/checkpoint_best.pt" 20 "${LENGTHS[@]}"
     done
 done

@@ -1,10 +1,11 @@
-# Options and data, sourced by the recipes of this folder. It sets DATA, OUT and EPOCHS, and writes text, lengths and bin
+# Options and data, sourced by the recipes of this folder. It sets DATA, OUT, EPOCHS and JOBS, and writes text, lengths and bin
 # to $OUT.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=8
-parse_options "data= out= epochs=" "$@"
+DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=8 JOBS=1
+parse_options "data= out= epochs= jobs=" "$@"
 [[ $EPOCHS =~ ^[1-9][0-9]*$ ]] || die "--epochs is $EPOCHS; give a number of passes, at least 1"
+[[ $JOBS =~ ^[1-9][0-9]*$ ]] || die "--jobs is $JOBS; give a number of models, at least 1"
 own_folder "$OUT" tanaka_en_ja
 set_up
 

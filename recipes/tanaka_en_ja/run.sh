@@ -4,13 +4,15 @@
 # with two seeds, the sequential model with the source reversed, and the tree model without its LSTM. All searches of
 # Table 4 use the tree-to-sequence model of 2,000 negatives.
 #
-#   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N]
+#   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N] [--jobs N]
 #
 # --data    folder with {train,dev}.{en,ja} and parses in {train,dev}.tree (Penn brackets; without these files, Link
 #           Grammar parses the text); without --data the corpus is downloaded
 # --out     output folder (default: runs/tanaka_en_ja); an interrupted run is resumed there
 # --epochs  passes over the training pairs (default: 8); with a larger number than before, training continues
+# --jobs    models to train at a time (default: 1); on a CPU, give the number of cores, and OMP_NUM_THREADS=1
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
+source "$ROOT/recipes/tree_models.sh"
 
 train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last checkpoint
     local run=$OUT/runs/$1
@@ -38,31 +40,23 @@ translate() { # RUN NAME BEAM OPTIONS...: translate the development sentences to
     mv "$run/$name.part" "$run/$name.tok"
 }
 
-declare -A MODEL=(
-    [tree2seq]='--arch tree2seq_small'
-    [anmt]='--arch anmt_small'
-    [anmt_reversed]='--arch anmt_small --reverse-source'
-    [phrases_only]='--arch tree2seq_small --constituents phrases-only'
-)
-declare -A OBJECTIVE=(
-    [softmax]=''
-    [blackout500]='--criterion blackout --blackout-samples 500'
-    [blackout2000]='--criterion blackout --blackout-samples 2000'
-)
 train_and_translate() { # MODEL OBJECTIVE RUN OPTIONS...: train RUN, and translate with a beam of 20 and length statistics
-    # shellcheck disable=SC2086  # options are several words
-    train "$3" ${MODEL[$1]} ${OBJECTIVE[$2]} "${@:4}"
+    set -euo pipefail
+    # shellcheck disable=SC2046  # options are several words
+    train "$3" $(tree_options "$1" "$2") "${@:4}"
     translate "$3" beam20 20 --length-statistics "$OUT/lengths"
 }
 
-for objective in softmax blackout500 blackout2000; do
-    for model in tree2seq anmt anmt_reversed phrases_only; do
-        train_and_translate "$model" "$objective" "$model-$objective"
+export OUT DATA EPOCHS
+export -f say die die_of_log translations tree_options train translate train_and_translate
+for objective in $OBJECTIVES; do
+    for model in $TREE_MODELS; do
+        echo "$model $objective $model-$objective"
     done
     for model in tree2seq anmt; do
-        train_and_translate "$model" "$objective" "$model-$objective-seed2" --seed 2
+        echo "$model $objective $model-$objective-seed2 --seed 2"
     done
-done
+done | xargs -P "$JOBS" -L 1 bash -c 'train_and_translate "$@"' train_and_translate
 for beam in 6 20; do
     translate tree2seq-blackout2000 "simple$beam" "$beam"
     translate tree2seq-blackout2000 "lengths$beam" "$beam" --length-statistics "$OUT/lengths"

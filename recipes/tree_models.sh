@@ -1,0 +1,12 @@
+# The second paper's models and objectives, sourced by tanaka_en_ja/run.sh and aspec_en_ja/run.sh.
+TREE_MODELS="tree2seq anmt anmt_reversed phrases_only" OBJECTIVES="softmax blackout500 blackout2000"
+
+tree_options() { # MODEL OBJECTIVE: the options of fairseq-train
+    case $1 in
+        tree2seq) echo --arch tree2seq_small ;;
+        anmt) echo --arch anmt_small ;;
+        anmt_reversed) echo --arch anmt_small --reverse-source ;;
+        phrases_only) echo --arch tree2seq_small --constituents phrases-only ;;
+    esac
+    [ "$2" = softmax ] || echo --criterion blackout --blackout-samples "${2#blackout}"
+}
