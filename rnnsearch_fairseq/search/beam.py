@@ -1,6 +1,7 @@
 """A faster beam search for RNNsearch and RNNencdec that finds the same hypotheses as fairseq's."""
 
 import math
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -9,39 +10,39 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.fused.kernels import ROWS
 from rnnsearch_fairseq.modules.fused.search_step import GROUP, Carried
 from rnnsearch_fairseq.search.rows import Hypothesis, RowSearch
 
 
-class Extension(NamedTuple):
-    """One step of the search from ``rows_before`` hypotheses to ``rows_after`` unfinished ones.
+class Candidate(NamedTuple):
+    """A continuation of a hypothesis: its log-probability, the row that it continues, and its last word."""
 
-    ``attention`` is ``(rows_before, src_len)`` or None. ``parents``, ``words`` and ``totals`` ``(rows_after,)`` are the
-    row that each new hypothesis continues, its new word and its log-probability.
-    """
+    total: float
+    parent: int
+    word: int
+
+
+class Step(NamedTuple):
+    """One step: the ``attention`` of its rows ``(rows, src_len)`` or None, and the ``chosen`` rows of the next step."""
 
     attention: Tensor | None
-    parents: Tensor
-    words: Tensor
-    totals: Tensor
+    chosen: list[Candidate]
 
 
-class Ending(NamedTuple):
-    """Finished hypotheses, ``(ended,)`` each: last step, sentence, row before end-of-sentence, and log-probability."""
+class Ended(NamedTuple):
+    """A finished hypothesis: the step in which it ended, and its end."""
 
-    steps: Tensor
-    sentences: Tensor
-    parents: Tensor
-    totals: Tensor
+    step: int
+    end: Candidate
 
 
 class FastBeamSearch(RowSearch):
     """The beam search of fairseq's ``SequenceGenerator`` with its default strategy, for one model of this package.
 
-    fairseq passes over all scores of a step about ten times. This search needs three passes: the product that computes
-    the scores, their sum, and the maximum of each group of words, which limits the search for the best words to a few
-    groups. Hypotheses are traced back once a batch. Prefixes, constraints and other strategies are left to fairseq.
+    fairseq passes over all scores of a step about ten times. This search needs two passes: the log-softmax, and the
+    maximum of each group of words, which limits the search for the best words to a few groups. The few candidates that
+    are left go to the host, where Python lists hold the beams. Prefixes, constraints and other strategies are left to
+    fairseq.
     """
 
     def _generate(
@@ -69,187 +70,154 @@ class FastBeamSearch(RowSearch):
         if self.min_len > limit:
             raise InputError(f"--min-len is {self.min_len}, but no translation may be longer than {limit} words")
         (encoded,) = self.model.forward_encoder(sample["net_input"])
-        decoder = self.model.single_model.decoder
-        self.step, memory, state = decoder.prepare_search(encoded)
+        step, memory, state = self.model.single_model.decoder.prepare_search(encoded)
         carried, words = Carried(state), torch.full_like(source[:, 0], start)
         totals = state.new_zeros(len(source), dtype=torch.promote_types(state.dtype, torch.float32))
-        live = torch.arange(len(source), device=source.device)
-        free_places = torch.full_like(source[:, 0], self.beam_size)
-        history: list[Extension] = []
-        endings: list[Ending] = []
+        live = list(range(len(source)))  # the sentences that are still searched; each has equally many adjacent rows
+        ended: list[list[Ended]] = [[] for _ in live]
+        history: list[Step] = []
         for number in range(limit + 1):
-            scores, attention, carried = self.step(words, carried, memory)
-            best, parents, words = self.continuations(scores.to(totals.dtype), totals, len(live), number, limit)
-            ended = words.eq(self.eos) & best.gt(-math.inf)
-            # As in fairseq, there are 2 beam_size candidates, and only the first beam_size of them may end.
-            taken = ended & (torch.arange(words.size(1), device=words.device) < self.beam_size)
-            taken &= taken.cumsum(dim=1) <= free_places[live].unsqueeze(1)
-            free_places[live] -= taken.sum(dim=1)
-            owners = live.unsqueeze(1).expand_as(taken)[taken]
-            endings.append(Ending(torch.full_like(owners, number), owners, parents[taken], best[taken]))
-            stays = free_places[live] > 0
-            if number == limit or not stays.any():
-                history.append(Extension(attention, owners[:0], owners[:0], best[taken][:0]))
+            scores, attention, carried = step(words, carried, memory)
+            candidates = self.candidates(scores.to(totals.dtype), totals, len(live), number, limit)
+            chosen = [self.choose(each, ended[sentence], number, limit) for each, sentence in zip(candidates, live)]
+            history.append(Step(attention, [candidate for beam in chosen for candidate in beam]))
+            if not history[-1].chosen:
                 break
-            parents, words, totals = unfinished(ended, stays, self.beam_size, parents, words, best)
-            history.append(Extension(attention, parents, words, totals))
-            carried = carried.select(parents)
-            if not stays.all():
-                live, memory = live[stays], select_sentences(memory, stays)
-            if self.on_step is not None:
-                named = (sample["id"][live] if "id" in sample else live).tolist()
-                self.on_step(dict(zip(named, best_so_far(history, len(live)))))
-        return self.finished(history, Ending(*(torch.cat(parts) for parts in zip(*endings))), len(source))
+            stays = [place for place, beam in enumerate(chosen) if beam]
+            if len(stays) < len(live):
+                live = [live[place] for place in stays]
+                memory = select_sentences(memory, torch.tensor(stays, device=source.device))
+            new_totals, parents, new_words = zip(*history[-1].chosen)
+            totals = totals.new_tensor(new_totals)
+            rows, words = words.new_tensor([parents, new_words])
+            carried = carried.select(rows)
+            self.report_best(history, live, sample)
+        return self.hypotheses_of(history, ended, totals)
 
-    def continuations(
+    def candidates(
         self, scores: Tensor, totals: Tensor, sentences: int, number: int, limit: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> list[list[Candidate]]:
         """The 2 · ``beam_size`` likeliest continuations of each sentence, best first.
 
         Args:
-            scores: unnormalised log-probabilities of the next words, ``(rows, groups · GROUP)``; overwritten.
+            scores: unnormalised log-probabilities of the next words, ``(rows, groups · GROUP)``.
             totals: log-probabilities of the hypotheses, ``(rows,)``.
+            sentences: the number of sentences, each of which has equally many adjacent rows.
             number: the step, counted from 0.
             limit: the last step, in which every hypothesis ends.
 
-        Returns:
-            Log-probabilities, rows and words, ``(sentences, candidates)``.
+        Raises:
+            InputError: if the best are not numbers.
         """
-        if self.temperature != 1:
-            scores /= self.temperature
-        groups = scores.unflatten(1, (-1, GROUP))
-        greatest = groups.amax(dim=2)
-        before = totals - log_sum_exp(scores, greatest.amax(dim=1, keepdim=True))
+        log_probs = (scores if self.temperature == 1 else scores / self.temperature).log_softmax(dim=1)
         if number == limit:
-            best, rows = (scores[:, self.eos] + before).view(sentences, -1).sort(dim=1, descending=True)
-            rows += torch.arange(sentences, device=rows.device).unsqueeze(1) * rows.size(1)
-            return best, rows, torch.full_like(rows, self.eos)
-        scores[:, self.pad] = -math.inf
-        scores[:, self.unk] -= self.unk_penalty
-        if number < self.min_len:
-            scores[:, self.eos] = -math.inf
-        greatest[:, 0] = groups[:, 0].amax(dim=1)  # the special symbols, whose scores have changed, are in group 0
-        return best_in_groups(groups, greatest + before.unsqueeze(1), before, sentences, 2 * self.beam_size)
+            log_probs[:, : self.eos] = log_probs[:, self.eos + 1 :] = -math.inf
+        else:
+            log_probs[:, self.pad] = -math.inf
+            if self.unk_penalty:
+                log_probs[:, self.unk] -= self.unk_penalty
+            if number < self.min_len:
+                log_probs[:, self.eos] = -math.inf
+        found = best_continuations(log_probs, totals, sentences, 2 * self.beam_size)
+        if any(math.isnan(best[0].total) for best in found):
+            raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
+        return found
 
-    def finished(self, history: list[Extension], endings: Ending, sentences: int) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence in fairseq's form, best first."""
-        totals = endings.totals
-        ranked_by = totals / (endings.steps + 1) ** self.len_penalty if self.normalize_scores else totals
-        # Longest first, so that the hypotheses that take part in a step are the first ones.
-        order = torch.argsort(endings.steps, descending=True, stable=True)
-        tokens, scores, attention = trace_back(history, Ending(*(part[order] for part in endings)), self.eos)
-        found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-        lengths = (endings.steps[order] + 1).tolist()
-        aligned = [None] * len(lengths) if attention is None else attention.mT.unbind()
-        owners = endings.sentences[order].tolist()
-        for owner, length, *parts in zip(owners, lengths, ranked_by[order].unbind(), tokens, scores, aligned):
-            score, words, word_scores, weights = parts
-            found[owner].append(
-                {
-                    "tokens": words[:length],
-                    "score": score,
-                    "attention": totals.new_empty(0) if weights is None else weights[:, :length],
-                    "alignment": torch.empty(0),
-                    "positional_scores": word_scores[:length],
-                }
+    def choose(self, candidates: list[Candidate], ended: list[Ended], number: int, limit: int) -> list[Candidate]:
+        """The next beam of a sentence: ``beam_size`` unfinished ``candidates``, or none when its search is over.
+
+        As in fairseq, a candidate that is finished counts if it is among the best ``beam_size``; it is added to
+        ``ended``. The search is over when ``beam_size`` hypotheses have ended.
+        """
+        unfinished = []
+        for place, candidate in enumerate(candidates):
+            if candidate.word != self.eos or candidate.total == -math.inf:
+                unfinished.append(candidate)
+            elif place < self.beam_size and len(ended) < self.beam_size:
+                ended.append(Ended(number, candidate))
+        return [] if len(ended) == self.beam_size or number == limit else unfinished[: self.beam_size]
+
+    def report_best(self, history: list[Step], live: list[int], sample: dict[str, Any]) -> None:
+        """Report the likeliest unfinished hypothesis of each ``live`` sentence to ``on_step``."""
+        if self.on_step is None:
+            return
+        names = sample["id"].tolist() if "id" in sample else range(len(sample["net_input"]["src_tokens"]))
+        rows = range(0, len(history[-1].chosen), len(history[-1].chosen) // len(live))
+        paths = (trace_back(history, row) for row in rows)
+        self.on_step({names[s]: torch.tensor([c.word for c in path]) for s, path in zip(live, paths)})
+
+    def hypotheses_of(self, history: list[Step], ended: list[list[Ended]], totals: Tensor) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each sentence in fairseq's form, best first; ``totals`` gives device and type."""
+        flat = [hypothesis for of_sentence in ended for hypothesis in of_sentence]
+        paths = [[*trace_back(history[:step], end.parent), end] for step, end in flat]
+        lengths = [len(path) for path in paths]
+        tokens = torch.tensor([c.word for path in paths for c in path], device=totals.device)
+        after = totals.new_tensor([c.total for path in paths for c in path])
+        before = totals.new_tensor([total for path in paths for total in (0.0, *(c.total for c in path[:-1]))])
+        ranked_by = totals.new_tensor([end.total for _, end in flat])
+        if self.normalize_scores:
+            ranked_by /= totals.new_tensor(lengths) ** self.len_penalty
+        attention = [ranked_by.new_empty(0)] * len(flat)
+        if history[0].attention is not None:
+            first = [0, *accumulate(len(step.attention) for step in history)]
+            rows = [first[number] + c.parent for path in paths for number, c in enumerate(path)]
+            weights = torch.cat([step.attention for step in history])[rows]
+            attention = [part.T for part in weights.split(lengths)]
+        words, gains, scores = tokens.split(lengths), (after - before).split(lengths), ranked_by.tolist()
+        numbers, found = iter(range(len(flat))), []
+        for of_sentence in ended:
+            places = sorted((next(numbers) for _ in of_sentence), key=lambda number: -scores[number])
+            found.append(
+                [
+                    {
+                        "tokens": words[number],
+                        "score": ranked_by[number],
+                        "attention": attention[number],
+                        "alignment": torch.empty(0),
+                        "positional_scores": gains[number],
+                    }
+                    for number in places
+                ]
             )
-        return [sorted(hypotheses, key=lambda h: -h["score"].item()) for hypotheses in found]
+        return found
 
 
-def log_sum_exp(scores: Tensor, greatest: Tensor) -> Tensor:
-    """log sum exp of each row, ``(rows,)``, given the maximum of each row ``(rows, 1)``.
+def best_continuations(log_probs: Tensor, totals: Tensor, sentences: int, count: int) -> list[list[Candidate]]:
+    """The ``count`` likeliest continuations of each sentence, best first.
 
-    Computed for :data:`ROWS` rows at a time, so that the temporary tensors stay in the CPU's cache.
-    """
-    parts = zip(scores.split(ROWS), greatest.split(ROWS))
-    return torch.cat([(part - most).exp_().sum(dim=1) for part, most in parts]).log_().add_(greatest.squeeze(1))
-
-
-def best_in_groups(
-    groups: Tensor, greatest: Tensor, before: Tensor, sentences: int, count: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The best ``count`` of ``before + scores`` of each sentence; see `FastBeamSearch.continuations`.
-
-    They are all in the ``count`` groups with the largest maxima, so that only these groups are searched.
+    They are all in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
 
     Args:
-        groups: the scores, ``(rows, groups, GROUP)``.
-        greatest: the maximum of ``before + scores`` in each group, ``(rows, groups)``.
-        before: the term to add to the scores of each row, ``(rows,)``.
-
-    Raises:
-        InputError: if the best are not numbers.
+        log_probs: of the next words, ``(rows, groups · GROUP)``.
+        totals: of the rows, ``(rows,)``.
     """
-    greatest = greatest.view(sentences, -1)
+    groups = log_probs.view(-1, GROUP)
+    in_row = log_probs.size(1) // GROUP
+    greatest = (groups.amax(dim=1).view(len(totals), in_row) + totals.unsqueeze(1)).view(sentences, -1)
     chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False).indices
-    first_rows = torch.arange(0, len(groups), len(groups) // sentences, device=groups.device).unsqueeze(1)
-    rows, group = first_rows + chosen // groups.size(1), chosen % groups.size(1)
-    candidates = groups[rows, group] + before[rows].unsqueeze(2)  # (sentences, count, GROUP)
-    best, places = candidates.flatten(1).topk(count, dim=1)
-    if best.isnan().any():
-        raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
-    which = places // GROUP
-    return best, rows.gather(1, which), group.gather(1, which) * GROUP + places % GROUP
+    if sentences > 1:
+        chosen += torch.arange(0, len(groups), greatest.size(1), device=chosen.device).unsqueeze(1)
+    values = groups[chosen] + totals[chosen // in_row].unsqueeze(2)  # (sentences, count, GROUP)
+    best, places = values.flatten(1).topk(count, dim=1)
+    found = []
+    for numbers, *of_sentence in zip(chosen.tolist(), best.tolist(), places.tolist()):
+        candidates = []
+        for total, place in zip(*of_sentence):
+            row, group = divmod(numbers[place // GROUP], in_row)
+            candidates.append(Candidate(total, row, group * GROUP + place % GROUP))
+        found.append(candidates)
+    return found
 
 
-def unfinished(ended: Tensor, stays: Tensor, beam: int, *candidates: Tensor) -> list[Tensor]:
-    """The first ``beam`` candidates that have not ended of each sentence that stays.
-
-    Args:
-        ended: ``(sentences, candidates)``, like each tensor of ``candidates``.
-        stays: the mask of the sentences that are searched further, ``(sentences,)``.
-
-    Returns:
-        Each tensor's values, ``(rows,)``.
-    """
-    places = torch.arange(ended.size(1), device=ended.device) + ended * ended.size(1)
-    first = places.topk(beam, dim=1, largest=False).indices
-    chosen = [tensor.gather(1, first) for tensor in candidates]
-    return [(tensor if stays.all() else tensor[stays]).flatten() for tensor in chosen]
+def select_sentences(memory: Memory, places: Tensor) -> Memory:
+    """The memory of the sentences at ``places`` ``(sentences,)``."""
+    return Memory(*(None if tensor is None else tensor[places] for tensor in memory))
 
 
-def select_sentences(memory: Memory, stays: Tensor) -> Memory:
-    """The memory of the sentences in the mask ``stays`` ``(sentences,)``."""
-    return Memory(*(None if tensor is None else tensor[stays] for tensor in memory))
-
-
-def best_so_far(history: list[Extension], sentences: int) -> Tensor:
-    """The words of the likeliest unfinished hypothesis of each sentence, ``(sentences, steps)``."""
-    count = len(history[-1].words)
-    rows, words = torch.arange(0, count, count // sentences, device=history[-1].words.device), []
+def trace_back(history: list[Step], row: int) -> list[Candidate]:
+    """The words, in order, of the hypothesis that is ``row`` after the last step of ``history``."""
+    path = []
     for step in reversed(history):
-        words.append(step.words[rows])
-        rows = step.parents[rows]
-    return torch.stack(words[::-1], dim=1)
-
-
-def trace_back(history: list[Extension], endings: Ending, eos: int) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Trace each finished hypothesis back to its first word.
-
-    Args:
-        endings: sorted by falling step.
-
-    Returns:
-        Words ``(ended, steps)``, the log-probability of each word, and attention ``(ended, steps, src_len)`` or None.
-        Entries after the end of a hypothesis have no meaning.
-    """
-    shape = (len(endings.steps), len(history))
-    tokens, totals = endings.steps.new_empty(shape), endings.totals.new_zeros(shape[0], shape[1] + 1)
-    attention = None
-    if history[0].attention is not None:
-        attention = history[0].attention.new_empty(*shape, history[0].attention.size(1))
-    rows, steps = endings.parents.clone(), endings.steps.tolist()
-    later = active = 0  # hypotheses that end after this step; hypotheses that end in it or later
-    for number in reversed(range(len(history))):
-        step = history[number]
-        while active < len(steps) and steps[active] == number:
-            active += 1
-        before = rows[:later]
-        tokens[:later, number], tokens[later:active, number] = step.words[before], eos
-        totals[:later, number + 1] = step.totals[before]
-        totals[later:active, number + 1] = endings.totals[later:active]
-        rows[:later] = step.parents[before]
-        if attention is not None:
-            attention[:active, number] = step.attention[rows[:active]]
-        later = active
-    return tokens, totals.diff(dim=1), attention
+        path.append(step.chosen[row])
+        row = path[-1].parent
+    return path[::-1]

@@ -1,50 +1,62 @@
 """Products with a matrix that is used at every position, and is therefore put into the fastest memory layout once."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused import dispatch
 
-Product = Callable[[Tensor, Tensor | None, Tensor], Tensor]
-
 FEW = 8  # rows of x below which a contiguous copy of the transposed matrix does not pay
-WIDE = 2**19  # elements of a matrix that is too large to stay in a core's cache from one position to the next
+WIDE = 2**18  # elements of a matrix that is too large to stay in a core's cache from one position to the next
+
+
+class Product(Protocol):
+    """Computes x W^T, plus a ``summand`` if not None, and returns it: in ``out``, or in a new tensor."""
+
+    def __call__(self, x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor: ...
 
 
 def packed_matmul(weight: Tensor, rows: int) -> Product:
-    """A function that writes x W^T, plus a ``summand`` if not None, into ``out`` and returns ``out``.
-
-    Its arguments are ``x`` ``(rows, k)``, ``summand`` and ``out`` ``(rows, n)``.
+    """A function of ``x`` ``(rows, k)``, a ``summand`` ``(rows, n)`` or ``(n,)``, and ``out`` ``(rows, n)``.
 
     Args:
         weight: W, ``(n, k)``, of any strides. Or several matrices ``(d, n, k)``, which multiply d equal parts of the
             rows of x: the first of them the first part, and so on.
-        rows: the number of rows of x; other numbers work, but take longer.
+        rows: the number of rows of x; other numbers work, but may take longer.
     """
     if weight.dim() == 3:
         return _several(weight)
     if is_packable(weight):
-        weight = weight.contiguous()
-        packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
-
-        def multiply(x: Tensor, summand: Tensor | None, out: Tensor) -> Tensor:
-            product = torch.ops.mkl._mkl_linear(x, packed, weight, None, rows)
-            return out.copy_(product) if summand is None else torch.add(product, summand, out=out)
-
-        return multiply
+        return _packed(weight.contiguous())
     # On a CPU a product with the transposed view takes 10 to 50 % longer, but for few rows the copy costs more.
     columns = weight.T.contiguous() if rows >= FEW and not dispatch.on_gpu(weight) else weight.T
-    return lambda x, summand, out: (
-        torch.mm(x, columns, out=out) if summand is None else torch.addmm(summand, x, columns, out=out)
-    )
+
+    def multiply(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+        return torch.mm(x, columns, out=out) if summand is None else torch.addmm(summand, x, columns, out=out)
+
+    return multiply
+
+
+def _packed(weight: Tensor) -> Product:
+    # oneDNN's layout. It is 1.2 times as fast as MKL for 100 rows and 2 to 3 times for 5 (AMD Zen 4).
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+
+    def multiply(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+        bias = summand if summand is not None and summand.dim() == 1 else None
+        product = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+        if summand is None or bias is not None:
+            return product if out is None else out.copy_(product)
+        return torch.add(product, summand, out=out)
+
+    return multiply
 
 
 def _several(weights: Tensor) -> Product:
     columns, parts = weights.mT, (len(weights), -1)
 
-    def multiply(x: Tensor, summand: Tensor | None, out: Tensor) -> Tensor:
+    def multiply(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+        out = x.new_empty(len(x), weights.size(1)) if out is None else out
         x, product = x.unflatten(0, parts), out.unflatten(0, parts)
         if summand is None:
             torch.bmm(x, columns, out=product)
@@ -58,10 +70,10 @@ def _several(weights: Tensor) -> Product:
 
 
 def is_packable(weight: Tensor) -> bool:
-    """Whether MKL can pack the matrix and packing pays, because the matrix does not fit in the cache."""
+    """Whether oneDNN can pack the matrix and packing pays, because the matrix does not fit in the cache."""
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
         and weight.numel() >= WIDE
-        and torch.backends.mkl.is_available()
+        and torch.backends.mkldnn.is_available()
     )

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, repeat_rows
 from rnnsearch_fairseq.modules.decoder import Decoder
+from rnnsearch_fairseq.modules.fused.packed_matmul import FEW, packed_matmul
 
 GROUP = 64  # words; the vocabulary of the scores is filled up to whole groups with words of probability zero
 
@@ -43,29 +44,41 @@ class SearchStep:
         self.has_attention = isinstance(self.attention, AlignmentModel)
         self.updates_first = decoder.updates_with_current_word
         self.reads_current_state = decoder.reads_current_state
-        self.maxout, self.factor = readout.maxout, readout.factor
+        self.factor, self.pool = readout.factor, readout.maxout.pool_size
         self.size = unit.hidden_size
         table = decoder.embedding.table.weight + decoder.embedding.bias
-        self.words = torch.cat([unit.project_input(table), F.linear(table, readout.from_word.weight)], dim=1)
-        self.words[:, 3 * self.size :] += readout.from_state.bias
+        from_word, from_state, from_context, bias = (
+            self._pools_last(tensor)
+            for tensor in (
+                readout.from_word.weight,
+                readout.from_state.weight,
+                readout.from_context.weight,
+                readout.from_state.bias,
+            )
+        )
+        self.words = torch.cat([unit.project_input(table), F.linear(table, from_word, bias)], dim=1)
+        self.no_word = F.pad(bias, (3 * self.size, 0))
         state_weights = [unit.from_state.weight]
         if self.has_attention:
             state_weights.append(self.attention.from_state.weight)
         if not self.reads_current_state:
-            state_weights.append(readout.from_state.weight)
+            state_weights.append(from_state)
         self.state_parts = [len(weight) for weight in state_weights]
-        self.state_weight = torch.cat(state_weights).T.contiguous()
-        self.read_state_weight = readout.from_state.weight.T.contiguous()
-        self.reset_state_weight = unit.from_reset_state.weight.T.contiguous()
-        self.context_weight = torch.cat([unit.from_context.weight, readout.from_context.weight]).T.contiguous()
+        self.times_state = packed_matmul(torch.cat(state_weights), FEW)
+        self.times_read_state = packed_matmul(from_state, FEW)
+        self.times_reset_state = packed_matmul(unit.from_reset_state.weight, FEW)
+        self.times_context = packed_matmul(torch.cat([unit.from_context.weight, from_context]), FEW)
         fill = -len(readout.to_vocabulary.weight) % GROUP
-        self.to_vocabulary = F.pad(readout.to_vocabulary.weight.T, (0, fill)).contiguous()
+        self.times_vocabulary = packed_matmul(F.pad(readout.to_vocabulary.weight, (0, 0, 0, fill)), FEW)
         self.bias = F.pad(readout.to_vocabulary.bias, (0, fill), value=float("-inf"))
-        self.no_word = F.pad(readout.from_state.bias, (3 * self.size, 0))
+
+    def _pools_last(self, units: Tensor) -> Tensor:
+        """Reorder the maxout layer's units, dimension 0, so that a pool's maximum is one of whole vectors: faster."""
+        return units.unflatten(0, (-1, self.pool)).transpose(0, 1).flatten(0, 1)
 
     def prepare_memory(self, memory: Memory) -> Memory:
         """The ``memory`` for :meth:`__call__`. RNNencdec's constant context is multiplied here, once a sentence."""
-        return memory if self.has_attention else memory._replace(annotations=memory.annotations @ self.context_weight)
+        return memory if self.has_attention else memory._replace(annotations=self.times_context(memory.annotations))
 
     def __call__(self, words: Tensor, carried: Carried, memory: Memory) -> tuple[Tensor, Tensor | None, Carried]:
         """The scores of every next word, the alignments, and the state for the next position.
@@ -85,22 +98,26 @@ class SearchStep:
                 from_word = self.no_word.expand_as(from_word)
             else:
                 state = self._update(from_word[:, : 3 * self.size] + carried.context, carried.gates, state)
-        products = (state @ self.state_weight).split(self.state_parts, dim=1)
+        products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
         if self.has_attention:
             context, weights = self.attention.attend(products[1], memory)
-            from_context = context @ self.context_weight
+            from_context = self.times_context(context)
         else:
             from_context, weights = repeat_rows(memory.annotations, len(words)), None
-        for_unit, for_readout = (from_word + from_context).tensor_split([3 * self.size], dim=1)
+        sums = from_word + from_context
+        for_unit, for_readout = sums[:, : 3 * self.size], sums[:, 3 * self.size :]
         if self.updates_first:
             after = Carried(state, products[0], from_context[:, : 3 * self.size])
         else:
             after = Carried(self._update(for_unit, products[0], state))
-        read = after.state @ self.read_state_weight if self.reads_current_state else products[-1]
-        features = self.maxout(for_readout + read)
+        if self.reads_current_state:
+            units = self.times_read_state(after.state, for_readout)
+        else:
+            units = for_readout + products[-1]
+        features = units.unflatten(1, (self.pool, -1)).amax(dim=1)
         if self.factor is not None:
             features = self.factor(features)
-        return torch.addmm(self.bias, features, self.to_vocabulary), weights, after
+        return self.times_vocabulary(features, self.bias), weights, after
 
     def _update(self, sums: Tensor, gates: Tensor, state: Tensor) -> Tensor:
         """s_i ``(rows, n)`` from s_{i-1}.
@@ -109,7 +126,6 @@ class SearchStep:
             sums: the sums of s~, z and r without the terms in s_{i-1}, ``(rows, 3n)``.
             gates: the terms in s_{i-1} of the sums of z and r, ``(rows, 2n)``.
         """
-        for_candidate, for_gates = sums.tensor_split([self.size], dim=1)
-        update, reset = (for_gates + gates).sigmoid_().chunk(2, dim=1)
-        candidate = torch.addmm(for_candidate, reset * state, self.reset_state_weight).tanh_()
+        update, reset = (sums[:, self.size :] + gates).sigmoid_().chunk(2, dim=1)
+        candidate = self.times_reset_state(reset * state, sums[:, : self.size]).tanh_()
         return torch.lerp(state, candidate, update)
