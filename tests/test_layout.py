@@ -14,10 +14,11 @@ ROOMS = [
     ["models", "tasks", "criterions", "optim", "config"],
     ["search"],
     ["inference"],
-    ["analysis", "groundhog", "corpora", "serve"],
+    ["analysis", "groundhog", "corpora"],
+    ["serve"],
     ["cli"],
 ]
-TOP = ROOMS.index(["analysis", "groundhog", "corpora", "serve"])
+TOP = ROOMS.index(["analysis", "groundhog", "corpora"])
 
 
 def name_of(path: Path) -> str:

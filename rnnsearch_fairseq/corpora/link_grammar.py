@@ -204,6 +204,18 @@ def put_words(tree: str, given: Sequence[str], words: Sequence[str]) -> str | Fa
 # Files
 
 
+def check_installed() -> None:
+    """Check that link-parser, and the program that it is started by, are on the PATH.
+
+    Raises:
+        InputError: one of them is not.
+    """
+    for program in (PROGRAM, "stdbuf"):
+        if shutil.which(program) is None:
+            cure = INSTALL if program == PROGRAM else "install it (Debian: apt-get install coreutils)"
+            raise InputError(f"{program} is not on the PATH; {cure}")
+
+
 def parse_lines(lines: Iterator[str], seconds: float, workers: int) -> Iterator[str | Failure]:
     """Parse sentences, in order.
 
@@ -215,10 +227,7 @@ def parse_lines(lines: Iterator[str], seconds: float, workers: int) -> Iterator[
     Raises:
         InputError: link-parser is not installed or cannot be started.
     """
-    for program in (PROGRAM, "stdbuf"):
-        if shutil.which(program) is None:
-            cure = INSTALL if program == PROGRAM else "install it (Debian: apt-get install coreutils)"
-            raise InputError(f"{program} is not on the PATH; {cure}")
+    check_installed()
     parsers = [LinkParser(seconds) for _ in range(workers)]
     idle: queue.SimpleQueue[LinkParser] = queue.SimpleQueue()
     for parser in parsers:

@@ -3,8 +3,9 @@
 ``rnnsearch serve --path MODEL.pt[:MODEL2.pt] [--data DIR]``
 
 The page shows a translation while it is being found, its alignment, unknown words, the other translations in the beam
-and, for models that read trees, phrases. /openapi.json describes the API. By default only this machine can reach them;
---host changes that. There is no login, so other machines should be let in only through a proxy that has one.
+and, for models that read trees, the tree. English sentences are parsed for such models by link-parser, where it is
+installed. /openapi.json describes the API. By default only this machine can reach them; --host changes that. There is
+no login, so other machines should be let in only through a proxy that has one.
 
 Input is plain text. It is prepared like the training text (Moses tokens, subwords, lower case), by the record beside
 the checkpoint or the dictionaries; without a record, the preparation is guessed from the dictionaries. --tokenizer and
@@ -28,15 +29,18 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.registry import REGISTRIES
 
+from rnnsearch_fairseq.corpora.link_grammar import LinkParser, check_installed
 from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.inference.hub import TranslationHub, load
 from rnnsearch_fairseq.inference.loading import add_data_options
+from rnnsearch_fairseq.serve.examples import choose_examples
 from rnnsearch_fairseq.serve.translator import Limits
 
 GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalized")
 GENERATION += ("search", "min_len_a", "length_statistics", "length_smoothing")
 NONE = "none"
 MOST_THREADS = 2
+SECONDS_TO_PARSE = 2.0  # a sentence
 
 
 def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
@@ -55,6 +59,12 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, dict[str, Any
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     parser.add_argument(
         "--max-words", action=Count, default=Limits.words, help=f"longest sentence (default: {Limits.words})"
+    )
+    parser.add_argument(
+        "--example",
+        action="append",
+        metavar="SENTENCE",
+        help="sentence that the page offers to try; may be repeated (default: three whose words the model knows)",
     )
     parser.add_argument("--cpu", action="store_true", help="do not use CUDA")
     defaults: dict[str, Any] = _add_options(parser, GenerationConfig, GENERATION)
@@ -99,6 +109,20 @@ def load_model(args: argparse.Namespace, options: dict[str, Any]) -> Translation
     return hub.cuda() if torch.cuda.is_available() and not args.cpu else hub
 
 
+def start_parser(hub: TranslationHub) -> LinkParser | None:
+    """Start link-parser, if the model reads trees of English sentences and the program works."""
+    if not hub.reads_trees or hub.task.cfg.source_lang != "en":
+        return None
+    parser = LinkParser(SECONDS_TO_PARSE)
+    try:
+        check_installed()
+        parser.parse(["hello"])  # the program starts at the first sentence
+    except InputError as error:
+        print(f"sentences are not parsed: {error}", file=sys.stderr)
+        return None
+    return parser
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Open a socket that listens for connections.
 
@@ -134,7 +158,8 @@ def main() -> int:
     address, port = server.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
     hosts = (*LOOPBACK, name) if is_loopback(address) else ("*",)
-    app = make_app(hub, Limits(words=args.max_words), hosts)
+    examples = args.example or choose_examples(hub)
+    app = make_app(hub, Limits(words=args.max_words), hosts, examples, start_parser(hub))
     logging.getLogger("asyncio").addFilter(RateLimit())
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     try:

@@ -60,11 +60,13 @@ SCHEMAS: dict[str, Any] = {
         text={"type": "string"},
     ),
     "Model": _object(
-        ["source_lang", "target_lang", "beam", "reads_trees", "limits"],
+        ["source_lang", "target_lang", "beam", "reads_trees", "parses", "examples", "limits"],
         source_lang={"type": "string"},
         target_lang={"type": "string"},
         beam={"type": "integer", "description": "The greatest nbest"},
         reads_trees={"type": "boolean"},
+        parses={"type": "boolean", "description": "Whether the server can parse sentences: see parse in a request"},
+        examples=_list({"type": "string"}, "Sentences to try"),
         limits=_object(
             ["characters", "words", "sentences", "bytes", "seconds"],
             characters={"type": "integer", "description": "In a sentence"},
@@ -95,6 +97,11 @@ def openapi(beam: int, limits: Limits) -> dict[str, Any]:
             {"type": ["string", "null"]},
             "For models that read trees, the parse of each sentence: Penn brackets, transitions (S S R), or null",
         ),
+        parse={
+            "type": "boolean",
+            "default": False,
+            "description": "Whether to parse the sentences that have no tree; refused if the server cannot",
+        },
         nbest={"type": "integer", "minimum": 1, "maximum": beam, "default": 1, "description": "Translations of each"},
         alignment={"type": "boolean", "default": True, "description": "Whether to return alignments"},
     )

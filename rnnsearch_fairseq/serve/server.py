@@ -18,6 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rnnsearch_fairseq.corpora.link_grammar import LinkParser
 from rnnsearch_fairseq.inference.hub import TranslationHub
 from rnnsearch_fairseq.serve.batching import BUSY, LATE, Batcher, Busy
 from rnnsearch_fairseq.serve.schema import openapi
@@ -45,15 +46,23 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 Answers = asyncio.Future[list[bytes | BaseException]]
-FIELDS = {"sentences", "trees", "nbest", "alignment"}
+FIELDS = {"sentences", "trees", "parse", "nbest", "alignment"}
 
 
-def make_app(hub: TranslationHub, limits: Limits | None = None, hosts: Sequence[str] = LOOPBACK) -> Starlette:
+def make_app(
+    hub: TranslationHub,
+    limits: Limits | None = None,
+    hosts: Sequence[str] = LOOPBACK,
+    examples: Sequence[str] = (),
+    parser: LinkParser | None = None,
+) -> Starlette:
     """Build the application, with a thread that translates and ends with the application.
 
     Args:
         hub: the model; only the application may use it.
         hosts: accepted host names, which protects against DNS rebinding; "*" accepts any.
+        examples: sentences that the page offers to try.
+        parser: parses sentences for a model that reads trees; it is closed with the application.
     """
     limits = limits or Limits()
     beam, task = hub.cfg.generation.beam, hub.task.cfg
@@ -62,13 +71,19 @@ def make_app(hub: TranslationHub, limits: Limits | None = None, hosts: Sequence[
         "target_lang": task.target_lang,
         "beam": beam,
         "reads_trees": hub.reads_trees,
+        "parses": parser is not None,
+        "examples": list(examples),
         "limits": {name: getattr(limits, name) for name in ("characters", "words", "sentences", "bytes", "seconds")},
     }
-    api = _Api(hub, limits)
+    api = _Api(hub, limits, parser)
+    # A mount of its own, because the page's mount would answer other methods at these addresses by "not found".
+    calls = [
+        Route("/translate", api.translate, methods=["POST"]),
+        Route("/translate/stream", api.stream, methods=["POST"]),
+        Route("/model", JSONResponse(model), methods=["GET"]),
+    ]
     routes = [
-        Route("/api/translate", api.translate, methods=["POST"]),
-        Route("/api/translate/stream", api.stream, methods=["POST"]),
-        Route("/api/model", JSONResponse(model), methods=["GET"]),
+        Mount("/api", routes=calls),
         Route("/openapi.json", JSONResponse(openapi(beam, limits)), methods=["GET"]),
         Mount("/", StaticFiles(directory=Path(__file__).with_name("page"), html=True)),
     ]
@@ -108,7 +123,11 @@ def busy_response() -> Response:
 
 
 async def _refuse(request: Request, error: HTTPException) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    reason = error.detail
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "GET")
+        reason = f"the request's method is {request.method}; send {allowed}, as /openapi.json describes"
+    return JSONResponse({"error": reason}, error.status_code, error.headers)
 
 
 async def _fail(request: Request, error: Exception) -> Response:
@@ -116,10 +135,11 @@ async def _fail(request: Request, error: Exception) -> Response:
 
 
 class _Api:
-    def __init__(self, hub: TranslationHub, limits: Limits) -> None:
+    def __init__(self, hub: TranslationHub, limits: Limits, parser: LinkParser | None) -> None:
         self._limits = limits
         self._beam = hub.cfg.generation.beam
-        self._translator = Translator(hub, limits)
+        self._parser = parser
+        self._translator = Translator(hub, limits, parser)
         self._held = 0  # bytes of requests that are being read
 
     @contextlib.asynccontextmanager
@@ -130,6 +150,8 @@ class _Api:
             yield
         finally:
             self._batcher.close()
+            if self._parser is not None:
+                self._parser.close()
 
     async def translate(self, request: Request) -> Response:
         """Answer when all sentences are translated."""
@@ -175,7 +197,7 @@ class _Api:
         body = bytearray()
         try:
             await asyncio.wait_for(self._read_into(body, request), SECONDS_TO_READ)
-            return _jobs(json.loads(body), self._beam, self._limits)
+            return _jobs(json.loads(body), self._beam, self._limits, self._parser is not None)
         except asyncio.TimeoutError:
             raise HTTPException(408, "the request came too slowly; send it again", {"Connection": "close"}) from None
         except ClientDisconnect:
@@ -267,7 +289,7 @@ def _reason(error: BaseException, number: int) -> str:
     return f"sentence {number} cannot be translated: the server failed ({type(error).__name__})"
 
 
-def _jobs(request: Any, beam: int, limits: Limits) -> list[Job]:
+def _jobs(request: Any, beam: int, limits: Limits, parses: bool) -> list[Job]:
     """Check a request's JSON and return its sentences.
 
     Raises:
@@ -289,9 +311,14 @@ def _jobs(request: Any, beam: int, limits: Limits) -> list[Job]:
         raise HTTPException(400, f"there are {len(sentences)} sentences and {len(trees)} trees; send one for each")
     if type(nbest) is not int or not 1 <= nbest <= beam:
         raise HTTPException(400, f'"nbest" is not a number from 1 to {beam}, the width of the beam; send one')
-    if not isinstance(align, bool):
-        raise HTTPException(400, '"alignment" is neither true nor false; send one of them')
-    return [Job.of(number, *pair, nbest, align, limits) for number, pair in enumerate(zip(sentences, trees), 1)]
+    parse = request.get("parse", False)
+    for name, value in (("alignment", align), ("parse", parse)):
+        if not isinstance(value, bool):
+            raise HTTPException(400, f'"{name}" is neither true nor false; send one of them')
+    if parse and not parses:
+        raise HTTPException(400, '"parse" is true, but this server parses no sentences; leave it out')
+    options = {"parse": parse, "nbest": nbest, "align": align}
+    return [Job.of(limits, number, *pair, **options) for number, pair in enumerate(zip(sentences, trees), 1)]
 
 
 def _quoted(text: str) -> str:

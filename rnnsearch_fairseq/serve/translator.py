@@ -10,11 +10,14 @@ from typing import Any
 
 from torch import Tensor
 
+from rnnsearch_fairseq.corpora.link_grammar import LinkParser
+from rnnsearch_fairseq.data.trees import Parse, Tree, read_penn
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.hub import PARSE_FACTOR, Alignment, Source, Translation, TranslationHub
 from rnnsearch_fairseq.serve.batching import Abandoned
 
 SECONDS_BETWEEN_PARTIALS = 0.05
+SECONDS_TO_PARSE = 5.0  # the sentences of a batch; those that are left then are translated without a parse
 DIGITS = 4
 
 
@@ -42,13 +45,14 @@ class Job:
     """A sentence of a request.
 
     ``number`` is its position in the request, from 1, and ``refusal`` is an error message to return instead of a
-    translation. The translating thread calls ``on_partial``, if it is given, with the unfinished translation.
-    ``abandoned`` may be set at any time.
+    translation. Without a ``tree``, the sentence is parsed if ``parse`` is set. The translating thread calls
+    ``on_partial``, if it is given, with the unfinished translation. ``abandoned`` may be set at any time.
     """
 
     number: int
     sentence: str
     tree: str | None = None
+    parse: bool = False
     nbest: int = 1
     align: bool = True
     refusal: str | None = None
@@ -56,7 +60,7 @@ class Job:
     abandoned: bool = field(default=False, init=False)
 
     @classmethod
-    def of(cls, number: int, sentence: str, tree: str | None, nbest: int, align: bool, limits: Limits) -> "Job":
+    def of(cls, limits: Limits, number: int, sentence: str, tree: str | None, **options: Any) -> "Job":
         """Make a job; if the text is too long, it is replaced by a refusal."""
         texts = {f"sentence {number}": (sentence, limits.characters)}
         texts[f"the parse of sentence {number}"] = (tree or "", limits.characters * PARSE_FACTOR)
@@ -64,7 +68,7 @@ class Job:
             if len(text) > most:
                 refusal = f"{what} has {len(text):,} characters, and at most {most:,} are read; split it"
                 return cls(number, "", refusal=refusal)
-        return cls(number, sentence, tree, nbest, align)
+        return cls(number, sentence, tree, **options)
 
 
 class Translator:
@@ -73,10 +77,12 @@ class Translator:
     Args:
         hub: the model.
         limits: the limits on a sentence are enforced here.
+        parser: parses the sentences of jobs that ask for it; None: there are no such jobs.
     """
 
-    def __init__(self, hub: TranslationHub, limits: Limits) -> None:
+    def __init__(self, hub: TranslationHub, limits: Limits, parser: LinkParser | None = None) -> None:
         self.hub, self.limits = hub, limits
+        self._parser = parser
         self._generator = hub.build_generator()
 
     def __call__(self, jobs: Sequence[Job]) -> list[bytes]:
@@ -87,9 +93,12 @@ class Translator:
         """
         answers: dict[int, dict[str, Any]] = {}
         sources: dict[int, Source] = {}
+        parse_until = time.monotonic() + SECONDS_TO_PARSE
         for place, job in enumerate(jobs):
             try:
                 sources[place] = self._read(job)
+                if job.parse and sources[place].tree is None and time.monotonic() < parse_until:
+                    sources[place] = sources[place]._replace(tree=self._parse(sources[place].words))
             except InputError as error:
                 answers[place] = {"error": str(error)}
         if sources:
@@ -106,6 +115,11 @@ class Translator:
                 f"{where} has {len(source.words):,} words, and at most {self.limits.words:,} are read; split it"
             )
         return source
+
+    def _parse(self, words: Sequence[str]) -> Tree | None:
+        found = self._parser.parse(words)
+        parse = read_penn(found) if isinstance(found, str) else None
+        return parse.tree if isinstance(parse, Parse) and len(parse.words) == len(words) else None
 
     def _translate(self, jobs: Sequence[Job], sources: Sequence[Source]) -> list[dict[str, Any]]:
         nbest = max(job.nbest for job in jobs)

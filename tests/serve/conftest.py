@@ -8,6 +8,8 @@ import pytest
 from tests.serve.live import Live, serving
 from tests.trained import train
 
+EXAMPLE = "The dog sleeps."
+
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -19,5 +21,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def live(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A running server."""
-    with serving(checkpoint, tmp_path_factory.mktemp("live") / "log", "--max-len-b", "30") as running:
+    with serving(
+        checkpoint, tmp_path_factory.mktemp("live") / "log", "--max-len-b", "30", "--example", EXAMPLE
+    ) as running:
         yield running

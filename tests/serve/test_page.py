@@ -1,7 +1,9 @@
 """The page, in a real browser."""
 
+import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +19,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.serve.live import PATIENCE, Live
-from tests.trained import PARSES
+from tests.serve.conftest import EXAMPLE
+from tests.serve.live import PATIENCE, Live, serving
+from tests.trained import PARSES, train
 
 pytestmark = [pytest.mark.browser, pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -43,11 +46,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 class Page:
     """What a person does on the page, and sees there."""
 
-    def __init__(self, browser: webdriver.Chrome, live: Live, width: int = 1280) -> None:
+    def __init__(self, browser: webdriver.Chrome, live: Live, width: int = 1280, link: str = "") -> None:
         self.browser = browser
+        browser.get("about:blank")  # another link to the same page would not load it anew
         metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        browser.get(live.url)
+        browser.get(live.url + link)
         self.wait(lambda: self["languages"].text)
 
     def __getitem__(self, name: str) -> WebElement:
@@ -69,23 +73,31 @@ class Page:
     def press(self, *keys: str) -> None:
         self.focused.send_keys(*keys)
 
-    def settled(self) -> bool:
-        said = self["translation"].text or self["problem"].text
-        return bool(said) and self["translation"].get_attribute("aria-busy") == "false"
+    def part(self, selector: str) -> WebElement:
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
 
-    def translate(self, sentence: str, parse: str = "") -> str:
+    def texts(self, selector: str) -> list[str]:
+        """What is read of these elements, hidden text included."""
+        return [element.get_attribute("textContent") for element in self.all(selector)]
+
+    def settled(self) -> bool:
+        said = self.all(".found:not([hidden]), .problem:not([hidden])")
+        return bool(said) and self["results"].get_attribute("aria-busy") == "false"
+
+    def translate(self, sentence: str, parse: str = "") -> list[str]:
+        """Type sentences and their parse; return what is shown as their translations."""
         for field, text in (("sentence", sentence), ("parse", parse)):
             # Typed keys cannot be of every character.
             self.script("arguments[0].value = arguments[1]", self[field], text)
-        self.script("document.getElementById('translation').textContent = ''")
-        self.script("document.getElementById('problem').textContent = ''")
+        self.script("document.getElementById('results').replaceChildren()")
         self["sentence"].send_keys(Keys.ENTER)
         self.wait(self.settled)
-        return self["translation"].text
+        return [translation.text for translation in self.all(".translation")]
 
-    def weights(self, table: str = "word-weights") -> list[list[float]]:
-        rows = self.all(f"#{table} tbody tr")
-        return [[float(cell.text or 0) for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
+    def weights(self) -> list[list[float]]:
+        rows = self.all("tbody tr")
+        texts = ([cell.get_attribute("textContent") for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows)
+        return [list(map(float, row)) for row in texts]
 
 
 @pytest.fixture
@@ -99,22 +111,29 @@ def page(browser: webdriver.Chrome, live: Live) -> Iterator[Page]:
 
 def test_the_page_translates_and_draws_the_alignment(page: Page) -> None:
     assert page["languages"].text == "English to French"
-    assert page.translate("The black zebra eats.").startswith("le ")
-    headers = [cell.get_attribute("textContent") for cell in page.all("#word-weights thead th")]
-    assert headers == ["the", "black", "zebra (unknown)", "eats", ".", "end"]
-    names = [cell.text for cell in page.all("#word-weights tbody th")]
+    (translation,) = page.translate("The black zebra eats.")
+    assert translation.startswith("le ")
+    assert page.texts(".names th") == ["the", "black", "zebra (unknown)", "eats", ".", "end"]
+    names = page.texts("tbody th")
     assert names[-1] == "end"
-    squares = page.all("#word-weights tbody tr")
-    assert len(squares) == len(names)
-    for row in squares:
-        texts = [cell.get_attribute("textContent") for cell in row.find_elements(By.TAG_NAME, "td")]
-        assert sum(map(float, texts)) == pytest.approx(1, abs=0.05)
-    assert [mark.get_attribute("title") for mark in page.all("thead .unknown")] == ["The model does not know this word"]
+    assert [sum(row) for row in page.weights()] == pytest.approx([1] * len(names), abs=0.05)
     # A greater weight is a darker square.
-    cells = sorted(page.all("#word-weights .weight"), key=lambda cell: float(cell.get_attribute("textContent")))
+    cells = sorted(page.all(".weight"), key=lambda cell: float(cell.get_attribute("textContent")))
     light, dark = (page.script("return getComputedStyle(arguments[0]).backgroundColor", cells[n]) for n in (0, -1))
     assert light != dark
-    assert page["announcement"].get_attribute("textContent") == page["translation"].text
+    assert page.texts("#announcement") == [translation]
+
+
+def test_unknown_words_are_marked_by_their_style(page: Page) -> None:
+    page.translate("The black zebra eats.")
+    (mark,) = page.all(".names .unknown")
+    assert (mark.text, mark.get_attribute("title")) == ("zebra", "The model does not know this word")
+    style = "const style = getComputedStyle(arguments[0]); return [style.color, style.borderLeftStyle]"
+    assert page.script(style, mark)[1] == "dashed"  # below the word, which is turned
+    assert page.script(style, mark)[0] != page.script(style, page.part(".names th"))[0]
+    assert page.part(".legend").is_displayed()
+    page.translate("The dog sleeps.")
+    assert not page.part(".legend").is_displayed()
 
 
 def test_all_of_it_goes_by_keyboard_and_is_labelled(page: Page) -> None:
@@ -122,38 +141,41 @@ def test_all_of_it_goes_by_keyboard_and_is_labelled(page: Page) -> None:
     page["sentence"].send_keys("The dog eats.", Keys.TAB)
     reached = []
     for _ in range(8):
-        reached.append(page.focused.get_attribute("id") or page.focused.tag_name)
+        reached.append(page.focused.get_attribute("type") or page.focused.tag_name)
         if page.focused.tag_name == "button":
             break
         page.press(Keys.TAB)
-    assert reached == ["summary", "button"]
+    assert reached == ["summary", "submit"]
     page.press(Keys.ENTER)
     page.wait(page.settled)
-    page.press(Keys.TAB)
-    assert page.focused.get_attribute("id") == "more"
+    reached = []
+    while "Other" not in page.focused.text:
+        page.press(Keys.TAB)
+        reached.append(page.focused.text)
+    assert reached[0] == EXAMPLE
+    assert reached[1:] == ["Copy", page.part(".quality summary").text, "Other translations"]
     page.press(Keys.ENTER)
-    page.wait(lambda: page.all("#nbest input"))
-    page.wait(lambda: page.focused.get_attribute("type") == "radio")
-    first = page["translation"].text
-    page.press(Keys.ARROW_DOWN)
-    page.wait(lambda: page["translation"].text != first)
-    chosen = page.all("#nbest label")[1].text
-    assert page["translation"].text in chosen
+    page.wait(lambda: page.all(".others input"))
     page.press(Keys.TAB)
+    first = page.part(".translation").text
+    page.press(Keys.ARROW_DOWN)
+    page.wait(lambda: page.part(".translation").text != first)
+    assert page.part(".translation").text in page.all(".others label")[1].text
+    page.press(Keys.TAB, Keys.TAB)
     assert page.focused.get_attribute("class").startswith("weight")
     page.press(Keys.ARROW_RIGHT)
     page.press(Keys.ARROW_DOWN)
     cell = page.focused
     place = page.script("return [arguments[0].parentElement.sectionRowIndex, arguments[0].cellIndex]", cell)
     assert place == [1, 2]
-    target, source = page.all("#word-weights tbody th")[1].text, page.all("#word-weights thead th")[1].text
-    assert page["readout"].text == f"{target} ← {source}: {cell.get_attribute('textContent')}"
+    target, source = page.all("tbody th")[1].text, page.all(".names th")[1].text
+    assert page.part(".readout").text == f"{target} ← {source}: {cell.get_attribute('textContent')}"
     page.press(Keys.END)
     page.press(Keys.ARROW_RIGHT)  # there is no more
-    assert page.script("return arguments[0].cellIndex", page.focused) == len(page.all("#word-weights thead th"))
+    assert page.script("return arguments[0].cellIndex", page.focused) == len(page.all(".names th"))
     tree = page.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     roles = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node.get("ignored")}
-    assert ("textbox", "Sentence") in roles
+    assert ("textbox", "Sentences, one on each line") in roles
     assert ("button", "Translate") in roles
     assert ("grid", "Weight of each source word for each target word") in roles
     assert {role for role, _ in roles} >= {
@@ -171,37 +193,185 @@ def test_all_of_it_goes_by_keyboard_and_is_labelled(page: Page) -> None:
 
 def test_the_weight_is_shown_on_hover(page: Page) -> None:
     page.translate("The dog sleeps.")
-    cell = page.all("#word-weights .weight")[3]
+    cell = page.all(".weight")[3]
     page.script("arguments[0].dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))", cell)
-    assert page["readout"].text == cell.get_attribute("title")
-    assert page["readout"].text.endswith(cell.get_attribute("textContent"))
+    assert page.part(".readout").text == f"le ← .: {cell.get_attribute('textContent')}"
 
 
-def test_phrases_are_drawn_with_the_parse(page: Page) -> None:
-    assert not page["phrases"].is_displayed()
+def test_how_sure_the_model_is_is_said_in_words_with_the_number(page: Page) -> None:
+    page.translate("The dog sleeps.")
+    summary = page.part(".quality summary")
+    assert re.fullmatch(r"Sure: \d+% a word", summary.text)
+    summary.click()
+    assert "The log-probability of the translation is −0." in page.part(".quality p").text
+    page.part(".others summary").click()
+    page.wait(lambda: page.all(".others input"))
+    for label in page.all(".others label"):
+        label.click()
+        percent = label.find_element(By.CLASS_NAME, "score").text
+        number = int(percent.removesuffix("%"))
+        words = "Sure" if number > 80 else "Fairly sure" if number > 50 else "Unsure" if number > 25 else "Very unsure"
+        assert summary.text == f"{words}: {percent} a word"
+    assert words != "Sure"
+
+
+def test_other_translations_can_be_chosen_and_closed_again(page: Page) -> None:
+    page.translate("The dog sleeps.")
+    page.part(".others summary").click()
+    page.wait(lambda: page.all(".others input"))
+    labels = page.all(".others label")
+    assert len(labels) == 5
+    assert labels[0].text.startswith("le chien dort.")
+    labels[2].click()
+    chosen = page.part(".translation").text
+    assert chosen in labels[2].text
+    page.part(".others summary").click()
+    assert not labels[0].is_displayed()
+    assert page.part(".translation").text == chosen
+    page.part(".others summary").click()
+    assert labels[2].find_element(By.TAG_NAME, "input").is_selected()
+
+
+def test_translations_and_links_are_copied(page: Page, browser: webdriver.Chrome, live: Live) -> None:
+    permissions = {"origin": live.url.rstrip("/"), "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    browser.execute_cdp_cmd("Browser.grantPermissions", permissions)
+
+    def copied(button: WebElement) -> str:
+        button.click()
+        page.wait(lambda: button.text == "Copied")
+        return browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+
+    page.translate("The dog sleeps.\nThe black cat eats.")
+    assert copied(page.part(".copy")) == "le chien dort."
+    assert copied(page["copy-all"]) == "le chien dort.\nle chat noir mange."
+    assert copied(page["copy-link"]) == browser.current_url
+    page.translate("The dog sleeps.")
+    assert not page["copy-all"].is_displayed()
+
+
+def test_each_line_is_a_sentence(page: Page) -> None:
+    page["sentence"].send_keys("The dog sleeps.", Keys.SHIFT + Keys.ENTER)
+    assert page["sentence"].get_attribute("value") == "The dog sleeps.\n"
+    assert page.translate(" The dog sleeps.\n\n  The zebra \t eats.\n" + "a " * 101)[0] == "le chien dort."
+    assert page.texts("#results h2")[:2] == ["1. The dog sleeps.", "2. The zebra eats."]
+    assert [problem.text for problem in page.all("#results .problem")][:2] == ["", ""]
+    assert page.all("#results .problem")[2].text.startswith("The sentence has 101 words, and at most 100 are read")
+    # Their alignments are drawn when they are opened.
+    assert page.all("table") == []
+    page.all(".alignment summary")[1].click()
+    page.wait(lambda: page.texts(".names th") == ["the", "zebra (unknown)", "eats", ".", "end"])
+    page.all(".others summary")[1].click()
+    page.wait(lambda: page.all(".others input"))
+    assert page.translate("The dog sleeps.\nThe black cat eats.", f"\n{PARSES[2]}") == [
+        "le chien dort.",
+        "le chat noir mange.",
+    ]
+    for summary in page.all(".alignment summary"):
+        summary.click()
+    page.wait(lambda: len(page.all("table")) == 2)
+    assert len(page.all("svg")) == 1
+
+
+def test_a_link_holds_what_is_typed(page: Page, browser: webdriver.Chrome, live: Live) -> None:
+    sentence = "The black cat\u00a0eats & é 漢 #1."
+    page.translate(sentence, "(S the dog)")
+    assert page.part("#results .problem").is_displayed()
+    linked = browser.current_url
+    page.translate("The dog sleeps.")
+    assert browser.current_url != linked
+    browser.back()
+    page.wait(lambda: page["sentence"].get_attribute("value") == sentence)
+    page = Page(browser, live, link=linked.removeprefix(live.url))
+    page.wait(page.settled)
+    assert page["sentence"].get_attribute("value") == sentence
+    assert page["parse"].get_attribute("value") == "(S the dog)"
+    assert page["parse"].is_displayed()
+    assert page.part("#results .problem").text.startswith("The sentence: leaf 2 of its parse is 'dog'")
+
+
+def test_an_example_is_translated(page: Page) -> None:
+    (button,) = page.all("#examples button")
+    button.click()
+    page.wait(page.settled)
+    assert page.part(".translation").text == "le chien dort."
+    assert page["sentence"].get_attribute("value") == EXAMPLE
+
+
+def test_the_tree_is_drawn_above_words_and_phrases(page: Page) -> None:
     page.translate("The black cat eats.", PARSES[2])
-    headers = [cell.get_attribute("textContent") for cell in page.all("#phrase-weights thead th")]
-    assert headers == ["the black cat eats .", "the black cat", "black cat", "eats ."]
+    headers = page.texts(".names th")
+    cat, all_of_it = ("“black cat”", "“the black cat eats .”")
+    assert headers == ["the", "“the black cat”", "black", cat, "cat", all_of_it, "eats", "“eats .”", ".", "end"]
+    assert [sum(row) for row in page.weights()] == pytest.approx([1] * len(page.texts("tbody th")), abs=0.05)
+    # A phrase is a node at the middle of its column, and its edges end in the columns of its two parts.
+    lines = page.script("return [...document.querySelectorAll('path')].map((path) => path.getAttribute('d'))")
+    nodes = [line.split()[1:3] for line in lines if line.endswith("h 0")]
+    assert nodes == [["5.5", "1"], ["1.5", "2"], ["3.5", "3"], ["7.5", "3"]]
+    edges = {line.split()[1]: [] for line in lines if "H" in line}
+    for line in lines:
+        if "H" in line:
+            edges[line.split()[1]].append(line.split()[4])
+    assert edges == {"5.5": ["1.5", "7.5"], "1.5": ["0.5", "3.5"], "3.5": ["2.5", "4.5"], "7.5": ["6.5", "8.5"]}
+    left = "const box = arguments[0].getBoundingClientRect(); return box.left + box.width / 2"
+    for node, column in zip(page.all("path.node"), (6, 2, 4, 8)):
+        assert page.script(left, node) == pytest.approx(page.script(left, page.all(".names > *")[column]), abs=2)
     page.translate("The black cat eats.", "(S the dog)")
-    assert page["problem"].text.startswith("The sentence: leaf 2 of its parse is 'dog', but word 2 is 'black'")
-    assert not page["result"].is_displayed()
+    assert page.part("#results .problem").text.startswith(
+        "The sentence: leaf 2 of its parse is 'dog', but word 2 is 'black'"
+    )
     page.translate("The black cat eats.")
-    assert not page["phrases"].is_displayed()
+    assert page.all("svg") == []
+    assert "this sentence has no parse" in page.part(".explanation").text
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, 1280, 1600])
 def test_it_fits_the_screen_and_text_is_readable(page: Page, browser: webdriver.Chrome, live: Live, width: int) -> None:
     page = Page(browser, live, width)
-    page.translate("the black dog eats the black cat . " * 4)
+    page.translate("the black zebra eats the black cat . " * 4)
     assert page.script("return document.documentElement.scrollWidth") <= width
-    assert page.script("return document.querySelector('#word-weights').scrollWidth") > 300
+    inside = page.script("const map = document.querySelector('.scroll'); return [map.scrollWidth, map.clientWidth]")
+    assert inside[0] <= inside[1] if width > 1000 else inside[0] > inside[1]
     for scheme in ("light", "dark"):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        selectors = ["h1", "label", "#hint", "#translation", "#quality", "th", "button", ".weight:not(.slight)"]
-        low = page.script(CONTRASTS, selectors)
+        selectors = ["h1", "label", "#hint", ".translation", ".note", "summary", "th", "button", ".unknown"]
+        low = page.script(CONTRASTS, [*selectors, ".weight:not(.slight)"])
         assert low == [], f"{scheme}: text of too little contrast"
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_the_words_stay_in_sight_when_the_picture_is_scrolled(browser: webdriver.Chrome, live: Live) -> None:
+    page = Page(browser, live, 360)
+    page.translate("the black dog eats the black cat . " * 8)
+    page.script("const map = document.querySelector('.scroll'); map.style.maxHeight = '9rem'; map.scrollTo(500, 999)")
+    place = "const box = arguments[0].getBoundingClientRect(); return [box.left, box.top]"
+    for name, side in ((page.part("tbody th"), 0), (page.part(".names th"), 1)):
+        assert page.script(place, name)[side] == pytest.approx(page.script(place, page.part(".scroll"))[side], abs=1)
+
+
+def test_a_model_without_attention_says_why_there_is_no_alignment(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    checkpoint = train(tmp_path / "run", "rnnencdec") / "checkpoints" / "checkpoint_best.pt"
+    with serving(checkpoint, tmp_path / "log", "--max-len-b", "30") as live:
+        page = Page(browser, live)
+        assert page.translate("The dog sleeps.") == ["le chien dort."]
+        assert page.part(".explanation").text.startswith("This model has no alignment. It is an RNNencdec")
+        assert page.all("table") == []
+        assert not page["parse-field"].is_displayed()
+        browser.get("about:blank")
+
+
+def test_japanese_and_chinese_are_shown_without_blanks(page: Page) -> None:
+    written = """
+        const [text, language, done] = arguments;
+        import("/words.js").then((words) => done(words.written(text, language)));
+    """
+
+    def shown(text: str, language: str) -> str:
+        return page.browser.execute_async_script(written, text, language)
+
+    assert shown("私 は テニス 部員 で す 。", "ja") == "私はテニス部員です。"
+    assert shown("<unk> 是 New York 的 人 , 3 个 。", "zh_CN") == "<unk>是New York的人, 3个。"
+    assert shown("un chien dort .", "fr") == "un chien dort ."
 
 
 # Contrast as WCAG 2 defines it, of text with the background that it stands on; less than 4.5 is named.
@@ -239,15 +409,19 @@ return arguments[0].flatMap((selector) => [...document.querySelectorAll(selector
 )
 def test_hostile_text_is_only_text(page: Page, sentence: str) -> None:
     assert page.translate(sentence)
-    assert page.all("#result img, #result script") == []
-    assert page.script("return document.querySelector('#word-weights table').dir") == (
-        "rtl" if "ك" in sentence else "ltr"
-    )
+    assert page.all("#results img, #results script") == []
+    assert page.script("return document.querySelector('table').dir") == ("rtl" if "ك" in sentence else "ltr")
 
 
 def test_what_is_refused_is_said_once_and_the_page_goes_on(page: Page) -> None:
     page.translate("a " * 101)
-    assert page["problem"].text.startswith("The sentence has 101 words, and at most 100 are read")
-    assert page["problem"].get_attribute("role") == "alert"
-    assert page.translate("The dog sleeps.") == "le chien dort."
-    assert not page["problem"].is_displayed()
+    (problem,) = [problem for problem in page.all(".problem") if problem.is_displayed()]
+    assert problem.text.startswith("The sentence has 101 words, and at most 100 are read")
+    assert problem.get_attribute("role") == "alert"
+    page.translate("a\n" * 33)
+    assert page["problem"].text.startswith("There are 33 sentences; send 1 to 32")
+    assert page.all("#results article") == []
+    (refused,) = page.browser.get_log("browser")
+    assert "status of 400" in refused["message"]
+    assert page.translate("The dog sleeps.") == ["le chien dort."]
+    assert [problem for problem in page.all(".problem") if problem.is_displayed()] == []

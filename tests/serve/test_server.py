@@ -24,16 +24,17 @@ import jsonschema
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from rnnsearch_fairseq.corpora.link_grammar import Failure
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import hub as hub_module
 from rnnsearch_fairseq.inference.hub import TranslationHub
+from rnnsearch_fairseq.serve import examples, server, translator
 from rnnsearch_fairseq.serve import main as command
-from rnnsearch_fairseq.serve import server, translator
 from rnnsearch_fairseq.serve.batching import Batcher
 from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
 from rnnsearch_fairseq.serve.translator import Limits
 from tests.serve.live import PATIENCE
-from tests.trained import PARSES, train
+from tests.trained import PAIRS, PARSES, train
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -61,8 +62,10 @@ def serve(hub: TranslationHub) -> Iterator[Callable[..., TestClient]]:
     """Starts servers with some limits changed."""
     started: list[TestClient] = []
 
-    def start(model: TranslationHub = hub, hosts: Sequence[str] = LOOPBACK, **limits: Any) -> TestClient:
-        app = make_app(model, replace(Limits(), **limits), hosts)
+    def start(
+        model: TranslationHub = hub, hosts: Sequence[str] = LOOPBACK, parser: Any = None, **limits: Any
+    ) -> TestClient:
+        app = make_app(model, replace(Limits(), **limits), hosts, ["The dog sleeps."], parser)
         client = TestClient(app, base_url="http://localhost:8000", raise_server_exceptions=False)
         started.append(client.__enter__())
         return client
@@ -214,10 +217,63 @@ def test_phrases_come_with_the_parse(serve: Callable[..., TestClient], tree_hub:
     assert client.get("/api/model").json()["reads_trees"] is True
 
 
+class Parser:
+    """Stands in for link-parser: the parses of PAIRS, and none for other sentences."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.closed = False
+
+    def parse(self, words: Sequence[str]) -> str | Failure:
+        self.asked.append(" ".join(words))
+        parses = dict(zip(PAIRS, PARSES))
+        return parses.get(self.asked[-1], Failure.TIMEOUT)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_sentences_without_a_tree_are_parsed_when_asked_for(tree_hub: TranslationHub) -> None:
+    parser = Parser()
+    with TestClient(make_app(tree_hub, parser=parser), base_url="http://localhost") as client:
+        sentences = ["the dog sleeps .", "the black cat eats .", "the dog eats ."]
+        given, parsed, failed = ask(client, *sentences, trees=["(S (X the dog) sleeps .)", None, None], parse=True)
+        assert given["phrases"] == [[0, 4], [0, 2], [2, 4]]
+        assert parsed["phrases"] == [[0, 5], [0, 3], [1, 3], [3, 5]]
+        assert failed["phrases"] == []
+        assert failed["translations"]
+        assert parser.asked == sentences[1:]
+        (unparsed,) = ask(client, sentences[1])
+        assert unparsed["phrases"] == []
+        assert parser.asked == sentences[1:]
+        assert client.get("/api/model").json()["parses"] is True
+    assert parser.closed
+
+
+def test_a_batch_is_not_parsed_for_long(
+    serve: Callable[..., TestClient], tree_hub: TranslationHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator, "SECONDS_TO_PARSE", 0)
+    parser = Parser()
+    (answer,) = ask(serve(tree_hub, parser=parser), "the dog sleeps .", parse=True)
+    assert (answer["phrases"], parser.asked) == ([], [])
+
+
 def test_the_model_is_described(client: TestClient) -> None:
     model = client.get("/api/model").json()
     check(client, "Model", model)
     assert (model["source_lang"], model["target_lang"], model["beam"]) == ("en", "fr", 5)
+    assert (model["reads_trees"], model["parses"], model["examples"]) == (False, False, ["The dog sleeps."])
+
+
+def test_examples_are_sentences_of_known_words_the_most_usual_first(
+    hub: TranslationHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = ["The cat sleeps.", "The zebra sleeps.", "The dog sleeps.", "It's a cat.", "The cat."]
+    monkeypatch.setitem(examples.SENTENCES, "en", usual)
+    assert examples.choose_examples(hub) == ["The cat.", "The cat sleeps.", "The dog sleeps."]
+    monkeypatch.delitem(examples.SENTENCES, "en")
+    assert examples.choose_examples(hub) == []
 
 
 def test_the_document_is_whole(client: TestClient) -> None:
@@ -273,7 +329,9 @@ def test_a_blank_sentence_has_an_empty_translation(client: TestClient, path: str
         (json.dumps({"sentences": ["a"] * 33}).encode(), "there are 33 sentences"),
         (b'{"sentences": ["a"], "nbest": 6}', "not a number from 1 to 5"),
         (b'{"sentences": ["a"], "nbest": true}', "not a number from 1 to 5"),
-        (b'{"sentences": ["a"], "alignment": 1}', "neither true nor false"),
+        (b'{"sentences": ["a"], "alignment": 1}', '"alignment" is neither true nor false'),
+        (b'{"sentences": ["a"], "parse": null}', '"parse" is neither true nor false'),
+        (b'{"sentences": ["a"], "parse": true}', "this server parses no sentences"),
         (b'{"sentences": ["a"], "trees": [1]}', "not a list of strings and nulls"),
         (b'{"sentences": ["a"], "trees": []}', "1 sentences and 0 trees"),
         (b'{"sentences": ["a"], "beam": 3}', 'the unknown field "beam"'),
@@ -292,8 +350,13 @@ def test_other_methods_paths_and_kinds_are_refused_in_json(client: TestClient) -
     assert client.post(PLAIN, content=b"sentences=x").status_code == 415
     form = {"Content-Type": "text/plain"}
     assert client.post(PLAIN, content=b'{"sentences": ["a"]}', headers=form).status_code == 415
-    for response in (client.get(PLAIN), client.get("/nowhere"), client.post("/")):
-        assert response.status_code in (404, 405)
+    for path in (PLAIN, STREAM):
+        response = client.get(path)
+        assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+        message = "the request's method is GET; send POST, as /openapi.json describes"
+        assert response.json() == {"error": message}
+    for response, status in ((client.get("/nowhere"), 404), (client.get("/api/nowhere"), 404), (client.post("/"), 405)):
+        assert response.status_code == status
         check(client, "Error", response.json())
 
 
@@ -364,7 +427,7 @@ def endless(hub: TranslationHub, monkeypatch: pytest.MonkeyPatch) -> Endless:
 def test_what_takes_too_long_is_given_up(
     client: TestClient, endless: Endless, caplog: pytest.LogCaptureFixture, path: str, status: int
 ) -> None:
-    api = client.app.routes[0].endpoint.__self__
+    api = client.app.routes[0].routes[0].endpoint.__self__
     api._limits = replace(Limits(), seconds=0.1)
     response = client.post(path, json={"sentences": ["slow"] * 2})
     assert response.status_code == status
@@ -500,6 +563,31 @@ def test_only_options_that_are_given_are_passed_on() -> None:
         "moses_no_escape": True,
         "bpe": None,
     }
+
+
+def test_examples_can_be_given() -> None:
+    args, _ = parse("--example", "The dog sleeps.", "--example", "It's a cat.")
+    assert args.example == ["The dog sleeps.", "It's a cat."]
+
+
+def test_link_parser_is_started_for_models_that_read_english_trees(
+    hub: TranslationHub,
+    tree_hub: TranslationHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command.start_parser(hub) is None
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert command.start_parser(tree_hub) is None
+    message = "sentences are not parsed: link-parser is not on the PATH; install it"
+    assert capsys.readouterr().err.startswith(message)
+    monkeypatch.setattr(command, "check_installed", lambda: None)
+    monkeypatch.setattr(command.LinkParser, "parse", lambda self, words: "(S (X hello))")
+    assert isinstance(command.start_parser(tree_hub), command.LinkParser)
+    monkeypatch.setattr(tree_hub.task.cfg, "source_lang", "de")
+    assert command.start_parser(tree_hub) is None
 
 
 def test_a_checkpoint_is_loaded_from_where_it_lies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,30 +1,21 @@
-"use strict";
+// The form, the requests, and the results.
 
-const UNKNOWN = "<unk>";
-const END = "</s>";
-const SLIGHT = 0.05; // no number is shown in a square of less
-const MIDDLING = 0.47; // from here on black is read better than white, where squares brighten with the weight,
-const STRONG = 0.79; // and white better than black, where they darken
-const byId = (id) => document.getElementById(id);
+import { drawAlignment } from "./picture.js";
+import { byId, decimals, make, plainText, textLabel } from "./words.js";
+
+const SURE = [["Sure", 0.8], ["Fairly sure", 0.5], ["Unsure", 0.25], ["Very unsure", 0]];
+const SECONDS_COPIED = 2;
+const NO_ALIGNMENT =
+  "This model has no alignment. It is an RNNencdec: it puts the whole sentence into one vector, and writes every word of " +
+  "the translation from that vector, without looking at single words of the sentence again.";
+const WORDS = "Where the model looked for each word that it wrote: the weights of a row sum to 1. Point at a square, or " +
+  "press the arrow keys in the table, for its weight.";
+const PHRASES = "The tree joins words into phrases. The model looks at words (squares) and at phrases (round), each below " +
+  "its place in the tree.";
+const NO_PARSE = "This model reads trees, too, but this sentence has no parse: it looks at words alone.";
 let model = null;
-let running = null; // the AbortController of the request under way
-let asked = null; // the request that was answered
-
-// Elements. All text of others comes in by textContent.
-
-function make(name, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(name), properties);
-  element.append(...children);
-  return element;
-}
-
-function forEars(text) {
-  return make("span", { className: "for-ears", textContent: text });
-}
-
-function clear(element, ...children) {
-  element.replaceChildren(...children);
-}
+let results = []; // those that are shown
+let running = null; // the AbortController of their requests
 
 function languageName(code) {
   try {
@@ -34,174 +25,13 @@ function languageName(code) {
   }
 }
 
-function decimals(number, digits = 2) {
-  return number === null ? "−∞" : number.toFixed(digits).replace("-", "−");
-}
-
-function wordLabel(word) {
-  if (word.text === END) {
-    return [make("span", { textContent: "end", title: "end of the sentence" })];
+function showProblem(element, error) {
+  if (error.name === "AbortError") {
+    return; // other results are shown now
   }
-  if (!word.unknown) {
-    return [word.text];
-  }
-  const text = word.text === UNKNOWN ? "unknown" : word.text;
-  const mark = make("mark", { className: "unknown", textContent: text, title: "The model does not know this word" });
-  return word.text === UNKNOWN ? [mark] : [mark, forEars(" (unknown)")];
-}
-
-// A translation, with its unknown words marked.
-
-function markUnknown(text) {
-  return text.split(UNKNOWN).flatMap((part, index) => {
-    const unknown = { text: UNKNOWN, unknown: true };
-    return index === 0 ? [part] : [...wordLabel(unknown), part];
-  });
-}
-
-function plain(text) {
-  return text.replaceAll(UNKNOWN, "unknown word");
-}
-
-// The heat map: a table whose squares the arrow keys go through.
-
-function heatMap(caption, columns, rows, weights) {
-  const name = (scope, label) => make("th", { scope }, make("bdi", {}, ...label()));
-  const head = make("tr", {}, make("td"), ...columns.map((label) => name("col", label)));
-  const body = rows.map((label, row) => {
-    const squares = weights[row].map((weight) => square(weight));
-    return make("tr", {}, name("row", label), ...squares);
-  });
-  const table = make("table", {}, make("caption", { className: "for-ears", textContent: caption }));
-  table.append(make("thead", {}, head), make("tbody", {}, ...body));
-  table.setAttribute("role", "grid");
-  const first = table.querySelector(".weight");
-  if (first) {
-    first.tabIndex = 0;
-  }
-  table.addEventListener("keydown", moveInTable);
-  for (const event of ["mouseover", "focusin", "click"]) {
-    table.addEventListener(event, (happened) => showWeight(happened.target.closest(".weight")));
-  }
-  return table;
-}
-
-function square(weight) {
-  const cell = make("td", { className: "weight", tabIndex: -1, textContent: decimals(weight) });
-  cell.style.setProperty("--weight", String(weight));
-  cell.classList.toggle("middling", weight >= MIDDLING);
-  cell.classList.toggle("strong", weight >= STRONG);
-  cell.classList.toggle("slight", weight < SLIGHT);
-  return cell;
-}
-
-function namesOf(cell) {
-  const row = cell.parentElement;
-  const head = cell.closest("table").tHead.rows[0];
-  return [row.cells[0], head.cells[cell.cellIndex]].map((name) => name.textContent);
-}
-
-function showWeight(cell) {
-  if (!cell) {
-    return;
-  }
-  const [target, source] = namesOf(cell);
-  cell.title = `${target} ← ${source}: ${cell.textContent}`;
-  clear(byId("readout"), make("bdi", { textContent: target }), " ← ", make("bdi", { textContent: source }));
-  byId("readout").append(`: ${cell.textContent}`);
-}
-
-function moveInTable(event) {
-  const cell = event.target.closest(".weight");
-  if (!cell || event.ctrlKey || event.altKey || event.metaKey) {
-    return;
-  }
-  const rows = cell.closest("tbody").rows;
-  const forward = getComputedStyle(cell).direction === "rtl" ? -1 : 1;
-  const places = {
-    ArrowRight: [0, forward],
-    ArrowLeft: [0, -forward],
-    ArrowDown: [1, 0],
-    ArrowUp: [-1, 0],
-    Home: [0, 1 - cell.cellIndex],
-    End: [0, cell.parentElement.cells.length - 1 - cell.cellIndex],
-  };
-  const step = places[event.key];
-  if (!step) {
-    return;
-  }
-  event.preventDefault();
-  const row = rows[cell.parentElement.sectionRowIndex + step[0]];
-  const next = row && row.cells[cell.cellIndex + step[1]];
-  if (next && next.classList.contains("weight")) {
-    cell.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  }
-}
-
-function showAlignment(sentence, translation) {
-  const { alignment, phrase_alignment: phraseAlignment, words } = translation;
-  byId("alignment").hidden = !alignment;
-  clear(byId("readout"), "\u00a0");
-  if (!alignment) {
-    return;
-  }
-  const rows = words.map((word) => () => wordLabel(word));
-  const columns = sentence.source.map((word) => () => wordLabel(word));
-  const direction = getComputedStyle(byId("sentence")).direction;
-  const table = heatMap("Weight of each source word for each target word", columns, rows, alignment);
-  table.dir = direction;
-  clear(byId("word-weights"), table);
-  const spans = sentence.phrases || [];
-  byId("phrases").hidden = spans.length === 0;
-  const phrases = spans.map(([start, end]) => () => {
-    const text = sentence.source.slice(start, end).map((word) => word.text);
-    return [make("span", { textContent: text.join(" "), title: text.join(" ") })];
-  });
-  clear(byId("phrase-weights"));
-  if (phrases.length > 0) {
-    const grid = heatMap("Weight of each source phrase for each target word", phrases, rows, phraseAlignment);
-    grid.dir = direction;
-    byId("phrase-weights").append(grid);
-  }
-}
-
-// The answer
-
-function showTranslation(sentence, translation) {
-  clear(byId("translation"), ...markUnknown(translation.text));
-  const words = translation.words.length;
-  const each = translation.logprob === null ? null : translation.logprob / words;
-  clear(byId("quality"), `Log-probability ${decimals(translation.logprob)}, ${decimals(each)} a word.`);
-  showAlignment(sentence, translation);
-}
-
-function showSentence(sentence) {
-  const [best] = sentence.translations;
-  showTranslation(sentence, best);
-  byId("announcement").textContent = plain(best.text);
-  byId("others").hidden = model.beam < 2;
-}
-
-function showOthers(sentence) {
-  const field = byId("nbest");
-  clear(field, field.querySelector("legend"));
-  sentence.translations.forEach((translation, index) => {
-    const choice = make("input", { type: "radio", name: "translation", checked: index === 0 });
-    choice.addEventListener("change", () => showTranslation(sentence, translation));
-    const text = make("bdi", { lang: model.target_lang }, ...markUnknown(translation.text));
-    const score = make("span", { className: "score", textContent: decimals(translation.score) });
-    field.append(make("label", {}, choice, text, score));
-  });
-  field.hidden = false;
-  byId("more").hidden = true;
-  field.querySelector("input").focus();
-}
-
-function showProblem(text) {
-  byId("problem").textContent = text;
-  byId("problem").hidden = !text;
+  const text = error instanceof TypeError ? "the server cannot be reached; is it running?" : error.message;
+  element.textContent = `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  element.hidden = false;
 }
 
 // Requests
@@ -232,105 +62,262 @@ async function post(path, request, signal) {
   return response;
 }
 
-function sentenceOf(answer) {
-  const [sentence] = answer.sentences;
-  if (sentence.error) {
-    throw new Error(sentence.error.replace(/^sentence 1\b/, "the sentence"));
+async function copy(button, text) {
+  const label = button.textContent;
+  await navigator.clipboard.writeText(text);
+  byId("announcement").textContent = button.textContent = "Copied";
+  setTimeout(() => (button.textContent = label), 1000 * SECONDS_COPIED);
+}
+
+function copies(button, textOf) {
+  button.hidden = !navigator.clipboard; // browsers offer it over TLS and on this machine only
+  button.addEventListener("click", () => copy(button, textOf()).catch((error) => showProblem(byId("problem"), error)));
+}
+
+// A sentence and its translations
+
+class Result {
+  // typed: a sentence and its parse; number: its place among several sentences, from 1, or null.
+  constructor(typed, number, signal) {
+    Object.assign(this, { typed, signal, sentence: null, translation: null });
+    this.article = byId("result").content.firstElementChild.cloneNode(true);
+    if (number !== null) {
+      const text = make("bdi", { lang: model.source_lang, textContent: typed.sentence });
+      this.part("h2").replaceChildren(`${number}. `, text);
+    }
+    this.part(".translation").lang = model.target_lang;
+    copies(this.part(".copy"), () => this.text);
+    this.part(".others").addEventListener("toggle", () => this.findOthers());
+    this.part(".alignment").addEventListener("toggle", () => this.draw());
+    this.part(".others").hidden = model.beam < 2;
+    this.part(".alignment").open = number === null;
   }
-  return sentence;
+
+  part(selector) {
+    return this.article.querySelector(selector);
+  }
+
+  get text() {
+    return this.translation === null ? "" : plainText(this.translation.text, model.target_lang);
+  }
+
+  showPartial(text) {
+    this.part(".translation").replaceChildren(...textLabel(text, model.target_lang), " …");
+  }
+
+  finish(answer) {
+    if (answer.error) {
+      this.part(".translation").hidden = true;
+      showProblem(this.part(".problem"), new Error(answer.error.replace(/\bsentence \d+\b/, "the sentence")));
+      return;
+    }
+    this.sentence = answer;
+    this.part(".found").hidden = false;
+    this.show(answer.translations[0]);
+  }
+
+  show(translation) {
+    this.translation = translation;
+    this.part(".translation").replaceChildren(...textLabel(translation.text, model.target_lang));
+    const unknown = [...this.sentence.source, ...translation.words].some((word) => word.unknown);
+    this.part(".legend").hidden = !unknown;
+    const each = Math.exp(meanLogprob(translation));
+    const [words] = SURE.find(([, least]) => each >= least);
+    this.part(".quality summary").textContent = `${words}: ${percent(translation)} a word`;
+    this.part(".quality p").textContent =
+      `The model gave the ${translation.words.length} words, end of the sentence included, a probability of ` +
+      `${percent(translation)} in the geometric mean. The log-probability of the translation is ` +
+      `${decimals(translation.logprob)}.`;
+    this.draw();
+  }
+
+  // A table of many words is drawn only when it is to be seen.
+  draw() {
+    if (!this.part(".alignment").open || this.translation === null) {
+      return;
+    }
+    const { phrases } = this.sentence;
+    const aligned = Boolean(this.translation.alignment);
+    const about = !phrases ? "" : phrases.length > 0 ? PHRASES : NO_PARSE;
+    this.part(".explanation").textContent = aligned ? `${WORDS} ${about}` : NO_ALIGNMENT;
+    this.part(".readout").hidden = !aligned;
+    this.part(".readout").replaceChildren("\u00a0");
+    if (aligned) {
+      const direction = getComputedStyle(byId("sentence")).direction;
+      const show = (...pointed) => this.showWeight(...pointed);
+      this.part(".picture").replaceChildren(drawAlignment(this.sentence, this.translation, model, direction, show));
+    }
+  }
+
+  showWeight(target, source, weight) {
+    const [to, from] = [target, source].map((name) => make("bdi", { textContent: name }));
+    this.part(".readout").replaceChildren(to, " ← ", from, `: ${weight}`);
+  }
+
+  async findOthers() {
+    const field = this.part(".others fieldset");
+    if (!this.part(".others").open || field.querySelector("input")) {
+      return;
+    }
+    try {
+      const response = await post("/api/translate", { ...requestOf([this.typed]), nbest: model.beam }, this.signal);
+      const [sentence] = (await response.json()).sentences;
+      if (sentence.error) {
+        throw new Error(sentence.error);
+      }
+      field.replaceChildren(field.querySelector("legend"), ...this.choices(sentence.translations));
+    } catch (error) {
+      this.part(".others").open = false;
+      showProblem(byId("problem"), error);
+    }
+  }
+
+  choices(translations) {
+    const name = `translation of ${this.typed.sentence}`;
+    return translations.map((translation, index) => {
+      const choice = make("input", { type: "radio", name, checked: index === 0 });
+      choice.addEventListener("change", () => this.show(translation));
+      const text = make("bdi", { lang: model.target_lang }, ...textLabel(translation.text, model.target_lang));
+      const title = `Score ${decimals(translation.score)}`;
+      return make("label", {}, choice, text, make("span", { className: "score", title, textContent: percent(translation) }));
+    });
+  }
 }
 
-function says(error) {
-  const text = error instanceof TypeError ? "the server cannot be reached; is it running?" : error.message;
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+function meanLogprob({ logprob, words }) {
+  return logprob === null ? -Infinity : logprob / words.length;
 }
 
-async function attempt(work) {
+function percent(translation) {
+  return `${Math.round(100 * Math.exp(meanLogprob(translation)))}%`;
+}
+
+// The form
+
+function linesOf(id) {
+  return byId(id).value.split("\n").map((line) => line.replace(/\s+/g, " ").trim());
+}
+
+function typedSentences() {
+  const sentences = linesOf("sentence").filter(Boolean);
+  // The parse of a single sentence may be on several lines.
+  const parses = sentences.length > 1 ? linesOf("parse") : [linesOf("parse").join(" ").trim()];
+  return sentences.map((sentence, index) => ({ sentence, tree: (model.reads_trees && parses[index]) || null }));
+}
+
+function requestOf(typed) {
+  const trees = typed.map(({ tree }) => tree);
+  return { sentences: typed.map(({ sentence }) => sentence), trees, parse: model.parses };
+}
+
+async function translate() {
   if (running) {
     running.abort();
   }
-  const controller = new AbortController();
-  running = controller;
-  showProblem("");
-  byId("translation").setAttribute("aria-busy", "true");
-  try {
-    await work(controller.signal);
-  } catch (error) {
-    if (error.name !== "AbortError") {
-      showProblem(says(error));
-    }
-  } finally {
-    if (running === controller) {
-      running = null;
-      byId("translation").setAttribute("aria-busy", "false");
-    }
-  }
-}
-
-async function translate(signal) {
-  asked = { sentences: [byId("sentence").value.replace(/\s+/g, " ").trim()] };
-  const parse = byId("parse").value.trim();
-  if (model.reads_trees && parse) {
-    asked.trees = [parse];
-  }
-  byId("result").hidden = true;
-  for (const id of ["alignment", "others", "nbest"]) {
-    byId(id).hidden = true;
-  }
-  byId("more").hidden = false;
-  clear(byId("translation"));
-  clear(byId("quality"));
+  const { signal } = (running = new AbortController());
+  byId("problem").hidden = byId("tools").hidden = true;
   byId("announcement").textContent = "";
-  const response = await post("/api/translate/stream", asked, signal);
-  for await (const line of jsonLines(response.body)) {
-    byId("result").hidden = false;
-    if (line.error) {
-      throw new Error(line.error);
-    } else if (line.sentences) {
-      try {
-        showSentence(sentenceOf(line));
-      } catch (error) {
-        byId("result").hidden = true;
-        throw error;
-      }
-    } else {
-      clear(byId("translation"), ...markUnknown(line.text), " …");
-    }
+  const typed = typedSentences();
+  results = typed.map((each, index) => new Result(each, typed.length > 1 ? index + 1 : null, signal));
+  byId("results").replaceChildren(...results.map((result) => result.article));
+  if (results.length === 0) {
+    return;
   }
+  byId("results").setAttribute("aria-busy", "true");
+  try {
+    const response = await post("/api/translate/stream", requestOf(typed), signal);
+    for await (const line of jsonLines(response.body)) {
+      if (line.error) {
+        throw new Error(line.error);
+      } else if (line.sentences) {
+        line.sentences.forEach((answer, index) => results[index].finish(answer));
+      } else {
+        results[line.sentence].showPartial(line.text);
+      }
+    }
+    byId("announcement").textContent = results.map((result) => result.text).join(" ");
+    byId("copy-all").hidden = results.length < 2 || !navigator.clipboard;
+    byId("tools").hidden = false;
+  } catch (error) {
+    if (signal.aborted) {
+      return;
+    }
+    byId("results").replaceChildren();
+    showProblem(byId("problem"), error);
+  }
+  byId("results").setAttribute("aria-busy", "false");
 }
 
-async function translateOtherwise(signal) {
-  const response = await post("/api/translate", { ...asked, nbest: model.beam }, signal);
-  showOthers(sentenceOf(await response.json()));
+// Links: the part of the address after #, which browsers do not send to the server, holds what is typed.
+
+function address() {
+  const typed = new URLSearchParams({ sentence: byId("sentence").value });
+  if (byId("parse").value) {
+    typed.set("parse", byId("parse").value);
+  }
+  return `#${typed}`;
+}
+
+function submit() {
+  if (address() !== location.hash) {
+    history.pushState(null, "", address());
+  }
+  translate();
+}
+
+function followLink() {
+  const typed = new URLSearchParams(location.hash.slice(1));
+  byId("sentence").value = typed.get("sentence") || "";
+  byId("parse").value = typed.get("parse") || "";
+  byId("parse-field").open = Boolean(byId("parse").value);
+  translate();
+}
+
+function showModel() {
+  const { source_lang: source, target_lang: target, limits } = model;
+  byId("languages").textContent = `${languageName(source)} to ${languageName(target)}`;
+  document.title = `Translate ${languageName(source)} to ${languageName(target)}`;
+  byId("sentence").lang = source;
+  byId("announcement").lang = target;
+  byId("sentence").maxLength = limits.characters * limits.sentences;
+  byId("hint").textContent =
+    `Enter translates; Shift and Enter begin a new line. A sentence has at most ${limits.words} words.`;
+  byId("parse-field").hidden = !model.reads_trees;
+  byId("examples").hidden = model.examples.length === 0;
+  for (const example of model.examples) {
+    const button = make("button", { type: "button", className: "quiet", lang: source, textContent: example });
+    button.addEventListener("click", () => {
+      [byId("sentence").value, byId("parse").value] = [example, ""];
+      submit();
+    });
+    byId("examples").append(button);
+  }
 }
 
 async function start() {
+  try {
+    model = await (await fetch("/api/model")).json();
+  } catch (error) {
+    showProblem(byId("problem"), error);
+    return;
+  }
+  showModel();
   byId("form").addEventListener("submit", (event) => {
     event.preventDefault();
-    attempt(translate);
+    submit();
   });
   byId("sentence").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       byId("form").requestSubmit();
     }
   });
-  byId("more").addEventListener("click", () => attempt(translateOtherwise));
-  await attempt(async (signal) => {
-    const response = await fetch("/api/model", { signal });
-    model = await response.json();
-  });
-  if (!model) {
-    return;
+  copies(byId("copy-all"), () => results.map((result) => result.text).join("\n"));
+  copies(byId("copy-link"), () => location.href);
+  window.addEventListener("popstate", followLink);
+  if (location.hash) {
+    followLink();
   }
-  const [source, target] = [model.source_lang, model.target_lang];
-  clear(byId("languages"), `${languageName(source)} to ${languageName(target)}`);
-  document.title = `Translate ${languageName(source)} to ${languageName(target)}`;
-  byId("sentence").lang = source;
-  byId("translation").lang = byId("announcement").lang = target;
-  byId("sentence").maxLength = model.limits.characters;
-  clear(byId("hint"), `Enter translates. At most ${model.limits.words} words.`);
-  byId("parse-field").hidden = !model.reads_trees;
 }
 
 start();
