@@ -13,6 +13,7 @@ const WORDS = "Where the model looked for each word that it wrote: the weights o
 const PHRASES = "The tree joins words into phrases. The model looks at words (squares) and at phrases (round), each below " +
   "its place in the tree.";
 const NO_PARSE = "This model reads trees, too, but this sentence has no parse: it looks at words alone.";
+const TOUCHED = matchMedia("(pointer: coarse)").matches; // without a keyboard there is no Shift: Enter begins a line
 let model = null;
 let results = []; // those that are shown
 let running = null; // the AbortController of their requests
@@ -280,8 +281,8 @@ function showModel() {
   byId("sentence").lang = source;
   byId("announcement").lang = target;
   byId("sentence").maxLength = limits.characters * limits.sentences;
-  byId("hint").textContent =
-    `Enter translates; Shift and Enter begin a new line. A sentence has at most ${limits.words} words.`;
+  const keys = TOUCHED ? "" : "Enter translates; Shift and Enter begin a new line. ";
+  byId("hint").textContent = `${keys}A sentence has at most ${limits.words} words.`;
   byId("parse-field").hidden = !model.reads_trees;
   byId("examples").hidden = model.examples.length === 0;
   for (const example of model.examples) {
@@ -307,7 +308,7 @@ async function start() {
     submit();
   });
   byId("sentence").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !TOUCHED) {
       event.preventDefault();
       byId("form").requestSubmit();
     }
