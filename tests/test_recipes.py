@@ -8,10 +8,12 @@ import subprocess
 import time
 from pathlib import Path
 
+import fairseq.options
 import pytest
 
 from rnnsearch_fairseq.analysis.train_log import read_train_log
 from rnnsearch_fairseq.corpora.grammar import write_corpus
+from rnnsearch_fairseq.serve.main import parse_arguments
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
@@ -189,8 +191,10 @@ def test_short_lines_are_shown_and_all_are_kept(tmp_path: Path) -> None:
     assert sourced("show_progress log", tmp_path, "nothing\n") == ""
 
 
-def test_the_commands_for_a_model_can_be_pasted(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """From the top of the checkout, wherever the recipe was called, and wherever it wrote."""
+def test_the_commands_for_a_model_can_be_pasted(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the top of the checkout, wherever the recipe was called, and wherever it wrote; the programs know them."""
     away = tmp_path_factory.mktemp("away")
     (checkout / ".venv/bin").mkdir(parents=True)
     (checkout / ".venv/bin/activate").write_text(f"PATH={checkout}/bin:$PATH\n")
@@ -221,6 +225,16 @@ def test_the_commands_for_a_model_can_be_pasted(checkout: Path, tmp_path_factory
         interactive += ["--task", "tree_translation"]
         serve = ["serve", *path, "--data", data, *search]
         assert done.stdout.splitlines() == ["fairseq-interactive", *interactive, "rnnsearch", *serve]
+    monkeypatch.chdir(ROOT)
+    parser = fairseq.options.get_interactive_generation_parser()
+    args = fairseq.options.parse_args_and_arch(parser, interactive)
+    assert (args.task, args.search, args.max_len_b) == ("tree_translation", "tree2seq", 100)
+    assert parse_arguments(serve[1:])[1] == {
+        "search": "tree2seq",
+        "beam": 20,
+        "max_len_b": 100,
+        "length_statistics": f"{outside}/lengths",
+    }
 
 
 @pytest.mark.skipif(not (ROOT / ".venv/.installed").exists(), reason="recipes/setup.sh has not made .venv here")

@@ -1,7 +1,7 @@
 """Short lines about a training, for people, beside those that fairseq writes for programs.
 
 They are part of the log (and of --log-file), by the name ``progress``: one after the first update that ends
-:data:`SECONDS` or more after the last line, and one for each validation. ::
+:data:`SECONDS` or more after the last such line, and one for each validation. ::
 
     update 1,200 of 5,000 | perplexity 12.3 | 3,456 words/s | 12 min left
     update 1,200 | valid perplexity 14.2 | valid BLEU 31.20
@@ -22,7 +22,7 @@ from rnnsearch_fairseq.patches.around import Original, around
 
 SECONDS = 20.0
 
-_last: float | None = None  # when the last line was written, by time.monotonic
+_last: float | None = None  # when the last line but those of validations was written, by time.monotonic
 
 
 @around
@@ -87,7 +87,7 @@ class ReadableLines(BaseProgressBar):
 
     def __iter__(self) -> Iterator[Any]:
         global _last
-        _last = _last or time.monotonic()
+        _last = time.monotonic() if _last is None else _last
         context = metrics.aggregate()
         recent = context.__enter__()
         try:
@@ -95,6 +95,7 @@ class ReadableLines(BaseProgressBar):
                 yield batch
                 if time.monotonic() - _last >= SECONDS and (line := self._line(recent, done)) is not None:
                     _write(line)
+                    _last = time.monotonic()
                     recent.reset()
         finally:
             # fairseq's context does not end itself after an exception, and one ends this generator.
@@ -131,8 +132,6 @@ class ReadableLines(BaseProgressBar):
 
 
 def _write(line: str) -> None:
-    global _last
-    _last = time.monotonic()
     # A bar on the terminal makes room for the line.
     with tqdm.external_write_mode(), rename_logger(logger, "progress"):
         logger.info(line)

@@ -86,6 +86,23 @@ def test_perplexity_is_that_of_the_updates_since_the_last_line(
     assert found == [("4", "1,002.5"), ("8", "1,007.5")]
 
 
+def test_validations_do_not_take_the_place_of_other_lines(
+    logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: seconds))
+    monkeypatch.setattr(progress, "_last", 0.0)
+    monkeypatch.setattr(progress, "SECONDS", 35)
+    for number in range(1, 6):
+        seconds = 10.0 * number
+        epoch(2 * number - 1, 2, epoch=number, max_update=10)
+        bar = progress_bar.progress_bar([], log_format="simple", epoch=number)
+        bar.print({"ppl": 2.0, "num_updates": 2 * number}, tag="valid")
+    printed = [record.getMessage() for record in logged.records if record.name == "progress"]
+    assert [line.startswith("update 7 of 10 | ") for line in printed].count(True) == 1
+    assert len(printed) == 5 + 1
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min"), (7169, "119 min"), (7200, "2 h 0 min")]
 )
