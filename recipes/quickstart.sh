@@ -33,11 +33,8 @@ say "3/5 training bahdanau_gru_small: 5 passes over the text, about 40 seconds e
 fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
     --criterion summed_nll --clip-norm 1 --max-tokens 1200 --max-epoch 5 \
     --optimizer adam --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update 885 \
-    --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format simple --log-interval 25 2>&1 |
-    tee -a "$OUT/log" |
-    sed -u -n -E 's/.*train_inner \| epoch ([0-9]+): *([0-9]+ \/ [0-9]+) .* ppl=([0-9.]+), wps=([0-9.]+).*/  pass \1, batch \2: perplexity \3, \4 target words a second/p
-                  s/.*valid on .*nll_sentence_nats ([0-9.]+).* ppl ([0-9.]+).*/  held out: perplexity \2, \1 nats a sentence/p' ||
-    die_of_log "$OUT/log" fairseq-train
+    --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format simple 2>&1 |
+    show_progress "$OUT/log" || die_of_log "$OUT/log" fairseq-train
 
 say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks"
 fairseq-generate "$OUT/test" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_last.pt" \
@@ -56,8 +53,4 @@ say "5/5 one alignment, and BLEU of the 1,000 translations (sacrebleu, on the gr
 rnnsearch plot alignment "$OUT/generate.out" "$OUT/alignment.png" 2>> "$OUT/log"
 sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
 say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (README, Trees on your own text)"
-say "now type English sentences of that grammar (Ctrl-D ends):"
-cat << END
-  source $ROOT/.venv/bin/activate
-  fairseq-interactive $OUT/bin --user-dir $USER_DIR -s en -t fr --path $OUT/checkpoints/checkpoint_last.pt --beam 5 --replace-unk
-END
+show_model --replace-unk "$OUT/checkpoints/checkpoint_last.pt" "$OUT/bin" en fr --beam 5

@@ -22,6 +22,30 @@ translations() { # FILE [KIND]: print the translations that fairseq-generate pri
     grep "^${2:-H}-" "$1" | sort -t- -k2n | cut -f3
 }
 
+show_progress() { # LOG [NAME]: append what fairseq-train prints to LOG, and show its short lines, after the NAME of the model
+    tee -a "$1" | sed -u -n "s#.* | INFO | progress | #  ${2:+$2: }#p"
+}
+
+from_root() { # PATH: print it, quoted for the shell, as seen from the top of the checkout
+    printf %q "$(realpath --no-symlinks --relative-base="$ROOT" "$1")"
+}
+
+show_model() { # MORE CHECKPOINTS DATA SOURCE TARGET OPTIONS...: say where a model lies, or an ensemble with colons between,
+    # and how to translate by it; OPTIONS are of the search, and MORE are options of fairseq-interactive alone
+    local more=${1:+ $1} data path paths= checkpoints
+    data=$(from_root "$3")
+    IFS=: read -ra checkpoints <<< "$2"
+    for path in "${checkpoints[@]}"; do paths+=${paths:+:}$(from_root "$path"); done
+    say "the model is $paths; to use it, at the top of the checkout:"
+    cat << END
+  source .venv/bin/activate
+  # translate what you type (Ctrl-D ends)
+  fairseq-interactive $data --user-dir rnnsearch_fairseq -s $4 -t $5 --path $paths ${*:6}$more
+  # or on a page
+  rnnsearch serve --path $paths --data $data ${*:6}
+END
+}
+
 parse_options() { # "NAME= NAME --" WORDS...: the option --NAME sets the variable NAME, in capitals and with _ for -, to
     # the next word or, without =, to 1. If -- is listed, it ends the options, and the words after it go to REST.
     local known=" $1 " option name variable

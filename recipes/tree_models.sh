@@ -10,3 +10,8 @@ tree_options() { # MODEL OBJECTIVE: the options of fairseq-train
     esac
     [ "$2" = softmax ] || echo --criterion blackout --blackout-samples "${2#blackout}"
 }
+
+show_tree_model() { # CHECKPOINTS: say where they lie, and how to translate by them
+    show_model "--task tree_translation" "$1" "$OUT/bin" en ja --search tree2seq --beam 20 --max-len-b 100 \
+        --length-statistics "$(from_root "$OUT/lengths")"
+}

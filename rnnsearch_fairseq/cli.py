@@ -32,6 +32,7 @@ COMMANDS = {
     "tables": ("analysis.bahdanau_tables:main", "Tables 1 to 3 of Bahdanau et al. (2015), with significance"),
     "by-length": ("analysis.by_length:main", "their Figure 2: BLEU by source length"),
     "plot alignment": ("analysis.alignment_plot:main", "their Figure 3: the alignment of a sentence"),
+    "plot curve": ("analysis.curve_plot:main", "learning curves, of the logs of fairseq-train"),
     "alignment-error": ("analysis.alignment_error:main", "alignment error rate against gold alignments"),
     "token-scores": ("analysis.token_scores:main", "BLEU and RIBES on tokens"),
     "tree-tables": ("analysis.eriguchi_tables:main", "Tables 3 to 5 of Eriguchi et al. (2016)"),

@@ -8,10 +8,12 @@ import subprocess
 import time
 from pathlib import Path
 
+import fairseq.options
 import pytest
 
 from rnnsearch_fairseq.analysis.train_log import read_train_log
 from rnnsearch_fairseq.corpora.grammar import write_corpus
+from rnnsearch_fairseq.serve.main import parse_arguments
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,6 +45,7 @@ WRITERS = {
     "recipes/wmt14_en_fr/evaluate.sh": ["--out"],
     "recipes/wmt14_en_fr/train.sh": ["RNNsearch-50", "1", "--out"],
 }
+TRAINERS = {script for script in WRITERS if '--save-dir "' in (ROOT / script).read_text(encoding="utf-8")}
 UNMARKED = ["recipes/wmt14_en_fr/evaluate.sh", "recipes/wmt14_en_fr/train.sh"]  # they go on in the folder of data.sh
 
 
@@ -152,12 +155,86 @@ def test_a_recipe_goes_on_in_its_own_folder_but_not_in_another_s(checkout: Path,
     assert not goes_on() and left.exists()
 
 
+def sourced(script: str, cwd: Path, stdin: str = "") -> str:
+    """What a script prints that begins with the functions of setup.sh."""
+    script = f"source {ROOT}/recipes/setup.sh; {script}"
+    return subprocess.run(
+        ["bash", "-c", script], cwd=cwd, input=stdin, check=True, capture_output=True, text=True, timeout=WAIT
+    ).stdout
+
+
 def test_translations_come_in_the_order_of_the_sources(tmp_path: Path) -> None:
     generated = tmp_path / "generated"
     generated.write_text("S-10\tten\nH-10\t-1.0\tx y\nD-10\t-1.0\tX y\nH-2\t-0.5\tun@@ e\nD-2\t-0.5\tune\n")
     for kind, expected in (("", "un@@ e\nx y\n"), ("D", "une\nX y\n")):
-        script = f"source {ROOT}/recipes/setup.sh; translations {generated} {kind}"
-        assert subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout == expected
+        assert sourced(f"translations {generated} {kind}", tmp_path) == expected
+
+
+def test_every_recipe_that_trains_shows_how_it_goes_and_how_to_use_the_model() -> None:
+    assert {"recipes/quickstart.sh", "recipes/reproduce/run.sh"} < TRAINERS
+    for script in TRAINERS:
+        text = (ROOT / script).read_text(encoding="utf-8")
+        assert re.search(r"\|\s+show_progress ", text), script
+        # Functions that other bash processes call are handed to them.
+        for functions in re.findall(r"^export -f (.*)$", text, re.MULTILINE):
+            assert "show_progress" in functions.split(), script
+        last = text.rstrip("\n").rpartition("\n\n")[2]
+        assert re.search(r"show_(tree_)?model |^ +tell$", last, re.MULTILINE), script
+
+
+def test_short_lines_are_shown_and_all_are_kept(tmp_path: Path) -> None:
+    line, said = "2026-11-22 15:58:39 | INFO | progress | ", "update 3 of 5 | perplexity 1.0 | 2 words/s | 1 s left"
+    printed = f"2026-11-22 15:58:38 | INFO | train_inner | epoch 1\n{line}{said}\n"
+    assert sourced("show_progress log", tmp_path, printed) == f"  {said}\n"
+    assert sourced("show_progress log runs/a-b", tmp_path, printed) == f"  runs/a-b: {said}\n"
+    assert (tmp_path / "log").read_text() == 2 * printed
+    assert sourced("show_progress log", tmp_path, "nothing\n") == ""
+
+
+def test_the_commands_for_a_model_can_be_pasted(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the top of the checkout, wherever the recipe was called, and wherever it wrote; the programs know them."""
+    away = tmp_path_factory.mktemp("away")
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/activate").write_text(f"PATH={checkout}/bin:$PATH\n")
+    for name in ("fairseq-interactive", "rnnsearch"):
+        program = checkout / "bin" / name
+        program.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "${0##*/}" "$@"\n')
+        program.chmod(0o755)
+    inside, outside = checkout / "runs/own out", away / "own out"
+    for out, shown in ((inside, Path("runs/own out")), (outside, outside)):
+        given = os.path.relpath(out, away) if out == outside else out
+        script = f'OUT="{given}"; source "$ROOT/recipes/tree_models.sh"; show_tree_model "$OUT/a.pt:$OUT/b.pt"'
+        script = f"source {checkout}/recipes/setup.sh; {script}"
+        said = subprocess.run(["bash", "-c", script], cwd=away, check=True, capture_output=True, text=True).stdout
+        commands = "".join(re.findall(r"^  .*\n", said, re.MULTILINE))
+        done = subprocess.run(["bash", "-ec", commands], cwd=checkout, check=True, capture_output=True, text=True)
+        search = [
+            "--search",
+            "tree2seq",
+            "--beam",
+            "20",
+            "--max-len-b",
+            "100",
+            "--length-statistics",
+            f"{shown}/lengths",
+        ]
+        path, data = ["--path", f"{shown}/a.pt:{shown}/b.pt"], f"{shown}/bin"
+        interactive = [data, "--user-dir", "rnnsearch_fairseq", "-s", "en", "-t", "ja", *path, *search]
+        interactive += ["--task", "tree_translation"]
+        serve = ["serve", *path, "--data", data, *search]
+        assert done.stdout.splitlines() == ["fairseq-interactive", *interactive, "rnnsearch", *serve]
+    monkeypatch.chdir(ROOT)
+    parser = fairseq.options.get_interactive_generation_parser()
+    args = fairseq.options.parse_args_and_arch(parser, interactive)
+    assert (args.task, args.search, args.max_len_b) == ("tree_translation", "tree2seq", 100)
+    assert parse_arguments(serve[1:])[1] == {
+        "search": "tree2seq",
+        "beam": 20,
+        "max_len_b": 100,
+        "length_statistics": f"{outside}/lengths",
+    }
 
 
 @pytest.mark.skipif(not (ROOT / ".venv/.installed").exists(), reason="recipes/setup.sh has not made .venv here")
@@ -169,7 +246,14 @@ def test_reproduce_is_killed_and_goes_on(tmp_path: Path) -> None:
     command += ["--rare", "20", "--out", out, "--", *TINY]
     log = out / "runs/RNNencdec-30/train.log"
     kept = kill_after_a_checkpoint(command, log)
-    subprocess.run(command, check=True, timeout=WAIT)
+    said = subprocess.run(command, check=True, timeout=WAIT, capture_output=True, text=True).stdout
+    assert re.search(r"^  RNNsearch-50: update 40 \| valid perplexity [\d,.]+$", said, re.MULTILINE)
+    (interactive,) = re.findall(r"^  fairseq-interactive .*", said, re.MULTILINE)
+    pasted = f"source .venv/bin/activate\n{interactive} --cpu"
+    done = subprocess.run(
+        ["bash", "-ec", pasted], cwd=ROOT, input="the cat sees her .\n", capture_output=True, text=True
+    )
+    assert re.search(r"^H-0\t", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
     (resumed,) = map(int, re.findall(r"Loaded checkpoint .* @ (\d+) updates", log.read_text()))
     assert kept <= resumed < 72

@@ -20,7 +20,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, until the learning rate has
         --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --stop-min-lr 0.0625 --clip-norm 3 \
         --batch-size 128 --sentence-avg --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
-        tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train
+        show_progress "$run/train.log" "$1" || die_of_log "$run/train.log" fairseq-train
     touch "$run/.done"
 }
 
@@ -47,6 +47,7 @@ if [ -z "$SMALL" ]; then
     done
     translate test ensemble "$ensemble" 20 "${LENGTHS[@]}"
     rnnsearch token-scores "$OUT/text/test.ja" "$OUT/ensemble.tok"
+    show_tree_model "$ensemble"
     exit
 fi
 
@@ -66,3 +67,4 @@ done
 say "the paper's tables, on the development sentences"
 rnnsearch tree-tables "$OUT/runs" --reference "$OUT/text/dev.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
+show_tree_model "$best"

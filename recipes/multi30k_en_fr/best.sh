@@ -108,8 +108,8 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
     local TIMEFORMAT="%U %S"
     # shellcheck disable=SC2086  # the options are words
     { time fairseq-train "$data" --user-dir "$USER_DIR" -s en -t fr $options --seed "$seed" --max-update "$updates" \
-        --save-dir "$folder" --log-format simple --log-interval 100 >> "$folder/train.log" 2>&1; } 2>> "$folder/seconds" ||
-        die_of_log "$folder/train.log" fairseq-train
+        --save-dir "$folder" --log-format simple --log-interval 100 2>&1; } 2>> "$folder/seconds" |
+        show_progress "$folder/train.log" "$name" || die_of_log "$folder/train.log" fairseq-train
     # shellcheck disable=SC2012  # fairseq's names have no blanks
     ls -v "$folder"/checkpoint*[0-9].pt | tail -10 | xargs rnnsearch average "$folder/model.part"
     cp "$folder/checkpoint_last.pt" "$folder/last.pt"
@@ -170,7 +170,7 @@ row() { # NAME FOLDER CHECKPOINTS TABLE INGREDIENTS...: add a model, or an ensem
     echo "| $name | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
 }
 
-export -f say die die_of_log prepare_data model_options ingredient_options has data_of train
+export -f say die die_of_log show_progress prepare_data model_options ingredient_options has data_of train
 
 if [ ! -f "$OUT/.prepared" ]; then
     say "10,000 BPE merges, and $SEGMENTATIONS segmentations with BPE-dropout of 0.1"
@@ -239,3 +239,5 @@ if [ -n "$COMPARE" ]; then
     sacrebleu "$DATA/test_2016_flickr.fr" --tokenize none --force -w 2 --paired-bs --format text -i "$OUT/models/tiny-published/test" \
         "$OUT/models/rnnsearch-$best/test" "$OUT/models/ensemble/test" "$OUT/models/tiny/test" "$OUT/models"/lstm{-published,}/test
 fi
+read -r _ penalty < "$OUT/models/ensemble/lenpen"
+show_model "" "${three#:}" "$(data_of $INGREDIENTS)" en fr --beam 5 --lenpen "$penalty"

@@ -15,8 +15,8 @@ reading() { # NAME WHAT OPTIONS...
         fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
             --task pooled_translation --max-words 50 --batch-size 80 --optimizer adadelta --clip-norm 1 \
             --criterion summed_nll "$@" --max-update 5808 --no-epoch-checkpoints \
-            --save-dir "$folder" --log-format simple --log-interval 100 >> "$folder/train.log" 2>&1 ||
-            die_of_log "$folder/train.log" fairseq-train
+            --save-dir "$folder" --log-format simple --log-interval 100 2>&1 |
+            show_progress "$folder/train.log" || die_of_log "$folder/train.log" fairseq-train
         rm -f "$folder/test.fr"
         touch "$folder/.done"
     fi
@@ -38,3 +38,4 @@ reading factor "W_o in two factors (code)" --output-rank 256
 reading code "both, as in the code" --update-word current --output-rank 256
 reading mean "mean cost" --criterion cross_entropy
 cat "$OUT/readings/table.md"
+show_model "" "$OUT/readings/code/checkpoint_last.pt" "$OUT/bin" en fr --beam 12

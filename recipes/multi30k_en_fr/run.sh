@@ -18,8 +18,7 @@ if [ ! -f "$OUT/checkpoints/.done" ]; then
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
         --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \
         --save-dir "$OUT/checkpoints" --log-format simple --log-interval 100 2>&1 |
-        tee -a "$OUT/train.log" | { grep --line-buffered -E 'train_inner|valid on' || true; } ||
-        die_of_log "$OUT/train.log" fairseq-train
+        show_progress "$OUT/train.log" || die_of_log "$OUT/train.log" fairseq-train
     touch "$OUT/checkpoints/.done"
 fi
 
@@ -29,3 +28,4 @@ rnnsearch plot alignment "$OUT/generate.out" "$OUT/alignment.png" --sentence 203
 
 say "BLEU of $(wc -l < "$OUT/generate.fr") translations, detokenised, cased (sacrebleu)"
 bleu "$OUT/generate" --format text
+show_model "" "$OUT/checkpoints/checkpoint_best.pt" "$OUT/bin" en fr --beam 12

@@ -102,7 +102,7 @@ train() { # MODEL GOAL OPTIONS...: train up to the GOAL, from the last checkpoin
         --distributed-world-size 1 \
         --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:3}" 2>&1 |
-        tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train
+        show_progress "$run/train.log" "$1" || die_of_log "$run/train.log" fairseq-train
     echo "$goal" > "$run/.trained"
 }
 
@@ -171,3 +171,4 @@ if [ -n "${last-}" ] && [ "$BPE" = 0 ] && [ "$RARE" != 0 ]; then replace_unknown
 
 say "the paper's tables and figures"
 rnnsearch report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"
+show_model "" "$RUNS/${last-$model}/checkpoints/checkpoint_best.pt" "$OUT/bin" "$SRC" "$TRG" --beam 12

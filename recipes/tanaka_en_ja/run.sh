@@ -23,7 +23,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last
         --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --clip-norm 3 \
         --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
-        tee -a "$run/train.log" | { grep --line-buffered 'valid on' || true; } || die_of_log "$run/train.log" fairseq-train
+        show_progress "$run/train.log" "$1" || die_of_log "$run/train.log" fairseq-train
     rm -f "$run"/*.tok
     echo "$EPOCHS" > "$run/.epochs"
 }
@@ -48,7 +48,7 @@ train_and_translate() { # MODEL OBJECTIVE RUN OPTIONS...: train RUN, and transla
 }
 
 export OUT DATA EPOCHS
-export -f say die die_of_log translations tree_options train translate train_and_translate
+export -f say die die_of_log show_progress translations tree_options train translate train_and_translate
 for objective in $OBJECTIVES; do
     for model in $TREE_MODELS; do
         echo "$model $objective $model-$objective"
@@ -65,3 +65,4 @@ done
 say "the paper's tables, on the development sentences"
 rnnsearch tree-tables "$OUT/runs" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
+show_tree_model "$OUT/runs/tree2seq-blackout2000/checkpoints/checkpoint_best.pt"

@@ -44,10 +44,14 @@ BATCH=$((80 / WORLD))
 RUN=$OUT/runs/$MODEL LOG=train.log
 mkdir -p "$RUN"
 if [ "$NODE" != 0 ]; then LOG=train.$NODE.log; fi # the first machine writes the main log
+tell() {
+    say "$MODEL is trained; evaluate.sh translates newstest2014 by it"
+    show_model "" "$RUN/checkpoints/checkpoint_best.pt" "$OUT/bin" en fr --beam 12
+}
 exec {busy}> "$RUN/.lock.$NODE" # the training inherits the lock, in case it outlives this script
 flock --nonblock "$busy" || die "$RUN is being trained; wait for it, or stop it"
 if [ "$(cat "$RUN/.trained" 2>/dev/null)" = "$*" ]; then # fairseq-train would make another update
-    say "$MODEL is trained; evaluate.sh translates by it"
+    tell
     exit
 fi
 if [ "$MODEL" = RNNsearch-50-long ] && [ "$NODE" = 0 ] && [ ! -d "$RUN/checkpoints" ] &&
@@ -73,6 +77,8 @@ fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --arch groundhog_sea
     --criterion summed_nll --optimizer adadelta --clip-norm 1 \
     --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints --distributed-world-size "$WORLD" \
     --save-dir "$RUN/checkpoints" --log-format simple --log-interval 100 "$@" 2>&1 |
-    tee -a "$RUN/$LOG" | { grep --line-buffered 'valid on' || true; } || die_of_log "$RUN/$LOG" fairseq-train
-if [ "$NODE" = 0 ]; then echo "$*" > "$RUN/.trained"; fi
-say "trained $MODEL; evaluate.sh translates by it"
+    show_progress "$RUN/$LOG" || die_of_log "$RUN/$LOG" fairseq-train
+if [ "$NODE" = 0 ]; then
+    echo "$*" > "$RUN/.trained"
+    tell
+fi

@@ -1,11 +1,14 @@
-"""Read what ``fairseq-train`` logs of each epoch."""
+"""Read what ``fairseq-train`` logs of each epoch, and of the updates between."""
 
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf, isfinite, isnan
 from pathlib import Path
+
+import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 
@@ -14,6 +17,9 @@ from rnnsearch_fairseq.errors import InputError
 EPOCH = re.compile(r"epoch ([0-9]{1,9})")
 SUBSET = re.compile(r"valid on '([^']+)' subset")
 STATISTIC = re.compile(r"\w+ \S+")
+# What the simple format prints every --log-interval updates.
+INNER = re.compile(r"epoch ([0-9]{1,9}): +[0-9]+ / [0-9]+ (.*)")
+SINCE = ""  # in place of a subset: the updates since the last such line
 Statistics = dict[str, float]
 
 
@@ -38,6 +44,20 @@ class Epoch:
     dev_nll_sentence: float | None
 
 
+@dataclass(frozen=True)
+class Point:
+    """What the log says at an update; None: nothing.
+
+    seconds: spent in updates so far, as of :class:`Epoch`; between two lines of training they are interpolated.
+    ppl, bleu: of the training text, of the updates since the last point; or of the development set.
+    """
+
+    updates: int
+    seconds: float | None
+    ppl: float | None
+    bleu: float | None
+
+
 def read_train_log(path: Path) -> list[Epoch]:
     """The finished epochs in what ``fairseq-train`` printed or wrote to ``--log-file``, with any --log-format but none.
 
@@ -52,6 +72,8 @@ def read_train_log(path: Path) -> list[Epoch]:
     for line_number, line in enumerate(read_log(path).split("\n"), 1):
         number, subset, statistics = _statistics(line) or (0, None, {})
         try:
+            if subset == SINCE:
+                continue
             if subset is not None:
                 dev_set = dev_set or subset
                 if subset == dev_set:
@@ -66,6 +88,51 @@ def read_train_log(path: Path) -> list[Epoch]:
     if not epochs:
         raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple or json")
     return list(epochs.values())
+
+
+def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
+    """The points of training and of the first development set, by updates, in what :func:`read_train_log` reads.
+
+    Training has a point every --log-interval updates, or one an epoch where there are more of these. Where training was
+    resumed into the same file, what was trained again replaces what the file had from there on.
+
+    Raises:
+        InputError: the file cannot be read, or has neither.
+    """
+    lines: dict[str | None, dict[float, Statistics]] = {SINCE: {}, None: {}}  # updates ascending
+    dev_set = None
+    for _, subset, statistics in filter(None, map(_statistics, read_log(path).split("\n"))):
+        updates = statistics.get("num_updates", inf)
+        if subset:
+            dev_set = dev_set or subset
+        if not 0 < updates < inf or subset not in (SINCE, None, dev_set):
+            continue
+        lines.setdefault(subset, {})
+        for kind, earlier in lines.items():
+            # The lines of one update come in this order: training, validation, epoch.
+            replaced = updates if subset in (SINCE, kind) else updates + 1
+            while earlier and next(reversed(earlier)) >= replaced:
+                earlier.popitem()
+        lines[subset][updates] = statistics
+    trained = max(lines[SINCE], lines[None], key=len)
+    validated = lines.get(dev_set, {}) if dev_set else {}
+    if not trained and not validated:
+        raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format simple or json")
+    times = _seconds(trained, [*trained, *validated])
+    points = [
+        Point(int(updates), seconds, statistics.get("ppl"), statistics.get("bleu"))
+        for (updates, statistics), seconds in zip([*trained.items(), *validated.items()], times)
+    ]
+    return points[: len(trained)], points[len(trained) :]
+
+
+def _seconds(trained: dict[float, Statistics], updates: Sequence[float]) -> list[float | None]:
+    """The seconds at these updates; after the last line, by the average speed."""
+    walls = [statistics.get("train_wall") for statistics in trained.values()]
+    if not walls or None in walls:
+        return [None] * len(updates)
+    known, seconds = [0.0, *trained], [0.0, *accumulate(walls)]
+    return (np.interp(updates, known, seconds) * np.maximum(1, np.array(updates) / known[-1])).tolist()
 
 
 def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
@@ -88,7 +155,10 @@ def read_log(path: Path) -> str:
 
 
 def _statistics(line: str) -> tuple[int, str | None, Statistics] | None:
-    """The epoch, the development set (None: training) and the statistics, if a line has those of a whole epoch."""
+    """The epoch, the development set (None: training), and the statistics of a line that has those of a whole epoch.
+
+    The "development set" of other lines is SINCE.
+    """
     if '{"epoch": ' not in line:
         return _printed_statistics(line.split(" | "))
     try:
@@ -97,7 +167,7 @@ def _statistics(line: str) -> tuple[int, str | None, Statistics] | None:
         return None  # a training that was stopped left the line unfinished
     # Names begin with that of the data: "train_wall" is "wall", the time since the command started, and the epoch's
     # own "train_wall" is "train_train_wall". Of a part of an epoch, names have no such beginning.
-    prefix = next((name.removesuffix("num_updates") for name in record if name.endswith("_num_updates")), None)
+    prefix = next((name.removesuffix("num_updates") for name in record if name.endswith("num_updates")), None)
     if prefix is None or type(record.get("epoch")) is not int:
         return None
     texts = {name.removeprefix(prefix): text for name, text in record.items() if name.startswith(prefix)}
@@ -106,6 +176,8 @@ def _statistics(line: str) -> tuple[int, str | None, Statistics] | None:
 
 def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, Statistics] | None:
     """The same, from the pieces between a line's bars."""
+    if inner := INNER.fullmatch(pieces[-1]):
+        return int(inner[1]), SINCE, _numbers(dict(text.split("=", 1) for text in inner[2].split(", ") if "=" in text))
     first = len(pieces)
     while first and STATISTIC.fullmatch(pieces[first - 1]):
         first -= 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fairseq.logging import meters, progress_bar
 
-from rnnsearch_fairseq.analysis.train_log import Epoch, best_epoch, read_train_log
+from rnnsearch_fairseq.analysis.train_log import Epoch, Point, best_epoch, read_curve, read_train_log
 from rnnsearch_fairseq.errors import InputError
 from tests.analysis.builders import SIMPLE
 
@@ -130,6 +130,77 @@ def test_the_best_epoch_is_the_first_of_lowest_loss(tmp_path: Path) -> None:
     assert best.number == 3
     assert best_epoch(epochs[-1:]) is None
     assert best_epoch(epochs[:1]) is None
+
+
+# Learning curves
+
+
+def inner_line(updates: int, ppl: float, seconds: int = 10) -> str:
+    return (
+        f"2026-11-21 09:00:10 | INFO | train_inner | epoch 001:    {updates} / 363 loss=9.1, ppl={ppl}, "
+        f"num_updates={updates}, lr=1, train_wall={seconds}, wall=0"
+    )
+
+
+def curve(folder: Path, *lines: str) -> tuple[list[Point], list[Point]]:
+    path = folder / "train.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return read_curve(path)
+
+
+def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Path) -> None:
+    validated = [valid_line(1, 5, updates=updates) for updates in (60, 150, 180)]
+    validated[2] += " | bleu 31.2"
+    lines = [inner_line(50, 90), validated[0], inner_line(100, 80, 30), inner_line(150, 70, 20), validated[1]]
+    lines += [
+        valid_line(1, 5, "valid1", updates=150),
+        validated[2],
+        train_line(2),
+        "2026 | INFO | progress | update 200",
+    ]
+    train, dev = curve(tmp_path, *lines)
+    assert train == [Point(50, 10, 90, None), Point(100, 40, 80, None), Point(150, 60, 70, None)]
+    assert dev == [Point(60, 16, 40.5, None), Point(150, 60, 40.5, None), Point(180, 72, 40.5, 31.2)]
+    # Each message of --log-file may stand there several times.
+    assert curve(tmp_path, *(line.split(" | ", 3)[3] for line in lines for _ in range(3))) == (train, dev)
+
+
+def test_a_curve_in_json_is_the_same(tmp_path: Path) -> None:
+    inner = {"epoch": 1, "update": 0.275, "loss": "9.1", "ppl": "548.7", "num_updates": "100", "train_wall": "41"}
+    dev = {"epoch": 1, "valid_ppl": "304.2", "valid_num_updates": "363"}
+    lines = [f"2026-11-21 | INFO | x | {json.dumps(record)}" for record in (inner, dev)]
+    assert curve(tmp_path, *lines) == ([Point(100, 41, 548.7, None)], [Point(363, 41 * 3.63, 304.2, None)])
+    simple = curve(tmp_path, SIMPLE)
+    assert [(point.updates, point.ppl) for points in simple for point in points] == [(100, 548.7), (363, 304.2)]
+
+
+def test_a_curve_without_updates_between_has_epochs(tmp_path: Path) -> None:
+    lines = [valid_line(1, 5), train_line(1), valid_line(2, 4), train_line(2, 90)]
+    train, dev = curve(tmp_path, *lines)
+    assert train == [Point(100, 60, 32, None), Point(200, 150, 32, None)]
+    assert [point.seconds for point in dev] == [60, 150]
+    train, dev = curve(tmp_path, lines[0], train_line(1).replace("train_wall", "wall"))
+    assert [point.seconds for point in (*train, *dev)] == [None, None]
+
+
+def test_what_was_trained_again_replaces_a_curve_from_there_on(tmp_path: Path) -> None:
+    lines = [inner_line(50, 90), valid_line(1, 5, updates=60), inner_line(100, 80), valid_line(1, 5, updates=100)]
+    again = [inner_line(100, 79, 20), inner_line(150, 70)]
+    train, dev = curve(tmp_path, *lines, train_line(1), inner_line(150, 75), *again)
+    assert [(point.updates, point.ppl, point.seconds) for point in train] == [
+        (50, 90, 10),
+        (100, 79, 30),
+        (150, 70, 40),
+    ]
+    assert [point.updates for point in dev] == [60]
+    _, dev = curve(tmp_path, *lines, inner_line(150, 70), valid_line(1, 4, updates=100))
+    assert [point.updates for point in dev] == [60, 100]
+
+
+def test_a_curve_of_nothing_is_refused(tmp_path: Path) -> None:
+    for lines in (["nothing"], [valid_line(1, 5).replace("num_updates 100", "num_updates nan")]):
+        with pytest.raises(InputError, match=r"train\.log: holds no update"):
+            curve(tmp_path, *lines)
 
 
 def test_other_bytes_and_carriage_returns_do_no_harm(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatas
 from fairseq.tasks.translation import TranslationTask
 
 from rnnsearch_fairseq.analysis import alignment_error, bahdanau_tables, constituent_plot, systems, token_scores
-from rnnsearch_fairseq.analysis.train_log import best_epoch, read_train_log
+from rnnsearch_fairseq.analysis.train_log import best_epoch, read_curve, read_train_log
 from rnnsearch_fairseq.analysis.words import word_alignment
 from rnnsearch_fairseq.corpora import aspec, grammar, parses, prepare, selection, wmt
 from rnnsearch_fairseq.corpora.link_grammar import put_words
@@ -484,6 +484,7 @@ LOGS = [{"train.log": SIMPLE.encode()}, {"train.log": f"x | {JSON_LOG}\n".encode
 )
 def read_log(folder: Path) -> None:
     best_epoch(read_train_log(folder / "train.log"))
+    read_curve(folder / "train.log")
     bahdanau_tables.table_2({"a": folder / "train.log"})
 
 
