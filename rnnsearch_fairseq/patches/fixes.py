@@ -159,7 +159,7 @@ def list_every_option_in_help(
 def refuse_options_that_cannot_train(
     init: Original, self: fairseq.trainer.Trainer, cfg: Any, *args: Any, **kwargs: Any
 ) -> None:
-    """--fp16 on a CPU ends deep inside torch, and --sentence-avg changes no sum; now each is refused in one sentence.
+    """--fp16 on a CPU ends deep inside torch; now it is refused in one sentence.
 
     --memory-efficient-fp16 and --fp16-no-flatten-grads do not ask CUDA for its device (optim/fp16_optimizer.py:38), and
     run.
@@ -171,11 +171,6 @@ def refuse_options_that_cannot_train(
         raise InputError(
             "--fp16 trains on a CUDA device and none is in use; train with --bf16, which also runs on a CPU, "
             "or in the default precision"
-        )
-    if cfg.optimization.sentence_avg and getattr(cfg.criterion, "_name", None) == "summed_nll":
-        raise InputError(
-            "--sentence-avg asks for a mean over the sentences, and --criterion summed_nll divides by nothing; "
-            "leave one of them out"
         )
     init(self, cfg, *args, **kwargs)
 

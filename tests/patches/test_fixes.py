@@ -244,14 +244,6 @@ def test_fp16_that_runs_on_a_cpu_is_not_refused(data: Path, option: str) -> None
     assert (data / "checkpoints" / "checkpoint_last.pt").exists()
 
 
-def test_a_mean_of_a_criterion_that_has_none_is_refused(data: Path) -> None:
-    average = ["--sentence-avg", "--criterion"]
-    with pytest.raises(InputError, match=r"--sentence-avg .* --criterion summed_nll .* leave one of them out"):
-        train(training_config(data, *average, "summed_nll"))
-    train(training_config(data, *average, "cross_entropy"))
-    assert (data / "checkpoints" / "checkpoint_last.pt").exists()
-
-
 # Several processes
 
 
