@@ -8,7 +8,10 @@ tree_options() { # MODEL OBJECTIVE: the options of fairseq-train
         anmt_reversed) echo --arch anmt_small --reverse-source ;;
         phrases_only) echo --arch tree2seq_small --constituents phrases-only ;;
     esac
-    [ "$2" = softmax ] || echo --criterion blackout --blackout-samples "${2#blackout}"
+    case $2 in
+        softmax) echo --criterion summed_nll ;;
+        *) echo --criterion blackout --blackout-samples "${2#blackout}" ;;
+    esac
 }
 
 show_tree_model() { # CHECKPOINTS: say where they lie, and how to translate by them

@@ -1,6 +1,7 @@
-"""The fairseq criterion ``summed_nll``, the first paper's training cost: the sum of the negative log-likelihoods."""
+"""The fairseq criterion ``summed_nll``, both papers' training cost: the sum of the negative log-likelihoods."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,7 +10,9 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
 from fairseq.utils import get_perplexity
+from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
@@ -19,9 +22,18 @@ from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 DIVIDE_BY_NOTHING = 0
 
 
-@register_criterion("summed_nll", dataclass=FairseqDataclass)
+@dataclass
+class SummedNLLConfig(FairseqDataclass):
+    """fairseq's ``--sentence-avg``."""
+
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+@register_criterion("summed_nll", dataclass=SummedNLLConfig)
 class SummedNLL(FairseqCriterion):
     """-sum log p(y|x) over all words of all sentences of a batch, the cost behind Section 4.2.
+
+    With ``--sentence-avg`` gradients are averaged over sentences, as in the second paper.
 
     Use it with ``--clip-norm 1``, which then clips the gradient of the sum to norm 1 at nearly every update. Because of
     Adadelta's epsilon this differs from training on the mean. The sum runs over all workers and all ``--update-freq``
@@ -30,6 +42,10 @@ class SummedNLL(FairseqCriterion):
     It logs ``nll_sentence_nats`` (as in the paper's Table 2) and ``nll_word_nats``, and fairseq's ``loss`` (bits per
     word) and ``ppl`` (perplexity), which are comparable with ``cross_entropy``.
     """
+
+    def __init__(self, task: FairseqTask, sentence_avg: bool) -> None:
+        super().__init__(task)
+        self.sentence_avg = sentence_avg
 
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
@@ -43,13 +59,14 @@ class SummedNLL(FairseqCriterion):
             loss = softmax_loss(features, *extra["output_layer"], sample["target"], self.padding_idx)
         else:
             loss = self.loss_of_scores(model(**sample["net_input"])[0], sample["target"], reduce)
+        divisor = len(sample["target"]) if self.sentence_avg else DIVIDE_BY_NOTHING
         logging_output = {
             "loss": loss.detach(),
             "ntokens": sample["ntokens"],
-            "nsentences": sample["target"].size(0),
-            "sample_size": DIVIDE_BY_NOTHING,
+            "nsentences": len(sample["target"]),
+            "sample_size": divisor,
         }
-        return loss, DIVIDE_BY_NOTHING, logging_output
+        return loss, divisor, logging_output
 
     def loss_of_scores(self, scores: Tensor, target: Tensor, reduce: bool) -> Tensor:
         """The cost of any model's ``scores`` ``(batch, tgt_len, K_y)``; see :meth:`forward`."""

@@ -104,6 +104,14 @@ def test_gradient_is_divided_by_nothing(criterion: SummedNLL) -> None:
     assert (sum([sample_size] * 3) or 1.0) == 1.0
 
 
+def test_with_sentence_avg_gradients_are_averaged_over_sentences() -> None:
+    task = Namespace(target_dictionary=make_dictionary(17))
+    words = ["--arch", "bahdanau_gru", "--criterion", "summed_nll", "--sentence-avg"]
+    averaged = SummedNLL.build_criterion(parse_training(*words).criterion, task)
+    _, sample_size, log = averaged(make_model(), make_sample(SOURCES, TARGETS))
+    assert sample_size == log["sample_size"] == log["nsentences"] == 4
+
+
 def test_half_precision_logits_are_summed_in_float32(criterion: SummedNLL) -> None:
     model = make_model().to(torch.bfloat16)
     sample = make_sample(SOURCES, TARGETS)

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.fused import dispatch
+from rnnsearch_fairseq.modules.fused.packing import Packing, packing
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder, mix_states, score_states
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
@@ -16,10 +18,14 @@ class FusedLSTM(LSTM):
 
     def scan(self, inputs: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """As in the base class."""
-        projected = self.from_input(inputs.transpose(0, 1))
-        mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(inputs.dtype)
-        hiddens, cells = _LSTMScan.apply(projected, self.from_state.weight, mask)
-        return hiddens.transpose(0, 1), cells.transpose(0, 1)
+        if padding_mask is None:
+            is_word = torch.ones(inputs.shape[:2], dtype=torch.bool)
+        elif padding_mask.diff(dim=1).sum(dim=1).max() > 1:  # between words, where the base class begins anew
+            return super().scan(inputs, padding_mask)
+        else:
+            is_word = ~padding_mask
+        words = packing(is_word, inputs.device)
+        return _LSTMScan.apply(self.from_input(words.pack(inputs)), self.from_state.weight, words)
 
 
 class FusedTreeLSTM(TreeLSTM):
@@ -42,10 +48,14 @@ class FusedTreeDecoder(TreeDecoder):
     """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` with a hand-written gradient."""
 
     def scan(self, previous_words: Tensor, source: Constituents) -> tuple[Tensor, Tensor]:
-        """As in the base class."""
+        """As in the base class, but zero at padding on the right, except on a GPU."""
         hidden, cell, _ = self.initial_state(source)
+        is_word = torch.ones(previous_words.shape, dtype=torch.bool)
+        if not dispatch.on_gpu(previous_words):  # which would wait for the lengths
+            is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
+        words = packing(is_word, previous_words.device)
         return _DecoderScan.apply(
-            self.lstm.from_input(self.embedding(previous_words[:, 1:].T)),
+            self.lstm.from_input(self.embedding(words.pack(previous_words)[words.counts[0] :])),
             torch.cat([self.lstm.from_state.weight, self.from_fed.weight], dim=1),
             torch.cat([self.from_state.weight, self.from_context.weight], dim=1),
             self.from_state.bias,
@@ -53,6 +63,7 @@ class FusedTreeDecoder(TreeDecoder):
             cell,
             source.states,
             source.padding_mask,
+            words,
         )
 
 
@@ -73,13 +84,13 @@ def _lstm_cell(gates: Tensor, cell_before: Tensor, hidden: Tensor, cell: Tensor)
 
 def _lstm_cell_backward(
     gates: Tensor, cell_before: Tensor, cell: Tensor, grad_hidden: Tensor, grad_cell: Tensor, grad_gates: Tensor
-) -> Tensor:
-    """The backward pass of :func:`_lstm_cell`: returns the gradient of c ``(batch, d)``.
+) -> None:
+    """The backward pass of :func:`_lstm_cell`.
 
     Args:
         gates: i, f, o, u, ``(batch, 4d)``.
         cell_before, cell: c and c'.
-        grad_hidden, grad_cell: the gradients of h' and c'; ``grad_cell`` is overwritten.
+        grad_hidden, grad_cell: the gradients of h' and c'; that of c overwrites ``grad_cell``.
         grad_gates: receives the gradients of the arguments of the nonlinearities, ``(batch, 4d)``.
     """
     in_gate, forget_gate, out_gate, candidate = gates.chunk(4, dim=1)
@@ -93,47 +104,44 @@ def _lstm_cell_backward(
     grad_sums, sigmoids = (tensor[:, : 3 * cell.size(1)] for tensor in (grad_gates, gates))
     torch.ops.aten.sigmoid_backward.grad_input(grad_sums, sigmoids, grad_input=grad_sums)
     torch.ops.aten.tanh_backward.grad_input(grad_candidate, candidate, grad_input=grad_candidate)
-    return grad_cell * forget_gate
+    grad_cell *= forget_gate
 
 
 class _LSTMScan(torch.autograd.Function):
-    """The LSTM over all words.
-
-    Time is the first dimension: ``projected`` is ``(src_len, batch, 4d)``; ``mask`` ``(src_len, batch, 1)`` is one at
-    words and zero at padding.
-    """
+    """The LSTM over all words: h and c ``(batch, src_len, d)``, zero at padding; ``projected`` is ``(words, 4d)``."""
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, weight: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        steps, batch, _ = projected.shape
-        hiddens, cells = (projected.new_empty(steps, batch, weight.size(1)) for _ in range(2))
-        gates = torch.empty_like(projected, memory_format=torch.contiguous_format)
-        hidden = cell = projected.new_zeros(batch, weight.size(1))
-        for j in range(steps):
-            torch.addmm(projected[j], hidden, weight.T, out=gates[j])
-            _lstm_cell(gates[j], cell, hiddens[j], cells[j])
-            hidden, cell = hiddens[j], cells[j]
-            if mask is not None:
-                hidden *= mask[j]
-                cell *= mask[j]
-        ctx.save_for_backward(weight, mask, gates, hiddens, cells)
-        return hiddens, cells
+    def forward(ctx: Any, projected: Tensor, weight: Tensor, words: Packing) -> tuple[Tensor, Tensor]:
+        hiddens, cells = (projected.new_empty(len(projected), weight.size(1)) for _ in range(2))
+        gates = torch.empty_like(projected)
+        summand, gate, hidden, cell = words.split(projected, gates, hiddens, cells)
+        hidden_before = cell_before = projected.new_zeros(len(words.sentences), weight.size(1))
+        for j, count in enumerate(words.counts):
+            torch.addmm(summand[j], hidden_before[:count], weight.T, out=gate[j])
+            _lstm_cell(gate[j], cell_before[:count], hidden[j], cell[j])
+            hidden_before, cell_before = hidden[j], cell[j]
+        ctx.save_for_backward(weight, gates, hiddens, cells)
+        ctx.words = words
+        return words.unpack(hiddens), words.unpack(cells)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cells: Tensor) -> tuple[Tensor | None, ...]:
-        weight, mask, gates, hiddens, cells = ctx.saved_tensors
+        (weight, gates, hiddens, cells), words = ctx.saved_tensors, ctx.words
         grad_gates = torch.empty_like(gates)
-        zero = torch.zeros_like(cells[0])
-        later_hidden, later_cell = zero, zero  # gradients that come from the next word
-        for j in reversed(range(len(gates))):
-            grad_hidden, grad_cell = grad_hiddens[j] + later_hidden, grad_cells[j] + later_cell
-            if mask is not None:
-                grad_hidden, grad_cell = grad_hidden * mask[j], grad_cell * mask[j]
-            before = cells[j - 1] if j else zero
-            later_cell = _lstm_cell_backward(gates[j], before, cells[j], grad_hidden, grad_cell, grad_gates[j])
-            later_hidden = grad_gates[j] @ weight
-        grad_weight = grad_gates[1:].flatten(0, 1).T @ hiddens[:-1].flatten(0, 1)
+        gate, cell, grad_gate, grad_hidden, grad_cell = words.split(
+            gates, cells, grad_gates, words.pack(grad_hiddens), words.pack(grad_cells)
+        )
+        # The gradients that come from the next word; zero for a sentence that has none.
+        later_hidden, later_cell = (cells.new_zeros(len(words.sentences), cells.size(1)) for _ in range(2))
+        zero = torch.zeros_like(later_cell)
+        for j, count in reversed(list(enumerate(words.counts))):
+            grad_hidden[j].add_(later_hidden[:count])
+            later_cell[:count] += grad_cell[j]
+            before = cell[j - 1] if j else zero
+            _lstm_cell_backward(gate[j], before[:count], cell[j], grad_hidden[j], later_cell[:count], grad_gate[j])
+            torch.mm(grad_gate[j], weight, out=later_hidden[:count])
+        grad_weight = grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.before)
         return grad_gates, grad_weight, None
 
 
@@ -261,72 +269,89 @@ class _DecoderScan(torch.autograd.Function):
         cell: Tensor,
         states: Tensor,
         padding_mask: Tensor,
+        words: Packing,
     ) -> tuple[Tensor, Tensor]:
-        """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)``.
+        """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)``, zero at padding.
 
         Args:
-            projected: the LSTM's products with y_{j-1}, from the second position on, ``(tgt_len - 1, batch, 4d)``.
+            projected: the LSTM's products with the packed y_{j-1}, without those of the first position, ``(..., 4d)``.
             recurrent: the LSTM's weight for [s_{j-1}; s~_{j-1}], ``(4d, 2d)``.
             combining: W_d, the weight for [s_j; d_j], ``(d, 2d)``.
             bias: b_d, ``(d,)``.
             hidden, cell: (s_1, c_1), ``(batch, d)`` each.
             states, padding_mask: see :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`.
+            words: those of the target.
         """
-        steps, (batch, size) = len(projected) + 1, hidden.shape
-        gates = projected.new_empty(steps - 1, batch, 4 * size)
-        cells = projected.new_empty(steps, batch, size)
-        combined = projected.new_empty(steps, batch, 2 * size)  # [s_j; d_j]
-        fed_states = projected.new_empty(steps, batch, 2 * size)  # [s_j; s~_j]
+        size, first = hidden.size(1), words.counts[0]
+        states, padding_mask = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
+        gates = torch.empty_like(projected)
+        cells = projected.new_empty(len(words.places), size)
+        # [s_j; d_j] and [s_j; s~_j]
+        combined, fed_states = (projected.new_empty(len(cells), 2 * size) for _ in range(2))
         # At least float32: in half precision a softmax over many constituents loses its small weights.
         precise = torch.promote_types(projected.dtype, torch.float32)
-        weights = projected.new_empty(steps, batch, states.size(1), dtype=precise)
-        combined[0, :, :size], cells[0] = hidden, cell
-        for j in range(steps):
-            hidden, context = combined[j].split(size, dim=1)
+        weights = projected.new_empty(len(cells), states.size(1), dtype=precise)
+        combined[:first, :size], cells[:first] = (
+            start.index_select(0, words.sentences[:first]) for start in (hidden, cell)
+        )
+        both, cell, fed, alpha = words.split(combined, cells, fed_states, weights)
+        summand, gate = words.split(projected, gates, begin=1)
+        for j, count in enumerate(words.counts):
+            hidden, context = both[j].split(size, dim=1)
             if j:
-                torch.addmm(projected[j - 1], fed_states[j - 1], recurrent.T, out=gates[j - 1])
-                _lstm_cell(gates[j - 1], cells[j - 1], hidden, cells[j])
-            scores = score_states(hidden, states).masked_fill_(padding_mask, float("-inf"))
-            weights[j] = torch.softmax(scores, dim=1, dtype=precise)
-            context.copy_(mix_states(weights[j], states))
-            fed_states[j, :, :size] = hidden
-            torch.tanh(torch.addmm(bias, combined[j], combining.T), out=fed_states[j, :, size:])
+                torch.addmm(summand[j - 1], fed[j - 1][:count], recurrent.T, out=gate[j - 1])
+                _lstm_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j])
+            scores = score_states(hidden, states[:count]).masked_fill_(padding_mask[:count], float("-inf"))
+            alpha[j].copy_(torch.softmax(scores, dim=1, dtype=precise))
+            context.copy_(mix_states(alpha[j], states[:count]))
+            fed[j][:, :size] = hidden
+            torch.tanh(torch.addmm(bias, both[j], combining.T), out=fed[j][:, size:])
         ctx.save_for_backward(recurrent, combining, states, gates, cells, combined, fed_states, weights)
-        return fed_states[:, :, size:].transpose(0, 1).contiguous(), weights.transpose(0, 1).contiguous()
+        ctx.words = words
+        return words.unpack(fed_states[:, size:]), words.unpack(weights)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_attended: Tensor, grad_weights: Tensor) -> tuple[Tensor | None, ...]:
         recurrent, combining, states, gates, cells, combined, fed_states, weights = ctx.saved_tensors
-        size = cells.size(2)
+        words, size = ctx.words, cells.size(1)
         grad_gates = torch.empty_like(gates)
         grad_sums = torch.empty_like(cells)  # inside the tanh of s~
         grad_combined, grad_scores = torch.empty_like(combined), torch.empty_like(weights)
-        later_grads = torch.zeros_like(combined[0])  # of [s_j; s~_j], from position j + 1
-        grad_cell = torch.zeros_like(cells[0])  # of c_j, from position j + 1
-        for j in reversed(range(len(cells))):
-            grad_fed = grad_attended[:, j] + later_grads[:, size:]
-            torch.ops.aten.tanh_backward.grad_input(grad_fed, fed_states[j, :, size:], grad_input=grad_sums[j])
-            torch.mm(grad_sums[j], combining, out=grad_combined[j])
-            grad_hidden, grad_context = grad_combined[j].chunk(2, dim=1)
-            grad_alpha = grad_weights[:, j] + score_states(grad_context, states)
-            grad_scores[j] = weights[j] * (grad_alpha - (weights[j] * grad_alpha).sum(dim=1, keepdim=True))
-            grad_hidden = mix_states(grad_scores[j], states).add_(grad_hidden).add_(later_grads[:, :size])
+        # The gradients of [s_j; s~_j] and of c_j from position j + 1; zero for a sentence that ends at j.
+        later_grads, grad_cell = (cells.new_zeros(len(states), columns) for columns in (2 * size, size))
+        cell, fed, alpha, grad_fed, grad_alpha, grad_sum, grad_both, grad_score = words.split(
+            cells, fed_states, weights, words.pack(grad_attended), words.pack(grad_weights),
+            grad_sums, grad_combined, grad_scores,
+        )  # fmt: skip
+        gate, grad_gate = words.split(gates, grad_gates, begin=1)
+        for j, count in reversed(list(enumerate(words.counts))):
+            later, attended = later_grads[:count], grad_fed[j].add_(later_grads[:count, size:])
+            torch.ops.aten.tanh_backward.grad_input(attended, fed[j][:, size:], grad_input=grad_sum[j])
+            torch.mm(grad_sum[j], combining, out=grad_both[j])
+            grad_hidden, grad_context = grad_both[j].chunk(2, dim=1)
+            of_alpha = grad_alpha[j].add_(score_states(grad_context, states[:count]))
+            torch.mul(alpha[j], of_alpha - (alpha[j] * of_alpha).sum(dim=1, keepdim=True), out=grad_score[j])
+            grad_hidden = mix_states(grad_score[j], states[:count]).add_(grad_hidden).add_(later[:, :size])
             if j:
-                grad_cell = _lstm_cell_backward(
-                    gates[j - 1], cells[j - 1], cells[j], grad_hidden, grad_cell, grad_gates[j - 1]
+                _lstm_cell_backward(
+                    gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[:count], grad_gate[j - 1]
                 )
-                later_grads = grad_gates[j - 1] @ recurrent
+                torch.mm(grad_gate[j - 1], recurrent, out=later)
         # A state has one gradient through the context, weighted by alpha, and one through its score.
-        both = torch.cat([weights, grad_scores]).permute(1, 2, 0).to(states.dtype)
-        grad_states = both @ torch.cat([grad_combined[:, :, size:], combined[:, :, :size]]).transpose(0, 1)
+        both = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
+        grad_states = both @ torch.cat([words.unpack(grad_combined[:, size:]), words.unpack(combined[:, :size])], dim=1)
+        starts = (torch.zeros_like(grad_cell) for _ in range(2))
         return (
             grad_gates,
-            grad_gates.flatten(0, 1).T @ fed_states[:-1].flatten(0, 1),
-            grad_sums.flatten(0, 1).T @ combined.flatten(0, 1),
-            grad_sums.sum(dim=(0, 1)),
-            grad_hidden,
-            grad_cell,
+            grad_gates.T @ fed_states.index_select(0, words.before),
+            grad_sums.T @ combined,
+            grad_sums.sum(dim=0),
+            *(
+                start.index_copy_(0, words.sentences[: len(grad)], grad)
+                for start, grad in zip(starts, (grad_hidden, grad_cell))
+            ),
             grad_states,
+            None,
             None,
         )

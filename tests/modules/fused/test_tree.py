@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
@@ -58,10 +59,23 @@ def test_lstm_scan(kind: type[LSTM], lengths: list[int], left: bool) -> None:
     torch.testing.assert_close(gradients(scanned, lstm, [inputs]), gradients(expected, lstm, [inputs]), **EXACT)
 
 
+def test_padding_between_words_is_what_it_is_to_the_readable_loop() -> None:
+    torch.manual_seed(1)
+    fused, readable = FusedLSTM(EMBEDDING, SIZE).double(), LSTM(EMBEDDING, SIZE).double()
+    readable.load_state_dict(fused.state_dict())
+    inputs = draw(BATCH, 4, EMBEDDING)
+    padding_mask = torch.tensor([[False, True, False, False], [True, True, False, True], [False] * 4])
+    scanned, expected = (lstm.scan(inputs, padding_mask) for lstm in (fused, readable))
+    torch.testing.assert_close(scanned, expected, **EXACT)
+    torch.testing.assert_close(gradients(scanned, fused, [inputs]), gradients(expected, readable, [inputs]), **EXACT)
+
+
+@pytest.mark.parametrize("on_gpu", [False, True], ids=["cpu", "order of work on a GPU"])
 @pytest.mark.parametrize("parses", [True, False], ids=["tree", "sequence"])
-@pytest.mark.parametrize("tgt_len", [1, 2, 6])
-def test_decoder_scan(parses: bool, tgt_len: int) -> None:
+@pytest.mark.parametrize("lengths", [[1, 1, 1], [2, 2, 2], [6, 6, 6], [2, 6, 4], [1, 2, 4], [3, 2, 1]], ids=str)
+def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(2)
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: on_gpu)
     decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE, padding_idx=1, parses=parses).double()
     randomize(decoder)
     states, end, root = (
@@ -71,16 +85,18 @@ def test_decoder_scan(parses: bool, tgt_len: int) -> None:
     )
     padding_mask = torch.tensor([[False] * 7, [True] * 2 + [False] * 5, [False] * 4 + [True] * 3])
     source = Constituents(states, padding_mask, end, root if parses else None)
-    words = torch.randint(2, VOCABULARY, (BATCH, tgt_len))
+    words = torch.randint(2, VOCABULARY, (BATCH, max(lengths)))
+    is_word = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    words[~is_word] = 1
     inputs = [states, *end, *(root if parses else ())]
     scanned = decoder.scan(words, source)
     state, steps = decoder.initial_state(source), []
     for word in words.T:
         *step, state = decoder.step(word, state, source)
         steps.append(step)
-    stepped, alpha = (torch.stack(parts, dim=1) for parts in zip(*steps))
+    counted = torch.ones(BATCH, max(lengths), 1) if on_gpu else is_word.unsqueeze(2)
+    stepped, alpha = (torch.stack(parts, dim=1) * counted for parts in zip(*steps))
     torch.testing.assert_close(scanned, (stepped, alpha), **EXACT)
-    torch.testing.assert_close(state.fed, stepped[:, -1], **EXACT)
     expected = gradients((stepped, alpha), decoder, inputs)
     torch.testing.assert_close(gradients(scanned, decoder, inputs), expected, **EXACT)
     expected = gradients((stepped,), decoder, inputs)  # as in training, where the cost does not depend on alpha
