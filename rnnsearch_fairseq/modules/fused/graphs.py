@@ -36,7 +36,11 @@ def capture(work: Callable[[], Result], pool: Any = None) -> tuple[Result, Calla
         pool: of :func:`torch.cuda.graph_pool_handle`. Graphs with the same pool use the same memory in turns.
     """
     graph = torch.cuda.CUDAGraph()
-    # Other threads may go on, such as the one that copies batches into page-locked memory.
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+    # A capture that fails would leave its own stream as the current one. Other threads may go on meanwhile, such as the
+    # one that copies batches into page-locked memory.
+    with (
+        torch.cuda.stream(torch.cuda.current_stream()),
+        torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"),
+    ):
         result = work()
     return result, graph.replay

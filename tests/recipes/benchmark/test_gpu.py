@@ -11,7 +11,19 @@ import pytest
 from recipes.benchmark.gpu import count_events, print_rows
 
 ROOT = Path(__file__).resolve().parents[3]
-STEPS = ["versions", "tests", "updates", "profile", "products", "scans", "large", "model", "translation", "memcheck"]
+STEPS = [
+    "versions",
+    "tests",
+    "updates",
+    "profile",
+    "products",
+    "scans",
+    "graphs",
+    "large",
+    "model",
+    "translation",
+    "memcheck",
+]
 # Stands in for Python: says which step it runs, and fails or hangs in some of them.
 PYTHON = """#!/usr/bin/env bash
 case "$*" in
@@ -119,7 +131,15 @@ def test_a_dry_run_takes_every_step(tmp_path: Path) -> None:
     assert "\nwheels: failed with exit status 1" in results and "broken-1.0" in log
     for step in STEPS:
         assert f"\n{step}: ok, " in results, results + log
-    for row in ("| bf16 |", "| amp (fp16) |", "| float32 |", "| encoder |", "| decoder |", "| beam of 12 |"):
+    for row in (
+        "| bf16 |",
+        "| amp (fp16) |",
+        "| float32 |",
+        "| encoder |",
+        "| decoder |",
+        "| beam of 12 |",
+        "| --amp, CUDA graphs |",
+    ):
         assert f"\n{row}" in results
     assert done.returncode == 1  # for the wheel
     assert "passed" in results and "failed" not in results.replace("wheels: failed", "")
