@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_a_step_that_fails_or_hangs_does_not_end_the_next(tmp_path: Path) -> Non
     assert list(parts) == STEPS
     assert f"{ROOT}:" in parts["versions"]
     assert "half a table\n\nupdates: failed with exit status 3: why, " in parts["updates"] and "why\n" in log
-    assert "first row\n\nprofile: killed, 1 s" in parts["profile"]
+    assert re.search(r"first row\n\nprofile: killed, \d+ s", parts["profile"])
     for step in set(STEPS) - {"updates", "profile"}:
         assert f"\n\n{step}: ok, " in parts[step]
     assert "says test_softmax_of_large_energies" in parts["memcheck"]
