@@ -132,27 +132,23 @@ class FastBeamSearch(RowSearch):
         return best_in_groups(groups, greatest + before.unsqueeze(1), before, sentences, 2 * self.beam_size)
 
     def finished(self, history: list[Extension], endings: Ending, sentences: int) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence in fairseq's form, on the host, best first."""
+        """The finished hypotheses of each sentence in fairseq's form, best first."""
         totals = endings.totals
         ranked_by = totals / (endings.steps + 1) ** self.len_penalty if self.normalize_scores else totals
         # Longest first, so that the hypotheses that take part in a step are the first ones.
         order = torch.argsort(endings.steps, descending=True, stable=True)
-        endings = Ending(*(part[order] for part in endings))
-        traced = trace_back(history, endings, self.eos)
-        # To the host once a batch: fairseq moves each hypothesis by itself, and sorting needs each score there.
-        tokens, scores, attention, ranked_by = (
-            None if tensor is None else tensor.cpu() for tensor in (*traced, ranked_by[order])
-        )
+        tokens, scores, attention = trace_back(history, Ending(*(part[order] for part in endings)), self.eos)
         found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-        lengths, owners = (endings.steps + 1).tolist(), endings.sentences.tolist()
+        lengths = (endings.steps[order] + 1).tolist()
         aligned = [None] * len(lengths) if attention is None else attention.mT.unbind()
-        for owner, length, *parts in zip(owners, lengths, ranked_by.unbind(), tokens, scores, aligned):
+        owners = endings.sentences[order].tolist()
+        for owner, length, *parts in zip(owners, lengths, ranked_by[order].unbind(), tokens, scores, aligned):
             score, words, word_scores, weights = parts
             found[owner].append(
                 {
                     "tokens": words[:length],
                     "score": score,
-                    "attention": ranked_by.new_empty(0) if weights is None else weights[:, :length],
+                    "attention": totals.new_empty(0) if weights is None else weights[:, :length],
                     "alignment": torch.empty(0),
                     "positional_scores": word_scores[:length],
                 }

@@ -11,7 +11,6 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.modules.fused.search_step import GROUP
 from rnnsearch_fairseq.search.beam import FastBeamSearch
-from rnnsearch_fairseq.search.groundhog import GroundhogSearch
 from tests.builders import EOS, UNK, make_dictionary, make_model, make_sample
 
 WORDS = 150  # three groups, of which the last is not full
@@ -37,32 +36,6 @@ def assert_the_same(found: list[Any], expected: list[Any]) -> None:
         for hypothesis, other in zip(hypotheses, others):
             for name in ("score", "positional_scores", "attention"):
                 torch.testing.assert_close(hypothesis[name], other[name], rtol=0, atol=2e-5, check_dtype=False)
-
-
-class OnHost(torch.Tensor):
-    """A tensor that was moved to the host; what is computed from it is there, too."""
-
-
-@pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec"])
-@pytest.mark.parametrize("generator", [FastBeamSearch, GroundhogSearch])
-def test_hypotheses_come_to_the_host_together(generator: type, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def move(tensor: torch.Tensor) -> torch.Tensor:
-        moves.append(tensor)
-        return tensor.as_subclass(OnHost)
-
-    def item(tensor: torch.Tensor) -> object:
-        assert isinstance(tensor, OnHost)  # or the host waits for a GPU
-        return value(tensor)
-
-    moves: list[torch.Tensor] = []
-    value = torch.Tensor.item
-    monkeypatch.setattr(torch.Tensor, "cpu", move)
-    monkeypatch.setattr(torch.Tensor, "item", item)
-    found = translate(generator, draw_model(arch), beam_size=3, max_len_b=9)
-    assert all(isinstance(h[name], OnHost) for each in found for h in each for name in ("tokens", "score", "attention"))
-    assert sum(map(len, found)) > 10
-    if generator is FastBeamSearch:
-        assert len(moves) == (4 if arch == "bahdanau_gru" else 3)
 
 
 @pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec", "groundhog_search", "groundhog_encdec"])
