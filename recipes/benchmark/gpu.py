@@ -4,6 +4,7 @@ The words after OUT are those of ``python -m recipes.benchmark train``, with one
 of a Markdown table is printed as soon as it is measured, so that a killed step keeps its results.
 """
 
+import dataclasses
 import functools
 import gzip
 import json
@@ -21,13 +22,15 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
 from recipes.benchmark.cases import Case, parse_arguments
-from recipes.benchmark.workloads import Training, finish, make_trainer
+from recipes.benchmark.workloads import Training, finish, make_trainer, random_batch
 from rnnsearch_fairseq.modules.attention import Memory
+from rnnsearch_fairseq.modules.fused import graphs
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
 PROFILED = 3  # updates
 PRODUCTS = 50  # in a graph
+COMPARED = 12  # updates without and with graphs
 Work = Callable[[], Any]
 
 
@@ -55,21 +58,9 @@ def capture(work: Work) -> Work:
     """Return a function that replays ``work`` as one CUDA graph; without a GPU, ``work`` itself."""
     if not GPU:
         return work
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            work()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    return functools.partial(_replay, graph, work)
-
-
-def _replay(graph: "torch.cuda.CUDAGraph", work: Work) -> None:
-    """Replay the graph; the reference to ``work`` keeps the tensors that the graph reads."""
-    graph.replay()
+    graphs.warm_up(work)
+    kept = work, *graphs.capture(work)  # with the tensors that the graph reads
+    return lambda: kept[-1]()
 
 
 def run_profile(case: Case, out: Path) -> int:
@@ -141,6 +132,36 @@ def time_scans(case: Case, out: Path) -> int:
     )
 
 
+def compare_graphs(case: Case, out: Path) -> int:
+    """Train on equal batches without and with ``--cuda-graphs``, in each precision: speed and losses.
+
+    The lengths of the batches differ, and are rounded up to one shape. Replays begin with the fourth batch.
+    """
+    source, target = case.size.source, case.size.target
+    sizes = [dataclasses.replace(case.size, source=source - k % 2, target=target - k % 3) for k in range(COMPARED)]
+    losses: dict[str, list[float]] = {}
+
+    def updates(precision: str, *options: str) -> str:
+        torch.manual_seed(1)
+        trainer = make_trainer([*case.options, *precision.split(), *options], case.size.vocabulary)
+        dictionaries = trainer.task.source_dictionary, trainer.task.target_dictionary
+        batches = [random_batch(dictionaries, size) for size in sizes]
+        found = [trainer.train_step([batch])["nll_sentence_nats"] for batch in batches]
+        difference = max(abs(one / other - 1) for one, other in zip(found, losses.setdefault(precision, found)))
+        seconds = seconds_of(lambda: [trainer.train_step([batch]) for batch in batches]) / COMPARED
+        return f"{1 / seconds:.4g} | {found[-1]:.6g} | {difference:.2g}"
+
+    ways = {"kernel by kernel": [], "CUDA graphs": ["--cuda-graphs"]}
+    return print_rows(
+        "updates a second | last loss | greatest relative difference of a loss",
+        {
+            f"{precision or 'float32'}, {way}": functools.partial(updates, precision, *options)
+            for precision in ("--bf16", "--amp", "")
+            for way, options in ways.items()
+        },
+    )
+
+
 def randn(*shape: int) -> Tensor:
     """A leaf in bf16 that needs a gradient."""
     return torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
@@ -185,7 +206,13 @@ def write_model(case: Case, out: Path) -> int:
     return 0
 
 
-STEPS = {"profile": run_profile, "products": time_products, "scans": time_scans, "model": write_model}
+STEPS = {
+    "profile": run_profile,
+    "products": time_products,
+    "scans": time_scans,
+    "graphs": compare_graphs,
+    "model": write_model,
+}
 
 
 def main() -> int:

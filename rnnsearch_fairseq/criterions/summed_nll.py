@@ -59,6 +59,10 @@ class SummedNLL(FairseqCriterion):
             loss = softmax_loss(features, *extra["output_layer"], sample["target"], self.padding_idx)
         else:
             loss = self.loss_of_scores(model(**sample["net_input"])[0], sample["target"], reduce)
+        return self.report(loss, sample)
+
+    def report(self, loss: Tensor, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        """What :meth:`forward` returns for a batch of the cost ``loss``."""
         divisor = len(sample["target"]) if self.sentence_avg else DIVIDE_BY_NOTHING
         logging_output = {
             "loss": loss.detach(),

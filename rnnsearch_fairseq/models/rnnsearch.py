@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.captured_updates import CapturedUpdates
 from rnnsearch_fairseq.models.common import (
     BatchFirstDecoder,
     BatchFirstEncoder,
@@ -84,6 +85,14 @@ class RNNsearchConfig(CommonConfig):
             "'reference' follows the paper's equations; the results are equal up to rounding"
         },
     )
+    cuda_graphs: bool = field(
+        default=False,
+        metadata={
+            "help": "on a GPU, replay the forward and backward pass of a batch as one CUDA graph for each shape, with "
+            "lengths rounded up to multiples of 4; for --criterion summed_nll and one process, not with --fp16; takes "
+            "about twice the memory. It has not run on a GPU yet: compare the first losses with those without it"
+        },
+    )
 
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -131,6 +140,8 @@ class RNNsearchModel(FairseqEncoderDecoderModel):
         share_embeddings(cfg, task, *tables, decoder.to_vocabulary)
         model = cls(encoder, decoder)
         initialize(model)
+        if cfg.cuda_graphs:
+            task.train_step = CapturedUpdates(task.train_step, model)
         return model
 
     def load_state_dict(

@@ -173,7 +173,7 @@ class RowSearch(SequenceGenerator):
         return log_probs
 
     def hypotheses(self, rows: Rows, ended: Tensor, ranked_by: Tensor) -> list[Hypothesis]:
-        """Finished hypotheses in fairseq's form.
+        """Finished hypotheses in fairseq's form, on the host, where all of them come at once.
 
         Args:
             ended: the mask of the rows that are finished, ``(live,)``.
@@ -186,6 +186,7 @@ class RowSearch(SequenceGenerator):
                 weights.append(step.attention[row])
             row = step.parent[row]
         attention = torch.stack(weights[::-1], dim=2) if weights else scores.new_empty(len(scores), 0)
+        tokens, scores, attention, ranked_by = (tensor.cpu() for tensor in (tokens, scores, attention, ranked_by))
         return [
             {
                 "tokens": tokens[i, 1:],

@@ -36,7 +36,8 @@ def both(alignment_size: int, device: str, **options: Any) -> list[Whole]:
     """The reference and the fused model, with the same parameters."""
     models = [Whole(alignment_size, fused, **options) for fused in (False, True)]
     for model in models:
-        randomize(model.double())
+        # Sums of many terms stay as small as those of a few, so that no unit is saturated.
+        randomize(model.double(), min(0.5, model.encoder.forward_unit.hidden_size**-0.5))
     return [model.to(device) for model in models]
 
 

@@ -65,6 +65,28 @@ def assert_as_in_the_original(
     np.testing.assert_allclose(costs, [cost for _, cost in expected], **EXACT)
 
 
+class OnHost(torch.Tensor):
+    """A tensor that was moved to the host; what is computed from it is there, too."""
+
+
+@pytest.mark.parametrize("encdec", [False, True], ids=["search", "encdec"])
+def test_the_hypotheses_that_end_together_come_to_the_host_together(
+    encdec: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def item(tensor: torch.Tensor) -> object:
+        assert isinstance(tensor, OnHost)  # or the host waits for a GPU
+        return value(tensor)
+
+    value = torch.Tensor.item
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: tensor.as_subclass(OnHost))
+    monkeypatch.setattr(torch.Tensor, "item", item)
+    params = draw_model(encdec)
+    sources = [from_original(source, N_SOURCE) for source in draw_sources(1)]
+    found = search([groundhog_model(params)], sources, 4)
+    assert sum(map(len, found)) > 10
+    assert all(isinstance(h[name], OnHost) for each in found for h in each for name in ("tokens", "score", "attention"))
+
+
 # -- against the transcription --
 
 

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.optim.adadelta import adadelta as adadelta_
 
 ROWS = 64  # words whose cost is computed together: few enough to stay in the CPU's cache
-TAKES_PADDING = False  # whether ``softmax_cost`` may be given words of padding
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -166,7 +165,7 @@ def softmax_cost(scores: Tensor, targets: Tensor, padding_idx: int | None, keep_
 
     Args:
         scores: ``(words, K_y)``, which are overwritten: with the gradient of the cost if ``keep_gradient``.
-        padding_idx: a target without cost and gradient; None here (see :data:`TAKES_PADDING`).
+        padding_idx: a target without cost and gradient, or None.
     """
     words = targets.unsqueeze(1)
     values = scores.to(torch.promote_types(scores.dtype, torch.float32))
@@ -179,7 +178,13 @@ def softmax_cost(scores: Tensor, targets: Tensor, padding_idx: int | None, keep_
         if values is not scores:
             scores.copy_(values)
         scores.scatter_add_(1, words, scores.new_full((), -1.0).expand_as(words))
-    return (total.log() - target_scores).sum()
+    costs = total.log() - target_scores
+    if padding_idx is not None:
+        is_padding = words.eq(padding_idx)
+        costs.masked_fill_(is_padding, 0)
+        if keep_gradient:
+            scores.masked_fill_(is_padding, 0)
+    return costs.sum()
 
 
 def adadelta(

@@ -23,7 +23,7 @@ def softmax_loss(
         bias: b, ``(K_y,)``.
         padding_idx: the target of padding, which costs nothing.
     """
-    if padding_idx is None or dispatch.kernels_for(features).TAKES_PADDING:
+    if padding_idx is None or dispatch.on_gpu(features):  # to choose the words, the host would wait for a GPU
         features, targets = features.flatten(0, -2), targets.flatten()
     else:
         is_word = targets.ne(padding_idx)

@@ -17,7 +17,6 @@ from torch import Tensor
 WIDEST = 1024  # most units that a program loads at a time
 TILE = 8192  # most elements of the keys, or of the annotations, that a program loads at a time
 ROWS = 4096  # words whose scores are in memory at a time if their cost alone is computed: 245 MB in bfloat16
-TAKES_PADDING = True  # see kernels.py
 NUMBERS = 4096  # elements of a parameter that a program updates
 WARPS = 8  # warps of a program of the attention kernels
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.modules.fused import kernels
+from rnnsearch_fairseq.modules.fused import dispatch, kernels
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 
@@ -41,7 +41,10 @@ def test_a_second_gradient_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("padding_idx", [0, 1])
-def test_padding_costs_nothing(padding_idx: int) -> None:
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_padding_costs_nothing(padding_idx: int, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: on_gpu)
+    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
     given, targets = draw(12)
     targets[[2, 5]], targets[7] = padding_idx, 1 - padding_idx
     expected = F.cross_entropy(F.linear(*given), targets, reduction="sum", ignore_index=padding_idx)

@@ -1,4 +1,4 @@
-"""The GPU kernels on a machine without a GPU: interpreted, compiled, and replaced by PyTorch's."""
+"""The GPU kernels on a machine without a GPU: interpreted, and replaced by PyTorch's."""
 
 import importlib.util
 import logging
@@ -20,7 +20,6 @@ from rnnsearch_fairseq.optim.adadelta import _Adadelta
 from tests.builders import pad
 from tests.modules.builders import SOURCES, Whole
 
-HELPERS = {"_place", "_load", "_tanh", "_energies", "_dot", "_products"}  # functions inside kernels
 CASES = Path(__file__).with_name("triton_kernels_cases.py")
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -34,60 +33,6 @@ def test_kernels_are_pytorch() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@needs_triton
-@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
-@pytest.mark.parametrize(
-    ("arch", "dtype", "size"), [(80, torch.float32, 3), (90, torch.float64, 3), (90, torch.bfloat16, 1000)], ids=str
-)
-def test_kernels_compile(
-    arch: int, dtype: torch.dtype, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernels compile to GPU machine code for the arguments of the scans; they are not run."""
-    from triton.backends.compiler import GPUTarget
-    from triton.runtime import driver, jit
-
-    from rnnsearch_fairseq.modules.fused import triton_kernels
-
-    def compile_only(kernel: Any, *args: Any, warmup: bool, **options: Any) -> None:
-        compiled[kernel.__name__] = run(kernel, *args, warmup=True, **options).asm
-
-    compiled: dict[str, dict[str, Any]] = {}
-    run = jit.JITFunction.run
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(driver, "_active", Absent(GPUTarget("cuda", arch, 32)))
-    monkeypatch.setattr(jit.JITFunction, "run", compile_only)
-    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
-    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: triton_kernels)
-    model = Whole(size, fused=True, size=size).to(dtype)
-    outputs = model(pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 3)))
-    sum(output.sum() for output in outputs).backward()
-    triton_kernels.softmax_cost(torch.zeros(2, 30 * size, dtype=dtype), torch.zeros(2, dtype=torch.long), 1, True)
-    parameter, state = (
-        torch.zeros(size, dtype=dtype),
-        torch.zeros(size, dtype=torch.promote_types(dtype, torch.float32)),
-    )
-    settings = {"lr": 1.0, "rho": 0.95, "eps": 1e-6, "weight_decay": 0.0}
-    triton_kernels.adadelta(parameter, parameter, state, state, 1.0, **settings)
-    kernels_of_the_module = {
-        name
-        for name, value in vars(triton_kernels).items()
-        if isinstance(value, jit.JITFunction) and name not in HELPERS
-    }
-    assert compiled.keys() == kernels_of_the_module
-    for asm in compiled.values():
-        assert f".target sm_{arch}" in asm["ptx"]
-        assert asm["cubin"]
-
-
-class Absent:
-    """The driver of a GPU that is not there."""
-
-    def __init__(self, target: Any) -> None:
-        self.get_current_target = lambda: target
-        self.get_current_device = lambda: target.arch  # the key of Triton's cache of compiled kernels
-        self.get_current_stream = lambda device: 0
 
 
 @pytest.mark.parametrize("missing", [True, pytest.param(False, marks=needs_triton)], ids=["no Triton", "no GPU for it"])

@@ -194,7 +194,13 @@ class Watched:
 
 @pytest.mark.parametrize(
     ("alignment_size", "order", "source", "left"),
-    [(4, {}, "ragged", True), (4, ORDERS[2], "ragged", False), (4, {}, "full", False), (0, {}, "ragged", True)],
+    [
+        (4, {}, "ragged", True),
+        (4, ORDERS[2], "ragged", False),
+        (4, {}, "full", False),
+        (0, {}, "ragged", True),
+        (1000, {"size": 1000}, "ragged", True),  # the paper's widths
+    ],
     ids=str,
 )
 def test_scans(
