@@ -6,7 +6,6 @@ The table in `rnnsearch_fairseq.patches` says which. File and line numbers are t
 import argparse
 import collections
 import contextlib
-import ctypes
 import io
 import logging
 import operator
@@ -47,8 +46,6 @@ logger = logging.getLogger(__name__)
 
 TYPED = "typed"  # the tokenizer that `prepare_typed_lines` names and `build_preparation` builds; not one of fairseq's
 MARK = "\0"
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-LARGEST_MMAP_THRESHOLD = 32 * 2**20  # bytes; glibc accepts no more
 
 # Settings
 
@@ -175,22 +172,6 @@ def refuse_options_that_cannot_train(
             "--fp16 trains on a CUDA device and none is in use; train with --bf16, which also runs on a CPU, "
             "or in the default precision"
         )
-    init(self, cfg, *args, **kwargs)
-
-
-@around
-def keep_freed_memory(init: Original, self: fairseq.trainer.Trainer, cfg: Any, *args: Any, **kwargs: Any) -> None:
-    """In training on a CPU, glibc returns freed tensors to the system; now it keeps those of up to 32 MB for the next.
-
-    Otherwise the system clears their pages again at each update. Variables that set malloc's options come first, and
-    other C libraries have no mallopt.
-    """
-    of_user = "malloc" in os.environ.get("GLIBC_TUNABLES", "") or any(name.startswith("MALLOC_") for name in os.environ)
-    if sys.platform == "linux" and not of_user and not _uses_cuda(_as_omegaconf(cfg).common):
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
-            mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
     init(self, cfg, *args, **kwargs)
 
 

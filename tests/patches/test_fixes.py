@@ -33,7 +33,6 @@ from rnnsearch_fairseq import patches
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.files.preparation import PLAIN_MOSES, Preparation, read_record, write_record
 from rnnsearch_fairseq.patches import ORIGINALS, fixes
-from tests.builders import parse_training
 from tests.files.builders import preprocessing_args, write_corpus
 
 pytestmark = pytest.mark.patched
@@ -243,53 +242,6 @@ def test_fp16_without_cuda_is_refused(data: Path, monkeypatch: pytest.MonkeyPatc
 def test_fp16_that_runs_on_a_cpu_is_not_refused(data: Path, option: str) -> None:
     train(training_config(data, "--fp16", option))
     assert (data / "checkpoints" / "checkpoint_last.pt").exists()
-
-
-@pytest.fixture
-def settings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """What mallopt is called with, in place of its effect; no variable sets malloc's options."""
-    calls: list[tuple[int, int]] = []
-    library = types.SimpleNamespace(mallopt=lambda *setting: calls.append(setting))
-    monkeypatch.setattr(fixes.ctypes, "CDLL", lambda name: library)
-    monkeypatch.setattr(fixes.sys, "platform", "linux")
-    for name in [name for name in os.environ if name.startswith(("MALLOC_", "GLIBC_TUNABLES"))]:
-        monkeypatch.delenv(name)
-    return calls
-
-
-def begin_training(*words: str) -> None:
-    keep_freed_memory = fixes.keep_freed_memory(lambda self, cfg: None)
-    keep_freed_memory(None, parse_training("--arch", "bahdanau_gru", "--optimizer", "sgd", *words))
-
-
-def test_training_on_a_cpu_keeps_freed_memory(settings: list[tuple[int, int]]) -> None:
-    begin_training("--cpu")
-    assert settings == [(-3, 32 * 2**20), (-1, 2**31 - 1)]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("MALLOC_TRIM_THRESHOLD_", "1"), ("GLIBC_TUNABLES", "glibc.malloc.perturb=1")]
-)
-def test_malloc_options_of_the_user_come_first(
-    name: str, value: str, settings: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(name, value)
-    begin_training("--cpu")
-    assert settings == []
-
-
-def test_training_goes_on_without_mallopt(settings: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixes.ctypes, "CDLL", lambda name: types.SimpleNamespace())
-    begin_training("--cpu")
-    monkeypatch.setattr(fixes.sys, "platform", "darwin")
-    monkeypatch.setattr(fixes.ctypes, "CDLL", None)
-    begin_training("--cpu")
-
-
-def test_on_a_gpu_memory_is_left_alone(settings: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    begin_training()
-    assert settings == []
 
 
 # Several processes
