@@ -218,7 +218,7 @@ def test_graphs_are_dropped_when_the_parameters_are_elsewhere() -> None:
     [
         ({"model": torch.nn.Identity()}, "several processes train the model"),
         ({"optimizer": SimpleNamespace(scaler=1)}, "--fp16 changes its loss scale; give --bf16 or --amp"),
-        ({"criterion": object()}, "the criterion is not summed_nll"),
+        ({"criterion": SimpleNamespace()}, "the criterion is not summed_nll"),
         ({"ema_model": None}, "the task gives the model more than words"),
         ({}, "there is no GPU"),
     ],
