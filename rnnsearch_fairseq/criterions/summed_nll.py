@@ -43,7 +43,7 @@ class SummedNLL(FairseqCriterion):
     word) and ``ppl`` (perplexity), which are comparable with ``cross_entropy``.
     """
 
-    def __init__(self, task: FairseqTask, sentence_avg: bool) -> None:
+    def __init__(self, task: FairseqTask, sentence_avg: bool = False) -> None:
         super().__init__(task)
         self.sentence_avg = sentence_avg
 
