@@ -1,0 +1,98 @@
+"""The notebook runs from top to bottom, and what is stored in it is whole and supports what its text says."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "recipes/tutorial/attention.ipynb"
+CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+CODE = [cell for cell in CELLS if cell["cell_type"] == "code"]
+UPDATES = 40  # instead of the notebook's own number
+# Run after the notebook's cells: whatever the models have learnt, a row of weights sums to one.
+CHECKS = f"""
+assert UPDATES == {UPDATES}
+for each in alignments:
+    assert torch.allclose(each.weights.sum(dim=1), torch.ones(len(each.target)))
+assert torch.allclose(both.sum(dim=1), torch.ones(len(alignment.target)))
+assert both.size(1) == words + phrases
+"""
+
+
+def printed(cell: dict[str, Any]) -> str:
+    """What a cell printed when the notebook was stored."""
+    return "".join("".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream")
+
+
+STORED = "\n".join(map(printed, CODE))
+
+
+def numbers(pattern: str, text: str) -> list[float]:
+    """The numbers of the only line that ``pattern`` matches."""
+    (line,) = re.findall(rf"^{pattern}(.*)$", text, re.MULTILINE)
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", line)]
+
+
+def test_all_cells_were_run_in_order_and_without_errors() -> None:
+    assert [cell["execution_count"] for cell in CODE] == list(range(1, len(CODE) + 1))
+    kinds = {output["output_type"] for cell in CODE for output in cell["outputs"]}
+    assert kinds == {"stream", "display_data"}
+    assert {output["name"] for cell in CODE for output in cell["outputs"] if "name" in output} == {"stdout"}
+
+
+def test_a_picture_is_stored_for_each_caption() -> None:
+    pictures = [output for cell in CODE for output in cell["outputs"] if "image/png" in output.get("data", {})]
+    captions = re.findall(r"\*\*Figure (\d+)\.\*\*", "\n".join("".join(cell["source"]) for cell in CELLS))
+    assert captions == [str(number) for number in range(1, len(pictures) + 1)]
+    assert NOTEBOOK.stat().st_size < 600_000
+
+
+def test_no_path_of_a_machine_is_stored() -> None:
+    outputs = [output for cell in CODE for output in cell["outputs"]]
+    shown = ["".join(output.get("data", {}).get("text/plain", [])) for output in outputs]
+    for text in [STORED, *shown, *("".join(cell["source"]) for cell in CELLS)]:
+        assert not re.search(r"(?<![\w.)])/\w+/|[A-Z]:\\|site-packages", text), text
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", "\n".join("".join(cell["source"]) for cell in CELLS))
+    assert links
+    for link in links:
+        assert (NOTEBOOK.parent / link).exists(), link
+
+
+def test_the_stored_results_are_those_of_the_text() -> None:
+    encdec, search = numbers("RNNencdec: (?=\\d)", STORED), numbers("RNNsearch: (?=\\d)", STORED)
+    assert encdec == sorted(encdec, reverse=True)
+    assert encdec[-1] < encdec[0] / 2 < search[-1]
+    assert all(more > less for more, less in zip(search, encdec))
+    check_recomputed(STORED)
+
+
+def check_recomputed(text: str) -> None:
+    """What the notebook recomputes by hand, equations and beam search, is what the package computes."""
+    recomputed = re.findall(r"equal to the package's: (.*)|same words: (\w+)", text)
+    assert len(recomputed) >= 4 + 1
+    assert all(word == "True" for found in recomputed for part in found for word in part.split())
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    """In a process of its own, since the notebook changes the folder and the level of fairseq's log."""
+    first, *others = ("".join(cell["source"]) for cell in CODE)
+    script = tmp_path / "attention.py"
+    script.write_text("\n\n".join([re.sub(r"^UPDATES = \d+$", f"UPDATES = {UPDATES}", first), *others, CHECKS]))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "MPLBACKEND": "Agg"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr[-8000:]
+    check_recomputed(done.stdout)
+    # So few updates teach the models little, but more than nothing: they start from a perplexity of 832.
+    perplexities = [float(found) for found in re.findall(r"updates: perplexity +([\d.]+)", done.stdout)]
+    assert len(perplexities) == 3 and max(perplexities) < 600
