@@ -94,7 +94,7 @@ def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr[-8000:]
     check_equations(done.stdout)
-    # A model of so few updates may find the empty translation likely, which the package's search excludes: the beam
-    # searches are compared in the stored run only. So few updates teach the models little, but more than nothing: they start from a perplexity of 832.
+    # The beam searches are compared in the stored run only: a model of so few updates may find the empty translation
+    # likely, which the package's search excludes. It has learnt more than nothing: it starts from a perplexity of 832.
     perplexities = [float(found) for found in re.findall(r"updates: perplexity +([\d.]+)", done.stdout)]
     assert len(perplexities) == 3 and max(perplexities) < 600
