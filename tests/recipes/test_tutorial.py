@@ -84,6 +84,7 @@ def check_equations(text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)  # on a busy machine it has little of a core
 @pytest.mark.train
 def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
     """In a process of its own, since the notebook changes the folder and the level of fairseq's log."""
