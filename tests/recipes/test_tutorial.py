@@ -72,19 +72,17 @@ def test_the_stored_results_are_those_of_the_text() -> None:
     assert encdec == sorted(encdec, reverse=True)
     assert encdec[-1] < encdec[0] / 2 < search[-1]
     assert all(more > less for more, less in zip(search, encdec))
-    assert set(re.findall(r"same words: (\w+)", STORED)) == {"True"}  # its beam search, and the package's
-    check_equations(STORED)
+    check_recomputed(STORED)
 
 
-def check_equations(text: str) -> None:
-    """What the notebook recomputes by hand is what the package computes."""
-    recomputed = re.findall(r"equal to the package's: (.*)", text)
-    assert len(recomputed) == 4
-    assert {word for found in recomputed for word in found.split()} == {"True"}
+def check_recomputed(text: str) -> None:
+    """What the notebook recomputes by hand, equations and beam search, is what the package computes."""
+    recomputed = re.findall(r"equal to the package's: (.*)|same words: (\w+)", text)
+    assert len(recomputed) >= 4 + 1
+    assert all(word == "True" for found in recomputed for part in found for word in part.split())
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3000)  # on a busy machine it has little of a core
 @pytest.mark.train
 def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
     """In a process of its own, since the notebook changes the folder and the level of fairseq's log."""
@@ -94,8 +92,7 @@ def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "MPLBACKEND": "Agg"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr[-8000:]
-    check_equations(done.stdout)
-    # The beam searches are compared in the stored run only: a model of so few updates may find the empty translation
-    # likely, which the package's search excludes. It has learnt more than nothing: it starts from a perplexity of 832.
+    check_recomputed(done.stdout)
+    # So few updates teach the models little, but more than nothing: they start from a perplexity of 832.
     perplexities = [float(found) for found in re.findall(r"updates: perplexity +([\d.]+)", done.stdout)]
     assert len(perplexities) == 3 and max(perplexities) < 600
