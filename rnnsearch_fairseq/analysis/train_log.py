@@ -155,9 +155,9 @@ def read_log(path: Path) -> str:
 
 
 def _statistics(line: str) -> tuple[int, str | None, Statistics] | None:
-    """The epoch, the development set (None: training), and the statistics of a line that has those of a whole epoch.
+    """The epoch, the development set and the statistics of a log line; None if the line has no statistics.
 
-    The "development set" of other lines is SINCE.
+    The development set is None in the training line of a whole epoch, and SINCE in the line of a part of an epoch.
     """
     if '{"epoch": ' not in line:
         return _printed_statistics(line.split(" | "))

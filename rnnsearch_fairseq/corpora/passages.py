@@ -40,7 +40,7 @@ def count_words(tokens: Sequence[str]) -> int:
 def draw_passages(
     lengths: Sequence[int], number: int, most_sentences: int, most_words: int, seed: int
 ) -> list[tuple[int, ...]]:
-    """Draw passages of which every bin of :data:`WIDTH` words up to ``most_words`` has an equal number, give or take 1.
+    """Draw passages. The bins of :data:`WIDTH` words, up to ``most_words``, get equal numbers of them, give or take 1.
 
     Args:
         lengths: of each sentence, its number of words.

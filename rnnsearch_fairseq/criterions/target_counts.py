@@ -13,7 +13,7 @@ SENTENCES_AT_A_TIME = 10_000
 
 
 def training_data(task: FairseqTask) -> Iterator[FairseqDataset]:
-    """The data that the task trains on: that of each shard, if its data are several (``bin0:bin1``)."""
+    """The training data of the task, shard by shard if there are several (``bin0:bin1``)."""
     subset, shards = task.cfg.train_subset, len(utils.split_paths(task.cfg.data))
     if shards == 1:
         yield task.dataset(subset)

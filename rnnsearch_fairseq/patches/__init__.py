@@ -29,7 +29,7 @@ def patch_loaded_commands(init: Original, *args: Any, **kwargs: Any) -> None:
     init(*args, **kwargs)
 
 
-# By group: the dotted name of each target, and the function that gets what is there and returns what takes its place.
+# By group: the dotted name of each target, and its wrapper, a function of the target that returns the replacement.
 # Several wrappers of one target are applied in this order, so the last one is the outermost. The first line of a
 # wrapper's docstring says what fairseq does, and what it does now.
 PATCHES: dict[str, tuple[tuple[str, Wrapper], ...]] = {
