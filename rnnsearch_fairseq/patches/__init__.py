@@ -38,7 +38,7 @@ PATCHES: dict[str, tuple[tuple[str, Wrapper], ...]] = {
         ("fairseq.data.Dictionary.encode_line", fixes.read_symbols_as_unknown_words),
         ("fairseq.options.parse_args_and_arch", fixes.keep_bf16_off_the_tpu),
         ("fairseq.options.parse_args_and_arch", fixes.list_every_option_in_help),
-        ("fairseq.trainer.Trainer.__init__", fixes.refuse_options_that_cannot_train),
+        ("fairseq.trainer.Trainer.__init__", fixes.check_precision_on_a_cpu),
         ("fairseq.trainer._catalog_shared_params", fixes.report_only_shared_parameters),
         ("fairseq.checkpoint_utils.load_checkpoint", fixes.keep_preparation),
         ("fairseq.distributed.utils.call_main", fixes.set_up_processes),

@@ -156,10 +156,10 @@ def list_every_option_in_help(
 
 
 @around
-def refuse_options_that_cannot_train(
+def check_precision_on_a_cpu(
     init: Original, self: fairseq.trainer.Trainer, cfg: Any, *args: Any, **kwargs: Any
 ) -> None:
-    """--fp16 on a CPU ends deep inside torch; now it is refused in one sentence.
+    """--fp16 on a CPU ends deep inside torch; now it is refused in one sentence. A slow --bf16 warns.
 
     --memory-efficient-fp16 and --fp16-no-flatten-grads do not ask CUDA for its device (optim/fp16_optimizer.py:38), and
     run.
@@ -172,7 +172,19 @@ def refuse_options_that_cannot_train(
             "--fp16 trains on a CUDA device and none is in use; train with --bf16, which also runs on a CPU, "
             "or in the default precision"
         )
+    if common.bf16 and not _uses_cuda(common) and not _multiplies_bf16():
+        logger.warning(
+            "this processor has no instructions that multiply bfloat16 (AVX512-BF16 or AMX), so --bf16 makes training "
+            "slower, up to three times; train without it"
+        )
     init(self, cfg, *args, **kwargs)
+
+
+def _multiplies_bf16() -> bool:
+    """Whether products in bfloat16 are fast on this processor; true where PyTorch cannot tell."""
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    units = [capabilities[name] for name in ("avx512_bf16", "amx_bf16") if name in capabilities]
+    return any(units) or not units
 
 
 def _as_omegaconf(cfg: DictConfig | argparse.Namespace) -> DictConfig:

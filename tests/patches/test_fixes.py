@@ -238,6 +238,31 @@ def test_fp16_without_cuda_is_refused(data: Path, monkeypatch: pytest.MonkeyPatc
         train(training_config(data, "--fp16"))
 
 
+@wants_no_cuda
+@pytest.mark.parametrize(
+    ("options", "capabilities", "warnings"),
+    [
+        (["--bf16"], {"avx512_bf16": False, "amx_bf16": False}, 1),
+        (["--bf16"], {"avx512_bf16": True, "amx_bf16": False}, 0),
+        (["--bf16"], {"avx512_bf16": False, "amx_bf16": True}, 0),
+        (["--bf16"], {"neon": True}, 0),
+        ([], {"avx512_bf16": False, "amx_bf16": False}, 0),
+    ],
+    ids=["old x86", "avx512", "amx", "arm", "float32"],
+)
+def test_bf16_warns_where_it_is_slow(
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    options: list[str],
+    capabilities: dict[str, bool],
+    warnings: int,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    train(training_config(data, "--no-save", *options))
+    assert caplog.text.count("no instructions that multiply bfloat16") == warnings
+
+
 @pytest.mark.parametrize("option", ["--memory-efficient-fp16", "--fp16-no-flatten-grads"])
 def test_fp16_that_runs_on_a_cpu_is_not_refused(data: Path, option: str) -> None:
     train(training_config(data, "--fp16", option))
