@@ -86,6 +86,18 @@ new or empty. If an older version of the recipe made them, mark the folder: echo
     echo "$name" > "$mark"
 }
 
+once() { # FOLDER COMMAND...: make FOLDER by COMMAND, unless it is complete; of two recipes with the same OUT one waits
+    local lock
+    exec {lock}> "$OUT/.lock"
+    flock "$lock"
+    if [ ! -f "$1/.done" ]; then
+        rm -rf "$1"
+        "${@:2}"
+        touch "$1/.done"
+    fi
+    exec {lock}>&-
+}
+
 find_python() {
     local candidate
     for candidate in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do

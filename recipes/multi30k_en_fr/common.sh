@@ -1,16 +1,16 @@
 # Options, data and evaluation, sourced by run.sh and readings.sh. It sets DATA and OUT, and writes $OUT/bin.
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
-if [ ! -f "$OUT/bin/.done" ]; then
+prepare_data() {
     say "preparing text: Moses tokens, 5,000 BPE merges"
-    rm -rf "$OUT/text" "$OUT/bin"
+    rm -rf "$OUT/text"
     rnnsearch prepare "$DATA" "$OUT/text" -s en -t fr \
         --train train --valid val --test test_2016_flickr --bpe 5000
     fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --destdir "$OUT/bin" --workers 2 \
         --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
         die_of_log "$OUT/preprocess.log" fairseq-preprocess
-    touch "$OUT/bin/.done"
-fi
+}
+once "$OUT/bin" prepare_data
 
 translate() { # CHECKPOINT NAME: translate test_2016_flickr to NAME.out (fairseq's output) and NAME.fr (detokenised)
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$1" \

@@ -15,19 +15,17 @@ RECIPE=multi30k_passages OPTIONS="models= seed=" SEED=1 MODELS=RNNencdec-30,RNNs
 source "$ROOT/recipes/multi30k_en_fr/data.sh"
 [[ $SEED =~ ^[1-9][0-9]*$ ]] || die "--seed is $SEED; give a number, at least 1"
 
-exec {lock}> "$OUT/.lock"
-flock "$lock" # two calls that start together must make the passages once
-if [ ! -f "$OUT/passages/.done" ]; then
+make_passages() {
+    local part
     say "preparing captions: Moses tokens, 5,000 BPE merges; joining them to passages"
-    rm -rf "$OUT/captions" "$OUT/passages"
+    rm -rf "$OUT/captions"
     rnnsearch prepare "$DATA" "$OUT/captions" -s en -t fr \
         --train train --valid val --test test_2016_flickr --bpe 5000
     for part in "train 50000" "valid 700" "test 1400"; do
         rnnsearch passages "$OUT/captions/${part% *}" "$OUT/passages/${part% *}" -s en -t fr --passages "${part#* }"
     done
-    touch "$OUT/passages/.done"
-fi
-flock -u "$lock"
+}
+once "$OUT/passages" make_passages
 
 # The optimizer and dropout of reproduce.sh. A shortlist of 30,000 holds all pieces.
 exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/passages" --src en --trg fr --out "$OUT/seed-$SEED" \

@@ -22,11 +22,10 @@ for name in {news-test2008,newstest20{09,10,11,12,13}}.{en,fr}; do
 done
 set_up
 
-exec {lock}> "$OUT/.lock"
-flock "$lock" # two calls that start together must make the text once
-if [ ! -f "$OUT/text/.done" ]; then
+prepare_text() {
+    local language
     say "preparing news: Moses tokens, 5,000 BPE merges"
-    rm -rf "$OUT/raw" "$OUT/text"
+    rm -rf "$OUT/raw"
     mkdir -p "$OUT/raw"
     for language in en fr; do
         { cat "$DATA"/{news-test2008,newstest20{09,10,11}}.$language && head -n -1000 "$DATA/newstest2012.$language"; } \
@@ -35,9 +34,8 @@ if [ ! -f "$OUT/text/.done" ]; then
         cp "$DATA/newstest2013.$language" "$OUT/raw/test.$language"
     done
     rnnsearch prepare "$OUT/raw" "$OUT/text" -s en -t fr --bpe 5000 --shuffle 1
-    touch "$OUT/text/.done"
-fi
-flock -u "$lock"
+}
+once "$OUT/text" prepare_text
 
 # A shortlist of 30,000 holds all pieces.
 exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --src en --trg fr --out "$OUT/seed-$SEED" \

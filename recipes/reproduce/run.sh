@@ -60,11 +60,10 @@ own_folder "$OUT" reproduce multi30k_reproduce wmt14_en_fr
 set_up
 RUNS=$OUT/runs
 mkdir -p "$RUNS/data"
-exec {lock}> "$OUT/.lock"
-flock "$lock" # two runs that start together must prepare the text once
-if [ ! -f "$OUT/bin/.done" ]; then
+prepare_data() {
+    local side part name types=$((WORDS + 4)) # including fairseq's four symbols
     say "preparing text: Moses tokens, shuffled once; dictionaries of $WORDS words"
-    rm -rf "$OUT/text" "$OUT/bin"
+    rm -rf "$OUT/text"
     mkdir -p "$OUT/text"
     if [ -n "$TOKENS" ]; then
         for side in "$SRC" "$TRG"; do
@@ -82,15 +81,13 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \
             --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1
     fi
-    types=$((WORDS + 4)) # including fairseq's four symbols
     fairseq-preprocess --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --destdir "$OUT/bin" --workers 2 \
         --nwordssrc "$types" --nwordstgt "$types" \
         --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
         die_of_log "$OUT/preprocess.log" fairseq-preprocess
     cp "$OUT"/bin/dict.*.txt "$OUT/text/test.$SRC" "$OUT/text/test.$TRG" "$RUNS/data"
-    touch "$OUT/bin/.done"
-fi
-flock -u "$lock"
+}
+once "$OUT/bin" prepare_data
 
 train() { # MODEL GOAL OPTIONS...: train up to the GOAL, from the last checkpoint
     local run=$RUNS/$1 goal=$2
