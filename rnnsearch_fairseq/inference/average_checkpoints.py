@@ -17,6 +17,8 @@ from rnnsearch_fairseq.files.checkpoints import load_checkpoint, write_checkpoin
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     """Write the last checkpoint of ``paths`` to ``out``, with the mean of all their parameters.
 
+    Means of float16 and bfloat16 are float32: rounding them again would lose a part of what averaging brings.
+
     Raises:
         InputError: there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out`` cannot
             be written.
@@ -35,9 +37,12 @@ def _average(paths: Sequence[Path]) -> dict[str, Any]:
         model = state["model"]
         if total and {name: p.shape for name, p in model.items()} != {name: p.shape for name, p in total.items()}:
             raise InputError(f"{path}: its parameters are not those of {paths[0]}; average checkpoints of one model")
-        # In float64, the mean of equal numbers is exact for parameters of lower precision.
+        # In float64, the mean of equal numbers is exact.
         total = {name: parameter.double() + total.get(name, 0) for name, parameter in model.items()}
-    state["model"] = {name: (total[name] / len(paths)).to(parameter.dtype) for name, parameter in model.items()}
+    state["model"] = {
+        name: (total[name] / len(paths)).to(torch.promote_types(parameter.dtype, torch.float32))
+        for name, parameter in model.items()
+    }
     return state
 
 
