@@ -21,7 +21,7 @@ TYPES = {
     **{1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32},
     **{5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64},
 }
-OVERWRITE = "#fairseq:overwrite"
+OVERWRITE = "#fairseq:overwrite"  # in a dictionary file: this word replaces fairseq's symbol of the same spelling
 SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 
 

@@ -37,6 +37,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.binarized import OVERWRITE
 from rnnsearch_fairseq.files.output import write_whole
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.optim.adadelta import Adadelta
@@ -47,7 +48,6 @@ PAD_BIAS = -100.0
 
 # The count of every word: GroundHog's vocabularies have none, and fairseq needs them only to build a dictionary.
 COUNT = 1
-OVERWRITE = "#fairseq:overwrite"  # in a dictionary file: this word replaces fairseq's symbol of the same spelling
 
 
 def make_dictionary(words: list[str]) -> Dictionary:

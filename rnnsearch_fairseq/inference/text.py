@@ -18,13 +18,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.preparation import CODES, PIECES, RECORD, Preparation, read_record
+from rnnsearch_fairseq.files.text import BPE_MARK
 
 logger = logging.getLogger(__name__)
 
 # The Moses tokenizer's escapes of & | < > ' " [ ]; other text has none of them.
 MOSES_ESCAPE = "&(amp|#124|lt|gt|apos|quot|#91|#93);"
 # For each kind of subwords, the option of its file, the file, and the mark in a dictionary's symbols.
-SUBWORDS = (("bpe_codes", CODES, ".@@$"), ("sentencepiece_model", PIECES, "^▁."))
+SUBWORDS = (("bpe_codes", CODES, f".{BPE_MARK}$"), ("sentencepiece_model", PIECES, "^▁."))
 # fairseq-generate's options that change the search.
 SEARCH_OPTIONS = ("search", "beam", "lenpen", "unkpen", "unnormalized", "temperature", "no_repeat_ngram_size")
 SEARCH_OPTIONS += ("max_len_a", "max_len_b", "min_len", "min_len_a", "match_source_len", "length_statistics")
