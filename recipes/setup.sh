@@ -2,7 +2,10 @@
 # Shared functions, sourced by every recipe and by tests/run.sh. --help prints the comment at the head of the script that
 # was called, and exits.
 #
-# set_up makes .venv at the top of the checkout and installs the package into it, if this has not been done yet.
+# set_up makes .venv at the top of the checkout and installs the package into it, if this has not been done yet. This
+# script does only that when it is called itself:
+#
+#   recipes/setup.sh
 #
 #   PYTHON=python3.12   the Python to use, 3.10 to 3.12 (default: the first found of 3.11, 3.12, 3.10)
 #   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
@@ -146,3 +149,8 @@ for word in "$@"; do
         --) break ;;
     esac
 done
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    set_up
+    say "set up; to use it, at the top of the checkout: source .venv/bin/activate"
+fi

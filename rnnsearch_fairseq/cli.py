@@ -50,8 +50,8 @@ def main() -> int | None:
         _make_parser().parse_args(words or ["--help"])
     module, function = COMMANDS[name][0].split(":")
     if name != "user-dir":
-        rnnsearch_fairseq.register()
         print_without_traceback()
+        rnnsearch_fairseq.register()
     # argparse prints this as the program's name.
     sys.argv[: size + 1] = [f"rnnsearch {name}"]
     try:

@@ -37,7 +37,7 @@ class Count(argparse.Action):
 
 
 def print_without_traceback() -> None:
-    """Print an `InputError` that ends this program as one line; the exit status stays 1.
+    """Print an `InputError` or a Ctrl-C that ends this program as one line; the exit status stays the same.
 
     Only for commands, because it replaces `sys.excepthook`.
     """
@@ -45,7 +45,9 @@ def print_without_traceback() -> None:
 
     def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         first = input_error_behind(error)
-        if first is None:
+        if issubclass(kind, KeyboardInterrupt):
+            print("\nstopped by Ctrl-C", file=sys.stderr)
+        elif first is None:
             before(kind, error, trace)
         else:
             print(f"error: {first}", file=sys.stderr)

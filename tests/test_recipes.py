@@ -23,7 +23,7 @@ TINY += [*("--optimizer", "adam", "--lr", "0.01", "--cpu", "--num-workers", "0")
 CALLED = [
     path
     for path in [*sorted(ROOT.glob("recipes/**/*.sh")), ROOT / "tests/run.sh"]
-    if path.read_text(encoding="utf-8").startswith("#!") and path.name != "setup.sh"
+    if path.read_text(encoding="utf-8").startswith("#!")
 ]
 # Those that write to a folder, each with the options that come before it.
 PAIR = ["--data", "data", "--src", "en", "--trg", "fr"]
@@ -91,7 +91,7 @@ def be_set_up(checkout: Path) -> None:
 
 
 def test_every_recipe_that_writes_is_tested() -> None:
-    reading = {"recipes/wmt14_en_fr/slurm.sh", "tests/run.sh"}  # what they write, others do
+    reading = {"recipes/setup.sh", "recipes/wmt14_en_fr/slurm.sh", "tests/run.sh"}  # what they write, others do
     assert {str(path.relative_to(ROOT)) for path in CALLED} == reading | WRITERS.keys()
 
 
@@ -105,6 +105,16 @@ def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(checkout: Path,
         head = re.match(r"#!.*\n(?:#SBATCH.*\n)*((?:#.*\n)+)", path.read_text(encoding="utf-8"))
         assert head and said == re.sub("^# ?", "", head[1], flags=re.MULTILINE)
     assert sorted(checkout.rglob("*")) == before
+
+
+def test_setup_installs_when_it_is_called_itself(checkout: Path) -> None:
+    assert "no Python 3.10 to 3.12" in call(checkout, "recipes/setup.sh", status=1)
+    installed = checkout / ".venv/.installed"
+    installed.parent.mkdir()
+    installed.write_text("torch " + subprocess.check_output(["cksum"], stdin=subprocess.DEVNULL, text=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCH", "torch")
+        assert "source .venv/bin/activate" in call(checkout, "recipes/setup.sh", status=0)
 
 
 @pytest.mark.parametrize("script", WRITERS)

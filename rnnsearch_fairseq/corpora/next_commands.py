@@ -1,4 +1,4 @@
-"""The commands that follow ``rnnsearch prepare``, with all options that the prepared files need."""
+"""The commands that follow ``rnnsearch prepare``: binarize, train, translate; with all options that the files need."""
 
 import shlex
 from pathlib import Path
@@ -24,7 +24,7 @@ PAPER_MODEL = [
 
 
 def next_commands(out: Path, languages: tuple[str, str], pairs: int, subwords: bool, segmentations: int) -> str:
-    """Write the lines for the shell that binarize the text in ``out`` and train on it.
+    """Write the lines for the shell that binarize the text in ``out``, train on it, and translate.
 
     Args:
         pairs: number of training pairs.
@@ -64,7 +64,14 @@ def next_commands(out: Path, languages: tuple[str, str], pairs: int, subwords: b
         *model,
         f"--batch-size {BATCH} --no-epoch-checkpoints --save-dir {folder}/checkpoints",
     )
-    return "\n".join([*commands, train])
+    path = f"--path {folder}/checkpoints/checkpoint_best.pt --beam 12"
+    translate = [
+        "# Translate what you type; Ctrl-D ends. Training stopped in its first epoch has only checkpoint_last.pt.",
+        _join(f"fairseq-interactive {data} {common}", path),
+        "# Translate on a page.",
+        f"rnnsearch serve {path}",
+    ]
+    return "\n".join([*commands, train, *translate])
 
 
 def _join(*lines: str) -> str:

@@ -7,7 +7,7 @@
 
 Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE (--split): equal sentences are in one part. Pairs
 that cannot be translations are dropped and counted: an empty side, more than 100 words on a side, or over 9 times as
-many words on one side as on the other. At the end it prints the commands that binarize the text and train on it.
+many words on one side as on the other. At the end it prints the commands to binarize, to train and to translate.
 
 It uses fairseq's own encoders, and records the preparation in OUT/preparation.json. fairseq-preprocess and
 fairseq-train copy the record to the checkpoints, so that fairseq-interactive, the page and Python split typed sentences
@@ -109,11 +109,14 @@ def learn_codes(texts: list[Path], codes: Path, merges: int) -> None:
         learn_bpe(chain.from_iterable(map(read_lines, texts)), file, merges)
 
 
-def learn_pieces(texts: list[Path], model: Path, pieces: int) -> None:
-    """Learn a vocabulary of ``pieces`` sentencepieces (unigram model) from all of ``texts`` together, to ``model``.
+def learn_pieces(texts: list[Path], model: Path, pieces: int) -> int:
+    """Learn a vocabulary of sentencepieces (unigram model) from all of ``texts`` together, to ``model``.
+
+    Returns:
+        The size of the vocabulary: ``pieces``, or less if the text is too small for so many.
 
     Raises:
-        InputError: the text is too small for so many.
+        InputError: the text has more characters than that.
     """
     learnt = io.BytesIO()
     sentencepiece.set_random_generator_seed(1)
@@ -122,6 +125,7 @@ def learn_pieces(texts: list[Path], model: Path, pieces: int) -> None:
             sentence_iterator=(line.rstrip("\n") for line in chain.from_iterable(map(read_lines, texts))),
             model_writer=learnt,
             vocab_size=pieces,
+            hard_vocab_limit=False,
             input_sentence_size=LEARN_FROM,
             minloglevel=2,
         )
@@ -130,6 +134,7 @@ def learn_pieces(texts: list[Path], model: Path, pieces: int) -> None:
         raise InputError(f"--sentencepiece {pieces}: the training text does not allow it ({reason})") from error
     with open_output(model) as out:
         out.write(learnt.getvalue())
+    return sentencepiece.SentencePieceProcessor(model_proto=learnt.getvalue()).get_piece_size()
 
 
 def prepare(
@@ -153,7 +158,7 @@ def prepare(
     Args:
         splits: maps ``train``, ``valid`` and ``test`` to file names without language, such as ``test_2016_flickr``.
         merges: number of BPE merges, learnt from both sides of the training text, in ``OUT/bpe.codes``; 0: words.
-        pieces: number of sentencepieces, learnt likewise, in ``OUT/sentencepiece.model``; 0: words.
+        pieces: the most sentencepieces, learnt likewise, in ``OUT/sentencepiece.model``; 0: words.
         most_words: drop training pairs with more words on a side, before words are split; None keeps all.
         seed: seed for shuffling the training pairs; None keeps their order.
         lowercase: lowercase all text before words are split.
@@ -205,8 +210,8 @@ def prepare(
     write_record(out, dict.fromkeys(languages, prepared))
     for path in [] if pieces else sources["train"]:
         if lacks_blanks(islice(read_lines(path), SAMPLE)):
-            _say(f"{path}: there are no blanks between words, and only --sentencepiece 8000 splits such text well")
-    _say("\nThe next commands, to binarize the text and to train:\n")
+            _say(f"{path}: there are no blanks between words; prepare again with --sentencepiece 8000")
+    _say("\nThe next commands, to binarize the text, to train and to translate:\n")
     _say(next_commands(out, languages, counts["train"], bool(merges or pieces), segmentations))
 
 
@@ -244,13 +249,13 @@ def _split_words(
         done = f"split words by {merges:,} BPE merges"
     elif pieces:
         model = train[0].with_name(PIECES)
-        learn_pieces(train, model, pieces)
+        learnt = learn_pieces(train, model, pieces)
         options = {"sentencepiece_model": str(model), "sentencepiece_alpha": randomness}
         encode, sample = (
             SentencepieceBPE(SentencepieceConfig(**options, sentencepiece_enable_sampling=sampling)).encode
             for sampling in (False, True)
         )
-        done = f"split text into {pieces:,} sentencepieces"
+        done = f"split text into {learnt:,} sentencepieces"
     else:
         return
     random.seed(1)  # BPE-dropout draws from Python's own generator
@@ -293,7 +298,7 @@ def _make_parser() -> argparse.ArgumentParser:
         type=int,
         default=0,
         metavar="N",
-        help="number of sentencepieces, both languages together, instead of Moses tokens; 0: words",
+        help="sentencepieces (fewer from a small text), both languages together, instead of Moses tokens; 0: words",
     )
     parser.add_argument(
         "--segmentations",

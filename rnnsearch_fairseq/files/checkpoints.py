@@ -57,6 +57,17 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise _not_a_checkpoint(path, in_short(error)) from error
 
 
+def no_such_checkpoint(path: Path) -> InputError:
+    """The error to raise where there is no file ``path``; it names the newest checkpoint of the folder.
+
+    Until the first validation, training writes checkpoint_last.pt but no checkpoint_best.pt.
+    """
+    others = filter(Path.is_file, path.parent.glob("*.pt"))
+    newest = max(others, key=lambda other: other.stat().st_mtime, default=None)
+    cure = f"{CURE} to its --save-dir" if newest is None else f"the newest beside it is {newest.name}"
+    return InputError(f"{path}: no such checkpoint; {cure}")
+
+
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:
     """Write a checkpoint with a seal; it appears as ``path`` only when it is complete.
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.checkpoints import load_checkpoint, write_checkpoint
+from rnnsearch_fairseq.files.checkpoints import load_checkpoint, no_such_checkpoint, write_checkpoint
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
@@ -32,7 +32,7 @@ def _average(paths: Sequence[Path]) -> dict[str, Any]:
     total: dict[str, torch.Tensor] = {}
     for path in paths:
         if not path.is_file():
-            raise InputError(f"{path}: no such checkpoint; give the files that fairseq-train wrote to its --save-dir")
+            raise no_such_checkpoint(path)
         state = load_checkpoint(path)
         model = state["model"]
         if total and {name: p.shape for name, p in model.items()} != {name: p.shape for name, p in total.items()}:

@@ -226,7 +226,9 @@ rnnsearch serve --path {path}
 fairseq-interactive .{options}{typed}
 ```
 
-On binarized data of text that is prepared already:
+Typed words that the model knows only in lower case are read in lower case.
+
+On binarized data of text that is prepared already, which is read as it is:
 
 ```sh
 fairseq-preprocess -s {source} -t {target} --srcdict dict.{source}.txt --tgtdict dict.{target}.txt \\

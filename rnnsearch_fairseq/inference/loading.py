@@ -16,6 +16,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.files.checkpoints import no_such_checkpoint
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 
 CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint.pt")
@@ -113,7 +114,7 @@ def load_models(
     task = None
     for path in paths:
         if not Path(path).is_file():
-            raise InputError(f"--path {path}: no such checkpoint; give one that fairseq-train wrote to its --save-dir")
+            raise no_such_checkpoint(Path(path))
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
         _check_task_name(state, path)
         if data is None:

@@ -105,10 +105,12 @@ class ReadableLines(BaseProgressBar):
         """The line after ``done`` batches of this epoch; None if nothing is known yet.
 
         Its perplexity is that of ``recent`` updates; words and time are by the average speed since the command started.
+        When fairseq goes on from a checkpoint, it puts the checkpoint's meters in the place that `metrics.get_meter`
+        reads, and updates the others (logging/metrics.py:326): those of the first active aggregator.
         """
         if self.limits is None:
             return f"validation: batch {done:,} of {len(self.batches):,}"
-        ups, wps = (metrics.get_meter("default", name) for name in ("ups", "wps"))
+        ups, wps = (metrics.get_active_aggregators()[0].get(name) for name in ("ups", "wps"))
         # The first update starts the clock of the speeds. An update may have been skipped.
         if ups is None or not ups.avg or "num_updates" not in recent or recent["num_updates"].val is None:
             return None

@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnsearch_fairseq.errors import InputError, in_short, input_error_behind
 from rnnsearch_fairseq.files.binarized import check_dictionary, check_indexed
-from rnnsearch_fairseq.files.checkpoints import CURE, check_checkpoint, check_model, check_settings
+from rnnsearch_fairseq.files.checkpoints import CURE, check_checkpoint, check_model, check_settings, no_such_checkpoint
 from rnnsearch_fairseq.files.text import check_text_file
 from rnnsearch_fairseq.patches.around import Original, around
 from rnnsearch_fairseq.patches.typed_lines import Buffer, read_buffers
@@ -364,6 +364,9 @@ def _misfit(paths: Sequence[str], error: Exception) -> InputError:
         return InputError(said if any(name in said for name in paths) else f"{path}: {said[:1].lower()}{said[1:]}")
     logger.debug("%s", path, exc_info=error)
     if isinstance(error, OSError):
+        missing = next((name for name in paths if not os.path.lexists(name)), None)
+        if missing is not None:
+            return no_such_checkpoint(Path(missing))
         return InputError(f"{path}: cannot be read ({in_short(error)}); check the path")
     return InputError(
         f"{path}: does not load ({_first_words(error)}); give the data and the options that it was trained with"

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 import sys
 import tempfile
 from argparse import Namespace
@@ -238,9 +239,15 @@ def test_sentencepieces_are_what_fairseq_interactive_makes_of_a_typed_line(raw: 
         assert [bpe.decode(line) for line in read(out / f"train.{language}")] == RAW[language]
 
 
-def test_too_many_sentencepieces_are_refused(raw: Path) -> None:
-    with pytest.raises(InputError, match=r"--sentencepiece 5000: the training text does not allow it .*too high"):
-        prepare(raw, SPLITS, ("en", "fr"), raw.parent / "pieces", pieces=5000)
+def test_a_small_text_gives_fewer_sentencepieces(raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(raw, SPLITS, ("en", "fr"), raw.parent / "pieces", pieces=5000)
+    (learnt,) = re.findall(r"split text into (\d+) sentencepieces learnt", capsys.readouterr().out)
+    assert PIECES < int(learnt) < 5000
+
+
+def test_numbers_of_sentencepieces_are_checked(raw: Path) -> None:
+    with pytest.raises(InputError, match=r"--sentencepiece 10: the training text does not allow it .*10 vs \d+"):
+        prepare(raw, SPLITS, ("en", "fr"), raw.parent / "pieces", pieces=10)
     with pytest.raises(InputError, match="--sentencepiece is -1"):
         prepare(raw, SPLITS, ("en", "fr"), raw.parent / "new", pieces=-1)
     with pytest.raises(InputError, match="give one of them"):
@@ -255,7 +262,7 @@ def test_a_vocabulary_of_an_earlier_run_is_gone(raw: Path) -> None:
     prepare(raw, SPLITS, ("en", "fr"), out)
     assert not (out / "bpe.codes").exists()
     with pytest.raises(InputError):
-        prepare(raw, SPLITS, ("en", "fr"), out, pieces=5000)
+        prepare(raw, SPLITS, ("en", "fr"), out, pieces=10)
     assert not (out / "preparation.json").exists()
 
 

@@ -335,8 +335,8 @@ def test_text_without_blanks_is_told_of_sentencepiece(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pairs = [(f"He bought a new phone on day {number}.", f"{JAPANESE}{number}") for number in range(100)]
-    hint = "train.fr: there are no blanks between words, and only --sentencepiece 8000 splits such text well"
-    for words, hinted in (([], True), (["--bpe", "20"], True), (["--sentencepiece", "70"], False)):
+    hint = "train.fr: there are no blanks between words; prepare again with --sentencepiece 8000"
+    for words, hinted in (([], True), (["--bpe", "20"], True), (["--sentencepiece", "8000"], False)):
         run_main(monkeypatch, *write_tsv(tmp_path, pairs), tmp_path / "out", *words)
         printed = capsys.readouterr().out
         assert (hint in printed) == hinted
@@ -349,7 +349,7 @@ SUBWORDS = {"words": [], "bpe": ["--bpe", "40"], "sentencepiece": ["--sentencepi
 
 
 def commands_of(printed: str) -> str:
-    _, commands = printed.split("The next commands, to binarize the text and to train:\n")
+    _, commands = printed.split("The next commands, to binarize the text, to train and to translate:\n")
     return commands
 
 
@@ -357,6 +357,8 @@ def parse(command: str) -> object:
     name, *words = shlex.split(command.replace("\\\n", " "))
     if name == "fairseq-preprocess":
         return options.get_preprocessing_parser().parse_args(words)
+    if name == "fairseq-interactive":
+        return options.parse_args_and_arch(options.get_interactive_generation_parser(), words)
     assert name == "fairseq-train"
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
@@ -368,7 +370,7 @@ def test_printed_commands_fit_the_files(
     out = tmp_path / "my text"
     run_main(monkeypatch, *write_files(tmp_path, make_pairs(300)), out, "--max-words", "4", *SUBWORDS[subwords])
     printed = capsys.readouterr().out
-    preprocess, train = re.findall(r"^fairseq-(?:.*\\\n)*.*$", commands_of(printed), re.MULTILINE)
+    preprocess, train, interactive = re.findall(r"^fairseq-(?:.*\\\n)*.*$", commands_of(printed), re.MULTILINE)
     args = parse(preprocess)
     for split in PARTS:
         prefix = getattr(args, f"{split}pref")
@@ -380,6 +382,10 @@ def test_printed_commands_fit_the_files(
     assert args.data == preprocess.split("--destdir")[1].strip().strip("'").replace("'", "") == str(out / "bin")
     assert args.save_dir == str(out / "checkpoints")
     assert args.max_update == int(args.total_num_update) == 2000
+    best = f"{args.save_dir}/checkpoint_best.pt"
+    args = parse(interactive)
+    assert (args.data, args.path, args.source_lang, args.target_lang) == (str(out / "bin"), best, *LANGUAGES)
+    assert shlex.split(printed.splitlines()[-1]) == ["rnnsearch", "serve", "--path", best, "--beam", "12"]
 
 
 @pytest.mark.slow
@@ -393,7 +399,7 @@ def test_printed_preprocessing_runs_as_printed(
     preprocess, _, train = commands_of(capsys.readouterr().out).partition("fairseq-train")
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run(["bash", "-euo", "pipefail", "-c", preprocess], env=environment, check=True)
-    args = parse(f"fairseq-train{train}")
+    args = parse(f"fairseq-train{train.partition('#')[0]}")
     folders = [Path(folder) for folder in args.data.split(":")]
     assert len(folders) == (2 if words else 1)
     dictionaries = [Dictionary.load(str(folder / f"dict.{code}.txt")) for folder in folders for code in LANGUAGES]
@@ -412,7 +418,7 @@ def test_printed_preprocessing_runs_as_printed(
 
 def test_training_is_longer_on_more_text() -> None:
     def train(pairs: int) -> str:
-        return next_commands(Path("text"), LANGUAGES, pairs, True, 0).split("fairseq-train")[1]
+        return next_commands(Path("text"), LANGUAGES, pairs, True, 0).split("fairseq-train")[1].partition("#")[0]
 
     args = parse("fairseq-train" + train(29_000))
     assert args.arch == "bahdanau_gru_small"

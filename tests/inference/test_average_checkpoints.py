@@ -78,7 +78,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     run("out.pt", "1.pt", "3.pt")
     assert capsys.readouterr().out == "average of 2 checkpoints -> out.pt\n"
     assert torch.load("out.pt")["model"]["a"].tolist() == [2, 2]
-    with pytest.raises(InputError, match=r"^2.pt: no such checkpoint; give the files that fairseq-train wrote to its"):
+    with pytest.raises(InputError, match=r"^2.pt: no such checkpoint; the newest beside it is out.pt$"):
         run("other.pt", "1.pt", "2.pt")
     with pytest.raises(SystemExit, match="2"):
         run("other.pt")

@@ -494,10 +494,10 @@ def test_input_errors_are_printed_without_a_traceback(
     print_without_traceback()
     chained = RuntimeError("Cannot load model parameters")
     chained.__cause__ = InputError("x.pt: of another model; give another")
-    for error in (InputError("train.de, line 3: bad; mend it"), KeyError("other"), chained):
+    for error in (InputError("train.de, line 3: bad; mend it"), KeyError("other"), chained, KeyboardInterrupt()):
         sys.excepthook(type(error), error, None)
     printed = "error: train.de, line 3: bad; mend it\nerror: x.pt: of another model; give another\n"
-    assert capsys.readouterr().err == printed
+    assert capsys.readouterr().err == f"{printed}\nstopped by Ctrl-C\n"
     assert [type(error) for error in delegated] == [KeyError]
 
 

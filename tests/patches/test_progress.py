@@ -86,6 +86,19 @@ def test_perplexity_is_that_of_the_updates_since_the_last_line(
     assert found == [("4", "1,002.5"), ("8", "1,007.5")]
 
 
+def test_the_speed_of_a_training_that_goes_on_is_its_own(logged: pytest.LogCaptureFixture) -> None:
+    epoch(1, 3, max_update=6)
+    metrics.get_meter("default", "ups").init = 1e6  # seconds of an earlier training
+    state = metrics.state_dict()
+    metrics.reset()
+    metrics.load_state_dict(state)
+    logged.clear()
+    epoch(4, 3, max_update=6)
+    printed = [record.getMessage() for record in logged.records if record.name == "progress"]
+    assert len(printed) == 2
+    assert all(re.search(r"\| \d+ (s|min) left$", line) for line in printed), printed
+
+
 def test_validations_do_not_take_the_place_of_other_lines(
     logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -380,6 +380,12 @@ def test_a_checkpoint_that_does_not_fit_is_named_by_fairseqs_own_loader(
         checkpoint_utils.load_model_ensemble([str(path)], {"data": str(models)})
 
 
+@pytest.mark.parametrize(("name", "cure"), [("x", "the newest beside it is"), ("no/x", "give one that fairseq-train")])
+def test_of_a_checkpoint_that_is_not_there_the_message_names_another(models: Path, name: str, cure: str) -> None:
+    with pytest.raises(InputError, match=rf"{name}\.pt: no such checkpoint; {cure}"):
+        checkpoint_utils.load_model_ensemble([str(models / f"{name}.pt")], {"data": str(models)})
+
+
 # Messages
 
 

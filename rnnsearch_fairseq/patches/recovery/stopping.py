@@ -100,10 +100,9 @@ def stop_after_validation(
     if torch.distributed.is_initialized():
         # When one process ends, its launcher ends the others.
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
-    unsaved = cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints
-    way_on = (
-        "what --no-save or --no-last-checkpoints forbid to save is lost" if unsaved else "started again, it goes on"
-    )
+    way_on = f"started again, it goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
+    if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints:
+        way_on = "what --no-save or --no-last-checkpoints forbid to save is lost"
     logger.info(f"{number.name}: training stops after update {trainer.get_num_updates()}; {way_on}")
     raise SystemExit(status_of(number))
 

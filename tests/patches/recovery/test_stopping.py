@@ -64,7 +64,8 @@ def stopped_at(
 def assert_stopped(stopped: Trained, updates: int, number: int = TERM) -> None:
     assert stopped.status == 128 + number, stopped.printed[-3000:]
     name = signal.Signals(number).name
-    assert f"{name}: training stops after update {updates}; started again, it goes on" in stopped.printed
+    way_on = f"started again, it goes on from {stopped.last}"
+    assert f"{name}: training stops after update {updates}; {way_on}" in stopped.printed
     assert stopped.updates()[-1]["num_updates"] == str(updates)
     assert "Traceback" not in stopped.printed
 
