@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Reproduce the first paper's tables and figures on Multi30k English-French, with shortlists of 4,000 words: about an hour
-# on two cores.
+# Reproduce the first paper's tables and figures on Multi30k English-French, with shortlists of 4,000 words: two to three
+# hours of one core.
 #
 #   recipes/multi30k_en_fr/reproduce.sh [--data DIR] [--out DIR]      (as in run.sh; default: runs/multi30k_reproduce)
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
