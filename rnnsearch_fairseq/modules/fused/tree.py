@@ -18,12 +18,10 @@ class FusedLSTM(LSTM):
 
     def scan(self, inputs: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """As in the base class."""
-        if padding_mask is None:
-            is_word = torch.ones(inputs.shape[:2], dtype=torch.bool)
-        elif padding_mask.diff(dim=1).sum(dim=1).max() > 1:  # between words, where the base class begins anew
+        # The host waits for the lengths once.
+        is_word = torch.ones(inputs.shape[:2], dtype=torch.bool) if padding_mask is None else (~padding_mask).cpu()
+        if is_word.diff(dim=1).sum(dim=1).max() > 1:  # padding between words, where the base class begins anew
             return super().scan(inputs, padding_mask)
-        else:
-            is_word = ~padding_mask
         words = packing(is_word, inputs.device)
         return _LSTMScan.apply(self.from_input(words.pack(inputs)), self.from_state.weight, words)
 
