@@ -9,7 +9,8 @@ from torch import Tensor
 # If the vocabulary is more than this many times as large as the set of candidates, they are scored one by one;
 # otherwise the whole vocabulary is, by a matrix product (one core with AVX-512: d = 256, K = 500, 2000; both passes).
 WORDS_PER_CANDIDATE = 8
-CHUNK_NUMBERS = 2_000_000  # scores of the whole vocabulary in memory at a time: 8 MB in float32
+# Scores of the whole vocabulary in memory at a time: 8 MB in float32 on a CPU; on a GPU few launches matter more.
+CHUNK_NUMBERS, CHUNK_NUMBERS_ON_GPU = 2_000_000, 100_000_000
 SUM = 0  # torch's number for embedding_bag's mode="sum"
 
 
@@ -211,5 +212,6 @@ class _DenseProducts(torch.autograd.Function):
 
 
 def _chunks(features: Tensor, weight: Tensor) -> list[slice]:
-    words = max(1, CHUNK_NUMBERS // len(weight))
+    numbers = CHUNK_NUMBERS if weight.device.type == "cpu" else CHUNK_NUMBERS_ON_GPU
+    words = max(1, numbers // len(weight))
     return [slice(begin, begin + words) for begin in range(0, len(features), words)]

@@ -59,7 +59,7 @@ class TreeEncoder(nn.Module):
         if self.lstm is None:
             hidden, cell = embedded, torch.zeros_like(embedded)
         else:
-            hidden, cell = self.lstm.scan(embedded, padding_mask if padding_mask.any() else None)
+            hidden, cell = self.lstm.scan(embedded, padding_mask)
         last = words.size(1) - 1 - padding_mask.flip(1).long().argmin(dim=1)
         end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, cell))
         if self.tree_lstm is None or forest is None:

@@ -22,6 +22,11 @@ def kernels_for(tensor: Tensor) -> ModuleType:
     return _gpu_kernels(tensor.device, tensor.dtype) if on_gpu(tensor) else kernels
 
 
+def like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
+    """``tensors`` made contiguous, in the precision of ``model``: under autocast, weights differ from layer outputs."""
+    return [tensor.to(model.dtype).contiguous() for tensor in tensors]
+
+
 @functools.cache
 def _gpu_kernels(device: torch.device, dtype: torch.dtype) -> ModuleType:
     """The Triton kernels if they run on ``device``, else PyTorch's: Triton needs a C compiler and a recent GPU."""

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim.adadelta import adadelta as adadelta_
 
+from rnnsearch_fairseq.modules.tree_decoder import mix_states, score_states
+
 ROWS = 64  # words whose cost is computed together: few enough to stay in the CPU's cache
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -158,6 +160,101 @@ def attend_backward(
 def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
     """tanh(W_a s_{i-1} + U_a h_j), ``(batch, src_len, n')``."""
     return torch.add(keys, query.unsqueeze(1), out=out).tanh_()
+
+
+def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None = None) -> None:
+    """The LSTM of k children, c = i ∘ u + sum_m f_m ∘ c_m and h = o ∘ tanh(c): k is 1 in a sequence, 2 in a tree.
+
+    Args:
+        gates: the sums of i, f_1 to f_k, o and u, ``(batch, (k + 3) n)``; i, f, o and u overwrite them.
+        before: the c_m side by side, ``(batch, k n)``.
+        hiddens, cells: receive h and c, ``(batch, n)`` each, or in the rows ``places`` of larger tables.
+    """
+    size = cells.size(1)
+    gates[:, :-size].sigmoid_()
+    gates[:, -size:].tanh_()
+    in_gate, *forget_gates, out_gate, candidate = gates.split(size, dim=1)
+    hidden, cell = (hiddens, cells) if places is None else (hiddens.new_empty(len(gates), size) for _ in range(2))
+    torch.mul(in_gate, candidate, out=cell)
+    for forget_gate, child in zip(forget_gates, before.split(size, dim=1)):
+        cell.addcmul_(forget_gate, child)
+    torch.tanh(cell, out=hidden).mul_(out_gate)
+    if places is not None:
+        hiddens.index_copy_(0, places, hidden)
+        cells.index_copy_(0, places, cell)
+
+
+def apply_cell_backward(
+    gates: Tensor,
+    before: Tensor,
+    cells: Tensor,
+    grad_hiddens: Tensor,
+    grad_cells: Tensor,
+    grad_gates: Tensor,
+    grad_before: Tensor,
+    places: Tensor | None = None,
+) -> None:
+    """Write the gradients of the sums into ``grad_gates``; add those of the c_m to ``grad_before``.
+
+    Args:
+        gates: i, f_1 to f_k, o and u, ``(batch, (k + 3) n)``.
+        before: the c_m side by side, ``(batch, k n)``.
+        cells, grad_hiddens, grad_cells: c and the gradients of h and c, as in :func:`apply_cell`.
+    """
+    if places is not None:
+        cells, grad_hiddens, grad_cells = (table.index_select(0, places) for table in (cells, grad_hiddens, grad_cells))
+    size = cells.size(1)
+    in_gate, *forget_gates, out_gate, candidate = gates.split(size, dim=1)
+    grad_in, *grad_forget_gates, grad_out, grad_candidate = grad_gates.split(size, dim=1)
+    squashed = torch.tanh(cells)
+    grad_cell = torch.ops.aten.tanh_backward(grad_hiddens * out_gate, squashed).add_(grad_cells)
+    torch.mul(grad_cell, candidate, out=grad_in)
+    torch.mul(grad_hiddens, squashed, out=grad_out)
+    torch.mul(grad_cell, in_gate, out=grad_candidate)
+    for forget_gate, child, grad_forget, grad_child in zip(
+        forget_gates, before.split(size, dim=1), grad_forget_gates, grad_before.split(size, dim=1)
+    ):
+        torch.mul(grad_cell, child, out=grad_forget)
+        grad_child.addcmul_(grad_cell, forget_gate)
+    grad_sums = grad_gates[:, :-size]
+    sigmoid_backward(grad_sums, gates[:, :-size], grad_input=grad_sums)
+    tanh_backward(grad_candidate, candidate, grad_input=grad_candidate)
+
+
+def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
+    """Attention by products (Eriguchi et al., 2016, Section 2.2): write alpha_j into ``weights``, d_j into ``context``.
+
+    Args:
+        state: s_j, ``(batch, d)``, like ``context``.
+        states: the h_i, ``(batch, n, d)``.
+        padding_mask: ``(batch, n)``, like ``weights``.
+    """
+    scores = score_states(state, states).masked_fill_(padding_mask, float("-inf"))
+    weights.copy_(torch.softmax(scores, dim=1, dtype=weights.dtype))
+    context.copy_(mix_states(weights, states))
+
+
+def attend_states_backward(
+    states: Tensor,
+    weights: Tensor,
+    context: Tensor,
+    grad_weights: Tensor | None,
+    grad_context: Tensor,
+    grad_scores: Tensor,
+    grad_state: Tensor,
+) -> None:
+    """Write the gradients of the scores s_j · h_i into ``grad_scores`` ``(batch, n)``; add s_j's to ``grad_state``.
+
+    Args:
+        context: d_j; only :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` reads it.
+        grad_weights: the gradient of alpha_j without its part through the context, ``(batch, n)``, or None.
+        grad_context: the gradient of d_j, ``(batch, d)``.
+    """
+    grad_alpha = score_states(grad_context, states).to(weights.dtype)
+    if grad_weights is not None:
+        grad_alpha += grad_weights
+    torch.mul(weights, grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True)), out=grad_scores)
+    grad_state += mix_states(grad_scores, states)
 
 
 def softmax_cost(scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool) -> Tensor:

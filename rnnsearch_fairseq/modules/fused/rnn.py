@@ -39,7 +39,9 @@ class FusedEncoder(Encoder):
         zero = projected.new_zeros(projected.size(1), units[0].hidden_size)
         weights = (torch.stack(matrices) for matrices in zip(*map(_recurrent, units)))
         with torch.cuda.device_of(projected):
-            states = _UnitScan.apply(projected, *_like(projected, zero, *weights), mask, False)[1:].transpose(0, 1)
+            states = _UnitScan.apply(projected, *dispatch.like(projected, zero, *weights), mask, False)[1:].transpose(
+                0, 1
+            )
         annotations = torch.cat([states[:batch], states[batch:].flip(1)], dim=2)
         return EncoderOutput(annotations, states[batch:, -1])
 
@@ -50,7 +52,7 @@ class FusedEncoder(Encoder):
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
         mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(projected.dtype)
         with torch.cuda.device_of(projected):
-            states = _UnitScan.apply(projected, *_like(projected, zero, *_recurrent(unit)), mask, backward)
+            states = _UnitScan.apply(projected, *dispatch.like(projected, zero, *_recurrent(unit)), mask, backward)
         return (states[:-1] if backward else states[1:]).transpose(0, 1)
 
 
@@ -68,7 +70,9 @@ class FusedDecoder(Decoder):
         if memory.keys is None:
             projected = projected + self.unit.from_context(memory.annotations)
             with torch.cuda.device_of(projected):
-                states = _UnitScan.apply(projected, *_like(projected, state, *_recurrent(self.unit)), None, False)
+                states = _UnitScan.apply(
+                    projected, *dispatch.like(projected, state, *_recurrent(self.unit)), None, False
+                )
             contexts, weights = memory.annotations.expand(steps, -1, -1), None
         else:
             tensors = (
@@ -82,18 +86,13 @@ class FusedDecoder(Decoder):
             )
             with torch.cuda.device_of(projected):
                 states, contexts, weights = _AttendingScan.apply(
-                    steps, projected, *_like(projected, *tensors), memory.padding_mask
+                    steps, projected, *dispatch.like(projected, *tensors), memory.padding_mask
                 )
         return States(states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1])
 
 
 def _recurrent(unit: GatedHiddenUnit) -> tuple[Tensor, Tensor]:
     return unit.from_state.weight, unit.from_reset_state.weight
-
-
-def _like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
-    """``tensors`` made contiguous, in the precision of ``model``: under autocast, weights differ from layer outputs."""
-    return [tensor.to(model.dtype).contiguous() for tensor in tensors]
 
 
 class _UnitScan(torch.autograd.Function):

@@ -2,8 +2,9 @@
 
 One kernel instead of several saves launches, which take longer than the arithmetic. The kernels compute in float32, or
 in float64 for float64 tensors. They are deterministic: one program writes each number, and every sum has a fixed order.
-States, gates and products may have any row stride, the padding mask and the gradient of the weights any strides; all
-other tensors must be contiguous. The kernels run on the current device: see ``torch.cuda.device_of``.
+States, gates, products and the contexts of :func:`attend_states` may have any row stride, the padding mask and the
+gradient of the weights for :func:`attend_backward` any strides; all other tensors must be contiguous. The kernels run
+on the current device: see ``torch.cuda.device_of``.
 """
 
 import contextlib
@@ -54,10 +55,31 @@ def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_rese
     _for_each_unit(_reset_backward, state.size(1), reset, state, grad_product, grad_reset, grad_before)
 
 
-def _for_each_unit(kernel: Any, size: int, *tensors: Tensor | None) -> None:
-    """Launch a kernel of the gated unit on tensors with a row a sentence; it also takes their row strides."""
+def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None = None) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_cell`."""
+    size = cells.size(1)
+    _for_each_unit(_apply_cell, size, gates, before, hiddens, cells, places, children=before.size(1) // size)
+
+
+def apply_cell_backward(
+    gates: Tensor,
+    before: Tensor,
+    cells: Tensor,
+    grad_hiddens: Tensor,
+    grad_cells: Tensor,
+    grad_gates: Tensor,
+    grad_before: Tensor,
+    places: Tensor | None = None,
+) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_cell_backward`."""
+    tensors = (gates, before, cells, grad_hiddens, grad_cells, grad_gates, grad_before, places)
+    _for_each_unit(_apply_cell_backward, cells.size(1), *tensors, children=before.size(1) // cells.size(1))
+
+
+def _for_each_unit(kernel: Any, size: int, *tensors: Tensor | None, **options: int) -> None:
+    """Launch a kernel of one unit's gates on tensors with a row a sentence; it also takes their row strides."""
     rows = [0 if tensor is None else tensor.stride(0) for tensor in tensors]
-    kernel[_grid(tensors[0], size)](*tensors, *rows, size, _block(size))
+    kernel[_grid(tensors[0], size)](*tensors, *rows, size, _block(size), **options)
 
 
 def attend(
@@ -77,7 +99,7 @@ def attend(
     _attend[_grid(keys, width)](
         product, keys, annotations, energy, padding_mask, query, weights, context,
         src_len, *_strides(padding_mask),
-        product.stride(0), size, width, _block(size), _block(width), _positions(size, width),
+        product.stride(0), context.stride(0), size, width, _block(size), _block(width), _positions(size, width),
         num_warps=WARPS,
     )  # fmt: skip
 
@@ -104,6 +126,35 @@ def attend_backward(
         grad_weights, grad_context, grad_query, grad_keys, grad_energy,
         src_len, *_strides(grad_weights),
         grad_query.stride(0), size, width, _block(size), _block(width), _positions(size, width),
+        num_warps=WARPS,
+    )  # fmt: skip
+
+
+def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend_states`."""
+    _, count, size = states.shape
+    _attend[_grid(states, size)](
+        state, states, states, None, padding_mask, None, weights, context,
+        count, *_strides(padding_mask),
+        state.stride(0), context.stride(0), size, size, _block(size), _block(size), _positions(size, size),
+        num_warps=WARPS,
+    )  # fmt: skip
+
+
+def attend_states_backward(
+    states: Tensor,
+    weights: Tensor,
+    context: Tensor,
+    grad_weights: Tensor | None,
+    grad_context: Tensor,
+    grad_scores: Tensor,
+    grad_state: Tensor,
+) -> None:
+    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend_states_backward`."""
+    _, count, size = states.shape
+    _attend_states_backward[_grid(states, size)](
+        states, weights, context, grad_weights, grad_context, grad_scores, grad_state, count,
+        context.stride(0), grad_context.stride(0), grad_state.stride(0), size, _block(size), _positions(size, size),
         num_warps=WARPS,
     )  # fmt: skip
 
@@ -159,7 +210,7 @@ def try_all(device: torch.device, dtype: torch.dtype) -> None:
     """
     size = WIDEST
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        rows, two, three = (torch.zeros(1, width, device=device, dtype=dtype) for width in (size, 2 * size, 3 * size))
+        rows, two, three, four, five = (torch.zeros(1, k * size, device=device, dtype=dtype) for k in range(1, 6))
         weights = torch.ones(1, 1, device=device, dtype=torch.promote_types(dtype, torch.float32))
         sums = torch.zeros(1, 1, size, device=device, dtype=weights.dtype)
         apply_gates(two, two.clone(), two.clone(), rows, weights.to(dtype), rows.clone())
@@ -170,6 +221,12 @@ def try_all(device: torch.device, dtype: torch.dtype) -> None:
         padding_mask = torch.zeros(1, 1, device=device, dtype=torch.bool)
         attend(rows, *memory, padding_mask, None, rows.clone(), weights, two.clone())
         attend_backward(rows, *memory, None, weights, two, weights.clone(), two, rows.clone(), sums, sums[0].clone())
+        places = padding_mask.flatten().long()
+        for gates, before, of_gates in ((four, rows, None), (five, two, places)):
+            apply_cell(gates, before, rows.clone(), rows.clone(), of_gates)
+            apply_cell_backward(gates, before, rows, rows, rows, gates.clone(), before.clone(), of_gates)
+        attend_states(rows, rows[None], padding_mask, weights, rows.clone())
+        attend_states_backward(rows[None], weights, rows, weights, rows, weights.clone(), rows.clone())
         softmax_cost(three, padding_mask.flatten().long(), 1, True)
         adadelta(rows, rows.clone(), sums, sums.clone(), weights, lr=1.0, rho=0.95, eps=1e-6, weight_decay=0.0)
         if device.type == "cuda":
@@ -290,21 +347,74 @@ def _reset_backward(
     tl.store(grad_before, _load(grad_before, inside) + grad * gate, inside)
 
 
+@triton.jit(do_not_specialize=["places"])
+def _apply_cell(
+    gates: tl.tensor, before: tl.tensor, hiddens: tl.tensor, cells: tl.tensor, places: tl.tensor,
+    gates_row: tl.constexpr, before_row: tl.constexpr, hiddens_row: tl.constexpr, cells_row: tl.constexpr,
+    places_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr, children: tl.constexpr,
+) -> None:  # fmt: skip
+    row, unit, inside = _place(size, block)
+    gates += row * gates_row + unit
+    before += row * before_row + unit
+    in_gate, out_gate = tl.sigmoid(_load(gates, inside)), tl.sigmoid(_load(gates + (children + 1) * size, inside))
+    candidate = _tanh(_load(gates + (children + 2) * size, inside))
+    tl.store(gates, in_gate, inside)
+    tl.store(gates + (children + 1) * size, out_gate, inside)
+    tl.store(gates + (children + 2) * size, candidate, inside)
+    cell = in_gate * candidate
+    for child in tl.static_range(children):
+        forget_gate = tl.sigmoid(_load(gates + (1 + child) * size, inside))
+        tl.store(gates + (1 + child) * size, forget_gate, inside)
+        cell += forget_gate * _load(before + child * size, inside)
+    place = row if places is None else tl.load(places + row)
+    tl.store(cells + place * cells_row + unit, cell, inside)
+    tl.store(hiddens + place * hiddens_row + unit, out_gate * _tanh(cell), inside)
+
+
+@triton.jit(do_not_specialize=["places"])
+def _apply_cell_backward(
+    gates: tl.tensor, before: tl.tensor, cells: tl.tensor, grad_hiddens: tl.tensor, grad_cells: tl.tensor,
+    grad_gates: tl.tensor, grad_before: tl.tensor, places: tl.tensor, gates_row: tl.constexpr,
+    before_row: tl.constexpr, cells_row: tl.constexpr, grad_hiddens_row: tl.constexpr, grad_cells_row: tl.constexpr,
+    grad_gates_row: tl.constexpr, grad_before_row: tl.constexpr, places_row: tl.constexpr,
+    size: tl.constexpr, block: tl.constexpr, children: tl.constexpr,
+) -> None:  # fmt: skip
+    row, unit, inside = _place(size, block)
+    place = row if places is None else tl.load(places + row)
+    gates += row * gates_row + unit
+    grad_gates += row * grad_gates_row + unit
+    in_gate, out_gate = _load(gates, inside), _load(gates + (children + 1) * size, inside)
+    candidate = _load(gates + (children + 2) * size, inside)
+    squashed = _tanh(_load(cells + place * cells_row + unit, inside))
+    grad_hidden = _load(grad_hiddens + place * grad_hiddens_row + unit, inside)
+    grad = _load(grad_cells + place * grad_cells_row + unit, inside)
+    grad += grad_hidden * out_gate * (1 - squashed * squashed)
+    tl.store(grad_gates, grad * candidate * in_gate * (1 - in_gate), inside)
+    tl.store(grad_gates + (children + 1) * size, grad_hidden * squashed * out_gate * (1 - out_gate), inside)
+    tl.store(grad_gates + (children + 2) * size, grad * in_gate * (1 - candidate * candidate), inside)
+    for child in tl.static_range(children):
+        forget_gate = _load(gates + (1 + child) * size, inside)
+        grad_forget = grad * _load(before + row * before_row + child * size + unit, inside)
+        tl.store(grad_gates + (1 + child) * size, grad_forget * forget_gate * (1 - forget_gate), inside)
+        of_child = grad_before + row * grad_before_row + child * size + unit
+        tl.store(of_child, _load(of_child, inside) + grad * forget_gate, inside)
+
+
 @triton.jit(do_not_specialize=["padding_mask", "weights", "src_len", "mask_row", "mask_position"])
 def _attend(
     product: tl.tensor, keys: tl.tensor, annotations: tl.tensor, energy: tl.tensor, padding_mask: tl.tensor,
     query: tl.tensor, weights: tl.tensor, context: tl.tensor, src_len: int, mask_row: int, mask_position: int,
-    product_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
-    positions: tl.constexpr,
+    product_row: tl.constexpr, context_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr,
+    columns: tl.constexpr, positions: tl.constexpr,
 ) -> None:  # fmt: skip
     """One program computes ``columns`` of a sentence's context, and all energies itself: no program waits for another.
 
-    It reads the source once (online softmax): its sums are over exp(e - the largest e so far).
+    It reads the source once (online softmax): its sums are over exp(e - the largest e so far). With ``energy`` None,
+    which has no ``query``, the energies are the products of ``product`` with the keys.
     """
     row, column, inside = _place(width, columns)
     is_first = tl.program_id(1) == 0  # the first of a sentence's programs writes the weights and the query
     product += row * product_row
-    query += row * size
     keys += row * src_len * size
     annotations += row * src_len * width + column[None, :]
     weights += row * src_len
@@ -328,16 +438,17 @@ def _attend(
         summed = summed * before + tl.sum(shares[:, None] * read, axis=0)
         total = total * before + tl.sum(shares, axis=0)
         largest = larger
-    tl.store(context + row * width + column, summed / total, inside)
+    tl.store(context + row * context_row + column, summed / total, inside)
     tl.debug_barrier()  # other threads wrote the energies that are read below
     if is_first:
         for first in range(0, src_len, block):
             position = first + tl.arange(0, block)
             valid = position < src_len
             tl.store(weights + position, tl.exp(_load(weights + position, valid) - largest) / total, valid)
-        for first in range(0, size, block):
-            unit = first + tl.arange(0, block)
-            tl.store(query + unit, tl.load(product + unit, unit < size), unit < size)
+        if query is not None:
+            for first in range(0, size, block):
+                unit = first + tl.arange(0, block)
+                tl.store(query + row * size + unit, tl.load(product + unit, unit < size), unit < size)
 
 
 @triton.jit
@@ -345,14 +456,17 @@ def _energies(
     query: tl.tensor, keys: tl.tensor, energy: tl.tensor, valid: tl.tensor,
     precise: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
-    """v_a^T tanh(query + key) at the ``valid`` positions, -inf at the others."""
+    """v_a^T tanh(query + key), or query^T key without ``energy``, at the ``valid`` positions, -inf at the others."""
     energies = tl.zeros([valid.shape[0]], precise)
     for first in range(0, size, block):
         unit = first + tl.arange(0, block)
         inside = unit < size
         of_keys = _load(keys + unit[None, :], valid[:, None] & inside[None, :])
-        aligned = _tanh(of_keys + _load(query + unit, inside)[None, :])
-        energies += tl.sum(aligned * _load(energy + unit, inside)[None, :], axis=1)
+        of_query = _load(query + unit, inside)[None, :]
+        if energy is None:
+            energies += tl.sum(of_keys * of_query, axis=1)
+        else:
+            energies += tl.sum(_tanh(of_keys + of_query) * _load(energy + unit, inside)[None, :], axis=1)
     return tl.where(valid, energies, float("-inf"))
 
 
@@ -400,6 +514,41 @@ def _attend_backward(
     tl.store(grad_query + row * grad_query_row + unit, query_sum * _load(energy + unit, inside), inside)
     grad_energy += row * size + unit
     tl.store(grad_energy, _load(grad_energy, inside) + energy_sum, inside)
+
+
+@triton.jit(do_not_specialize=["weights", "grad_weights", "grad_scores", "src_len"])
+def _attend_states_backward(
+    states: tl.tensor, weights: tl.tensor, context: tl.tensor, grad_weights: tl.tensor, grad_context: tl.tensor,
+    grad_scores: tl.tensor, grad_state: tl.tensor, src_len: int, context_row: tl.constexpr,
+    grad_context_row: tl.constexpr, grad_state_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+    positions: tl.constexpr,
+) -> None:  # fmt: skip
+    """One program computes ``block`` units of a sentence's gradient; the sums are those of :func:`_attend_backward`."""
+    row, unit, inside = _place(size, block)
+    is_first = tl.program_id(1) == 0  # the first of a sentence's programs writes the gradients of the scores
+    precise: tl.constexpr = weights.dtype.element_ty
+    weights += row * src_len
+    grad_scores += row * src_len
+    grad_context += row * grad_context_row
+    states += row * src_len * size
+    expected = _dot(context + row * context_row, grad_context, 1, size, precise, block)
+    if grad_weights is not None:
+        grad_weights += row * src_len
+        expected += _dot(weights, grad_weights, 1, src_len, precise, block)
+    summed = tl.zeros([block], precise)
+    for first in range(0, src_len, positions):
+        position = first + tl.arange(0, positions)
+        valid = position < src_len
+        grad = _products(states + position[:, None] * size, grad_context, valid, precise, size, block)
+        if grad_weights is not None:
+            grad += _load(grad_weights + position, valid)
+        grad = _load(weights + position, valid) * (grad - expected)
+        if is_first:
+            tl.store(grad_scores + position, grad, valid)
+        read = _load(states + position[:, None] * size + unit[None, :], valid[:, None] & inside[None, :])
+        summed += tl.sum(grad[:, None] * read, axis=0)
+    grad_state += row * grad_state_row + unit
+    tl.store(grad_state, _load(grad_state, inside) + summed, inside)
 
 
 @triton.jit

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rnnsearch_fairseq.modules.fused import dispatch, kernels, loss, rnn, triton_kernels
+from rnnsearch_fairseq.modules.fused import dispatch, kernels, loss, rnn, tree, triton_kernels
 
 FREE = {
     "empty",
@@ -75,10 +75,15 @@ class Launches(TorchDispatchMode):
             monkeypatch.setattr(owner, name, self.within(region, getattr(owner, name)))
         for function, region in (
             (rnn._UnitScan, "encoder, backward"),
+            (tree._LSTMScan, "LSTM, backward"),
+            (tree._TreeScan, "Tree-LSTM, backward"),
+            (tree._DecoderScan, "decoder scan, backward"),
             (rnn._AttendingScan, "decoder scan, backward"),
             (loss._SoftmaxLoss, "cost, backward"),
         ):
             monkeypatch.setattr(function, "backward", staticmethod(self.within(region, function.backward)))
+        for function, region in ((tree._LSTMScan, "LSTM"), (tree._TreeScan, "Tree-LSTM")):
+            monkeypatch.setattr(function, "forward", staticmethod(self.within(region, function.forward)))
 
     @contextmanager
     def region(self, name: str) -> Iterator[None]:
@@ -107,6 +112,10 @@ class Launches(TorchDispatchMode):
         if name == "_to_copy" and tensors[0].is_meta and kwargs.get("device") == torch.device("cpu"):
             self._wait("to the host")
             return torch.ones(tensors[0].shape, dtype=kwargs.get("dtype") or tensors[0].dtype)
+        if name == "nonzero" and tensors[0].is_meta:
+            self._wait(name)
+            self.launches[self.regions[-1], name] += NONZERO
+            return tensors[0].new_empty(0, tensors[0].dim(), dtype=torch.long)
         masks = [leaf for leaf in tree_leaves(args[1:2]) if isinstance(leaf, Tensor) and leaf.dtype == torch.bool]
         if name in ("index", "index_put_", "_index_put_impl_") and masks and masks[0].is_meta:
             self._wait(name)

@@ -1,6 +1,5 @@
-"""Budgets of one update on a GPU, at the paper's size, with 28 words a side and 80 sentences a batch, in bfloat16."""
+"""Budgets of one update on a GPU: of RNNsearch in bfloat16, and of the tree-to-sequence model in float32."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,11 +8,16 @@ from fairseq.logging import metrics
 
 pytest.importorskip("triton")
 
-from recipes.benchmark.workloads import make_trainer
-from rnnsearch_fairseq.models import rnnsearch
+from recipes.benchmark import workloads
+from rnnsearch_fairseq.criterions import blackout
+from rnnsearch_fairseq.models import rnnsearch, tree2seq
+from rnnsearch_fairseq.modules.blackout import AliasTable
+from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 from tests.builders import EOS, make_sample
+from tests.models.builders import make_batch
 from tests.modules.fused.launches import Launches
 
+# The paper's size.
 PAPER = [
     *("--arch", "bahdanau_gru", "--task", "pooled_translation", "--batch-size", "80", "--cpu", "--bf16"),
     *("--criterion", "summed_nll", "--optimizer", "adadelta", "--clip-norm", "1"),
@@ -25,30 +29,68 @@ MOST_LAUNCHES = 860
 WAITS = {("rest", "_local_scalar_dense"): 4, ("clipping", "to the host"): 1}
 
 
+# The second paper's small setting, with sentences of 10 words: half of the trees branch to the right, half both ways.
+SMALL = [
+    *("--arch", "tree2seq_small", "--task", "tree_translation", "--batch-size", "128", "--cpu"),
+    *("--optimizer", "sgd", "--lr", "1", "--clip-norm", "3", "--sentence-avg"),
+]
+TREE_WORDS, TREE_PAIRS, TREE_VOCABULARY = 10, 128, 20_000
+MOST_TREE_LAUNCHES = {"summed_nll": 440, "blackout": 490}
+HEIGHTS = TREE_WORDS - 1
+
+
 @pytest.fixture(scope="module")
-def update() -> Iterator[Launches]:
-    """One update, counted."""
-    counter = Launches()
+def update() -> Launches:
+    """One update of RNNsearch, counted."""
     sentences = [[5] * (WORDS - 1) + [EOS], *([[5] * 20 + [EOS]] * (PAIRS - 1))]
-    batch = on_meta(make_sample(sentences, sentences, left=True))
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(rnnsearch, "initialize", lambda model: None)
-        trainer = make_trainer(PAPER, VOCABULARY)
-        trainer.model.to("meta")
-        monkeypatch.setattr(trainer, "save_checkpoint", lambda *args: None)
-        counter.watch(trainer, monkeypatch)
-        with counter:
-            trainer.train_step([batch])  # makes the optimizer's state, too
-            counter.launches.clear()
-            counter.waits.clear()
-            trainer.train_step([batch])
-        metrics.reset()  # fairseq's averages of this update have no numbers
-        yield counter
+        return count_update(PAPER, VOCABULARY, make_sample(sentences, sentences, left=True), monkeypatch)
+
+
+@pytest.fixture(scope="module", params=["summed_nll", "blackout"])
+def tree_update(request: pytest.FixtureRequest) -> tuple[str, Launches]:
+    """A criterion, and one update of the tree-to-sequence model with it, counted."""
+    criterion, dictionary = request.param, workloads.make_dictionary(TREE_VOCABULARY)
+    sentences = [[5] * TREE_WORDS + [EOS]] * TREE_PAIRS
+    trees = [tree_over(0, TREE_WORDS, share) for share in (0, 0.5)] * (TREE_PAIRS // 2)
+    numbers = torch.zeros(TREE_VOCABULARY, dtype=torch.float64, device="meta")
+    proposal = numbers, AliasTable(numbers, numbers.long())
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(tree2seq, "initialize_uniform", lambda model: None)
+        monkeypatch.setattr(workloads, "make_up_task", lambda cfg, _: TreeTranslationTask(cfg, *[dictionary] * 3))
+        monkeypatch.setattr(blackout.BlackOut, "distribution", lambda self, device: proposal)
+        batch = make_batch(sentences, sentences, trees, left=True)
+        return criterion, count_update([*SMALL, "--criterion", criterion], TREE_VOCABULARY, batch, monkeypatch)
+
+
+def tree_over(begin: int, end: int, share: float) -> Any:
+    """A tree of the words from ``begin`` to ``end``, with that share of them, or one, in each left branch."""
+    middle = begin + max(1, int(share * (end - begin)))
+    return begin if end - begin == 1 else [tree_over(begin, middle, share), tree_over(middle, end, share)]
+
+
+def count_update(options: list[str], vocabulary: int, batch: Any, monkeypatch: pytest.MonkeyPatch) -> Launches:
+    """Count the second update of a trainer with these options."""
+    counter, batch = Launches(), on_meta(batch)
+    monkeypatch.setattr(rnnsearch, "initialize", lambda model: None)
+    trainer = workloads.make_trainer(options, vocabulary)
+    trainer.model.to("meta")
+    monkeypatch.setattr(trainer, "save_checkpoint", lambda *args: None)
+    counter.watch(trainer, monkeypatch)
+    with counter:
+        trainer.train_step([batch])  # makes the optimizer's state, too
+        counter.launches.clear()
+        counter.waits.clear()
+        trainer.train_step([batch])
+    metrics.reset()  # fairseq's averages of this update have no numbers
+    return counter
 
 
 def on_meta(sample: Any) -> Any:
     if isinstance(sample, dict):
         return {name: on_meta(value) for name, value in sample.items()}
+    if isinstance(sample, tuple):
+        return tuple(map(on_meta, sample))
     return sample.to("meta") if isinstance(sample, torch.Tensor) else sample
 
 
@@ -62,6 +104,16 @@ def test_an_update_launches_few_kernels(update: Launches) -> None:
 @pytest.mark.patched  # fairseq takes --bf16 for a TPU
 def test_the_host_waits_where_fairseq_does(update: Launches) -> None:
     assert update.waits == WAITS, update.table()
+
+
+def test_an_update_of_trees_launches_few_kernels(tree_update: tuple[str, Launches]) -> None:
+    criterion, update = tree_update
+    assert update.launches["LSTM", "triton _apply_cell"] == TREE_WORDS + 1
+    for region in ("Tree-LSTM", "Tree-LSTM, backward"):
+        cells = (number for (of, name), number in update.launches.items() if of == region and "_apply_cell" in name)
+        assert sum(cells) == HEIGHTS
+        assert sum(number for (of, _), number in update.launches.items() if of == region) <= 2 * HEIGHTS + 6
+    assert update.launches.total() <= MOST_TREE_LAUNCHES[criterion], update.table()
 
 
 def test_what_is_counted() -> None:

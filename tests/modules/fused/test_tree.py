@@ -9,6 +9,7 @@ from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from tests.builders import randomize
+from tests.modules.fused.trees import tree_outputs
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 BATCH, SIZE, EMBEDDING, VOCABULARY = 3, 5, 4, 11
@@ -101,6 +102,19 @@ def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatc
     torch.testing.assert_close(gradients(scanned, decoder, inputs), expected, **EXACT)
     expected = gradients((stepped,), decoder, inputs)  # as in training, where the cost does not depend on alpha
     torch.testing.assert_close(gradients(scanned[:1], decoder, inputs), expected, **EXACT)
+
+
+def test_scans_under_autocast() -> None:
+    """As with fairseq's ``--amp``, in which parameters are in float32, and products in half precision."""
+    found = []
+    for fused in (True, False):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs, parameters = tree_outputs(4, torch.float32, fused)
+        outputs[0].float().sum().backward()
+        found.append((outputs, {name: parameter.grad for name, parameter in parameters.items()}))
+    (outputs, gradients_found), (expected, reference) = found
+    torch.testing.assert_close([out.float() for out in outputs], [out.float() for out in expected], rtol=0, atol=0.05)
+    torch.testing.assert_close(gradients_found, reference, rtol=0.1, atol=0.1)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

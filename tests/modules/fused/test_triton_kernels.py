@@ -19,6 +19,7 @@ from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 from rnnsearch_fairseq.optim.adadelta import _Adadelta
 from tests.builders import pad
 from tests.modules.builders import SOURCES, Whole
+from tests.modules.fused.trees import tree_outputs
 
 CASES = Path(__file__).with_name("triton_kernels_cases.py")
 
@@ -62,7 +63,13 @@ class Idle:
 
 
 @needs_triton
-@pytest.mark.parametrize("broken", [None, "_apply_gates", "_attend", "_attend_backward", "_softmax_cost", "_adadelta"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *(None, "_apply_gates", "_attend", "_attend_backward", "_softmax_cost", "_adadelta"),
+        *("_apply_cell", "_apply_cell_backward", "_attend_states_backward"),
+    ],
+)
 def test_one_kernel_that_does_not_run_is_enough_for_pytorchs(
     broken: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -99,7 +106,7 @@ def test_kernels_run_on_the_device_of_their_tensors(monkeypatch: pytest.MonkeyPa
 
     ran: set[str] = set()
     monkeypatch.setattr(torch.cuda, "device_of", device_of)
-    names = ("apply_gates", "update_state", "attend", "softmax_cost", "adadelta")
+    names = ("apply_gates", "update_state", "attend", "apply_cell", "attend_states", "softmax_cost", "adadelta")
     for name in names:
         monkeypatch.setattr(kernels, name, guarded(name, getattr(kernels, name)))
     model, words, targets = Whole(4, fused=True), pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 3))
@@ -108,6 +115,7 @@ def test_kernels_run_on_the_device_of_their_tensors(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
         features, *_ = model(words, targets)
         softmax_loss(features, torch.randn(7, 2), torch.randn(7), targets)
+        tree_outputs(3, torch.float32, fused=True)
     parameter = torch.nn.Parameter(torch.zeros(3))
     parameter.grad = torch.ones(3)
     _Adadelta([parameter]).step()

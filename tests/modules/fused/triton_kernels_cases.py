@@ -11,15 +11,25 @@ from torch import Tensor
 from rnnsearch_fairseq.modules.fused import dispatch, kernels, triton_kernels
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
+from tests.modules.fused.trees import tree_outputs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PRECISION = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}
-PRECISE = ("weights", "grad_weights", "grad_keys", "grad_energy")  # in float32 even if the others are in half precision
+PRECISE = (
+    "weights",
+    "grad_weights",
+    "grad_keys",
+    "grad_energy",
+    "grad_scores",
+)  # in float32 even if the others are in half precision
 KERNELS = {
     "_adadelta",
+    "_apply_cell",
+    "_apply_cell_backward",
     "_apply_gates",
     "_attend",
     "_attend_backward",
+    "_attend_states_backward",
     "_reset_backward",
     "_softmax_cost",
     "_update_state",
@@ -64,6 +74,30 @@ def test_unit(dtype: torch.dtype, size: int, few: bool, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
+    ("dtype", "size"),
+    [(torch.float64, 1), (torch.float64, 9), *((dtype, 5) for dtype in PRECISION), (torch.bfloat16, 1000)],
+    ids=str,
+)
+@pytest.mark.parametrize("children", [1, 2])
+@pytest.mark.parametrize("few", [False, True])
+def test_cell(dtype: torch.dtype, size: int, children: int, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if few:
+        few_at_a_time(monkeypatch)
+    places = (torch.tensor([4, 0, 3]), s_[1:]) if children == 2 else None
+
+    def table() -> Argument:
+        return randn(5 if places else 2, size + 3), s_[:, 1:-2]
+
+    def by_child() -> Argument:
+        return randn(3, children * size), s_[1:]
+
+    gates, grads = ((randn(2, 2, (children + 4) * size), s_[k, :, :-size]) for k in range(2))
+    compare("apply_cell", dtype, gates, by_child(), table(), table(), places)
+    activations = gates[0].sigmoid(), gates[1]
+    compare("apply_cell_backward", dtype, activations, by_child(), table(), table(), table(), grads, by_child(), places)
+
+
+@pytest.mark.parametrize(
     ("dtype", "src_len", "size", "width", "padded", "few"),
     [
         (torch.float64, 7, 6, 9, False, True),
@@ -96,6 +130,35 @@ def test_attention(
         (randn(2, src_len, 2), s_[..., 0]) if padded else None, (randn(2, width), s_[:]),
         (randn(2, 2, 3 * size), s_[1, :, size : 2 * size]), (randn(2, src_len, size), s_[:]), (randn(2, size), s_[:]),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count", "size", "few"),
+    [
+        (torch.float64, 7, 6, True),
+        (torch.float64, 1, 1, False),
+        (torch.float64, 35, 3, False),
+        (torch.float32, 28, 1000, False),
+        *((dtype, 7, 6, False) for dtype in PRECISION),
+    ],
+    ids=str,
+)
+def test_attention_to_states(
+    dtype: torch.dtype, count: int, size: int, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if few:
+        few_at_a_time(monkeypatch)
+    mask = torch.zeros(2, count, dtype=torch.bool)
+    mask[0, : 2 * count // 3] = mask[1, 1 + count // 3 :] = True  # on the left, and in the middle
+
+    def part() -> Argument:
+        return randn(2, 3 * size), s_[:, size : 2 * size]
+
+    states, weights = (randn(2, count, size) / size**0.5, s_[:]), (randn(2, count), s_[:])
+    *_, weights, context = compare("attend_states", dtype, part(), states, (mask, s_[:]), weights, part())
+    context, weights, scores = (context, part()[1]), (weights, s_[:]), (randn(2, count), s_[:])
+    grad_weights = (randn(2, count), s_[:]) if few else None
+    compare("attend_states_backward", dtype, states, weights, context, grad_weights, part(), scores, part())
 
 
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
@@ -208,6 +271,22 @@ def test_scans(
 ) -> None:
     as_on_a_gpu(monkeypatch)
     assert_fused_is_reference(alignment_size, order, source, left, tgt_len=3, device=DEVICE)
+
+
+@pytest.mark.parametrize("size", [4, 1000])
+@pytest.mark.parametrize("outputs", [1, 2], ids=["cost", "cost of alpha, too"])
+def test_tree_scans(size: int, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_on_a_gpu(monkeypatch)
+    (given, parameters), (expected, reference) = (
+        tree_outputs(size, torch.float64, fused, DEVICE) for fused in (True, False)
+    )
+    factors = [torch.randn_like(tensor) for tensor in expected]
+    for tensors in (given, expected):
+        sum((factor * tensor).sum() for factor, tensor in list(zip(factors, tensors))[:outputs]).backward()
+    for found, tensor in zip(given, expected, strict=True):
+        torch.testing.assert_close(found, tensor, rtol=0, atol=1e-10)
+    for name, parameter in parameters.items():
+        torch.testing.assert_close(parameter.grad, reference[name].grad, rtol=0, atol=1e-10, msg=name)
 
 
 def test_scans_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
