@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, repeat_rows
 from rnnsearch_fairseq.modules.decoder import Decoder
-from rnnsearch_fairseq.modules.fused.packed_matmul import FEW, packed_matmul
+from rnnsearch_fairseq.modules.fused.packed_matmul import packed_matmul
 
 GROUP = 64  # words; the vocabulary of the scores is filled up to whole groups with words of probability zero
 
@@ -65,12 +65,12 @@ class SearchStep:
         if not self.reads_current_state:
             state_weights.append(from_state)
         self.state_parts = [len(weight) for weight in state_weights]
-        self.times_state = packed_matmul(torch.cat(state_weights), FEW)
-        self.times_read_state = packed_matmul(from_state, FEW)
-        self.times_reset_state = packed_matmul(unit.from_reset_state.weight, FEW)
+        self.times_state = packed_matmul(torch.cat(state_weights), None)
+        self.times_read_state = packed_matmul(from_state, None)
+        self.times_reset_state = packed_matmul(unit.from_reset_state.weight, None)
         self.from_context = torch.cat([unit.from_context.weight, from_context])
         fill = -len(readout.to_vocabulary.weight) % GROUP
-        self.times_vocabulary = packed_matmul(F.pad(readout.to_vocabulary.weight, (0, 0, 0, fill)), FEW)
+        self.times_vocabulary = packed_matmul(F.pad(readout.to_vocabulary.weight, (0, 0, 0, fill)), None)
         self.bias = F.pad(readout.to_vocabulary.bias, (0, fill), value=float("-inf"))
 
     def _pools_last(self, units: Tensor) -> Tensor:
