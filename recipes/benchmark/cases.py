@@ -9,7 +9,7 @@ from recipes import benchmark
 from rnnsearch_fairseq.errors import InputError
 
 PROGRAM = "python -m recipes.benchmark"
-TOOLKITS = {"train": ("fairseq", "joeynmt"), "generate": ("fairseq",)}
+TOOLKITS = {"train": ("fairseq", "joeynmt"), "generate": ("fairseq", "marian")}
 HELP = {
     "train": """Whole updates: forward, backward, clipping, optimizer.
 
@@ -24,7 +24,10 @@ One of the sizes may be several, as --lengths 15,30,60; then a table tells how t
 a · size^b, and the line fixed + each · size, both fitted by least squares.""",
     "generate": """Search, from a batch of sources to its translations.
 
-OPTIONS of fairseq are those of fairseq-generate, including --path MODEL.pt and a data folder.""",
+OPTIONS of fairseq are those of fairseq-generate, including --path MODEL.pt and a data folder. With --vocabulary there
+are neither: words and weights are random, --arch and the model's options are given, and every translation has as many
+words as --target tells. 'marian WIDTH BEAM' is Marian's GRU encoder-decoder with attention: this width throughout,
+random words and weights.""",
 }
 AXES = {
     "lengths": "source and target words, with end-of-sentence (default: 30)",
@@ -143,7 +146,7 @@ def make_parser() -> argparse.ArgumentParser:
         for option, number, told in (("--updates", 8, "batches a round"), ("--rounds", 7, "rounds")):
             told = f"{told} (default: {number})"
             command.add_argument(option, type=_number(1), default=number, metavar="N", help=told)
-        for axis in AXES if name == "train" else ["threads"]:
+        for axis in AXES:
             least = LEAST.get(axis, 1)
             command.add_argument(f"--{axis}", type=_numbers(least), metavar="N[,N...]", help=AXES[axis])
     return parser

@@ -17,6 +17,7 @@ import torch
 
 from recipes.benchmark.cases import Case
 from recipes.benchmark.joeynmt import JoeyNMT
+from recipes.benchmark.marian import Marian
 from recipes.benchmark.workloads import Training, Translation, finish
 from rnnsearch_fairseq.errors import InputError
 
@@ -24,6 +25,7 @@ WORKLOADS = {  # by command and toolkit
     ("train", "fairseq"): Training,
     ("train", "joeynmt"): JoeyNMT,
     ("generate", "fairseq"): Translation,
+    ("generate", "marian"): Marian,
 }
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "KINETO_LOG_LEVEL": "99"}  # torch's profiler reports its start and end
 

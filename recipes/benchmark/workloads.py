@@ -12,13 +12,14 @@ import torch
 from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.options import get_generation_parser, get_training_parser, parse_args_and_arch
+from fairseq.options import add_generation_args, get_generation_parser, get_training_parser, parse_args_and_arch
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch.autograd.profiler import profile
 
 from recipes.benchmark.cases import Size
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.search.rows import Hypothesis
 
 WARM_UP = 2  # batches before the timed ones
 MADE_UP = "made-up"  # placeholder for the data folder
@@ -76,37 +77,59 @@ class Training(Workload):
 
 
 class Translation(Workload):
-    """Search of ``fairseq-generate`` with these options, on the first batches.
+    """Search of ``fairseq-generate`` with these options, on the first batches, or by a random model on random words.
 
     Raises:
         InputError: an option is refused.
     """
 
     def __init__(self, options: Sequence[str], size: Size, batches: int) -> None:
-        config = read_options(options, get_generation_parser(), "see fairseq-generate --help")
-        self.task = tasks.setup_task(config.task)
-        self.task.load_dataset(config.dataset.gen_subset)
-        paths = utils.split_paths(config.common_eval.path)
-        self.models, _ = checkpoint_utils.load_model_ensemble(paths, task=self.task)
+        make = make_translation if size.vocabulary is None else make_random_translation
+        config, self.task, self.models, chosen = make(options, size, batches)
         cuda = torch.cuda.is_available() and not config.common.cpu
         for model in self.models:
             if cuda:
                 model.cuda()
             model.prepare_for_inference_(config)
         self.search = self.task.build_generator(self.models, config.generation)
-        epoch = self.task.get_batch_iterator(
-            self.task.dataset(config.dataset.gen_subset),
-            max_tokens=config.dataset.max_tokens,
-            max_sentences=config.dataset.batch_size,
-        ).next_epoch_itr(shuffle=False)
-        chosen = [batch for _, batch in zip(range(batches), epoch)]
         self.batches = utils.move_to_cuda(chosen) if cuda else chosen
         self.count = sum(batch["nsentences"] for batch in chosen)
         self.work(WARM_UP)
 
-    def step(self, batch: Batch) -> None:
-        """Translate a batch."""
-        self.task.inference_step(self.search, self.models, batch)
+    def step(self, batch: Batch) -> list[list[Hypothesis]]:
+        """Translate a batch; return the hypotheses of each sentence."""
+        return self.task.inference_step(self.search, self.models, batch)
+
+
+TranslationParts = tuple[DictConfig, tasks.FairseqTask, list[Any], list[Batch]]
+
+
+def make_translation(options: Sequence[str], _: Size, batches: int) -> TranslationParts:
+    """Load the configuration, task, models and first batches that the options of ``fairseq-generate`` name."""
+    config = read_options(options, get_generation_parser(), "see fairseq-generate --help")
+    task = tasks.setup_task(config.task)
+    task.load_dataset(config.dataset.gen_subset)
+    models, _ = checkpoint_utils.load_model_ensemble(utils.split_paths(config.common_eval.path), task=task)
+    epoch = task.get_batch_iterator(
+        task.dataset(config.dataset.gen_subset),
+        max_tokens=config.dataset.max_tokens,
+        max_sentences=config.dataset.batch_size,
+    ).next_epoch_itr(shuffle=False)
+    return config, task, models, [batch for _, batch in zip(range(batches), epoch)]
+
+
+def make_random_translation(options: Sequence[str], size: Size, batches: int) -> TranslationParts:
+    """Make up the same with an untrained model, whose translations all have ``size.target`` words."""
+    parser = get_training_parser()
+    add_generation_args(parser)
+    unused = ["--optimizer", "adam"]  # without it, the model would log the choice of one
+    config = read_options([MADE_UP, *unused, *options], parser, "with --vocabulary N, give --arch and no data folder")
+    task = make_up_task(config.task, size.vocabulary)
+    config.generation.max_len_a, config.generation.max_len_b = 0, size.target - 1
+    config.generation.min_len = size.target - 1  # end-of-sentence is impossible before
+    torch.manual_seed(config.common.seed)
+    dictionaries = task.source_dictionary, task.target_dictionary
+    return config, task, [task.build_model(config.model)], [random_batch(dictionaries, size) for _ in range(batches)]
 
 
 def read_options(options: Sequence[str], parser: argparse.ArgumentParser, cure: str) -> DictConfig:

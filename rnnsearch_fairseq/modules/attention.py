@@ -49,7 +49,7 @@ class AlignmentModel(nn.Module):
     def attend(self, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """The same as :meth:`forward`, from the queries W_a s_{i-1} ``(rows, n')``."""
         queries = queries.unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
-        energies = self.energy(torch.tanh(queries.unsqueeze(2) + memory.keys.unsqueeze(1))).squeeze(-1)
+        energies = self.energy((queries.unsqueeze(2) + memory.keys.unsqueeze(1)).tanh_()).squeeze(-1)
         if memory.padding_mask is not None:
             energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))
         # At least float32: in half precision a softmax over a long sentence loses its small weights.

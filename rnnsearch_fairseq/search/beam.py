@@ -65,10 +65,21 @@ class FastBeamSearch(RowSearch):
         Raises:
             InputError: if the minimum length exceeds the maximum, or the model's scores are not numbers.
         """
-        source = sample["net_input"]["src_tokens"]
-        limit = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
+        limit = min(int(self.max_len_a * sample["net_input"]["src_tokens"].size(1) + self.max_len_b), self.max_len - 1)
         if self.min_len > limit:
             raise InputError(f"--min-len is {self.min_len}, but no translation may be longer than {limit} words")
+        return self.hypotheses_of(*self.search_steps(sample, start, limit))
+
+    @torch.inference_mode()
+    def search_steps(
+        self, sample: dict[str, Any], start: int, limit: int
+    ) -> tuple[list[Step], list[list[Ended]], Tensor]:
+        """All steps, the finished hypotheses of each sentence, and the last totals.
+
+        In PyTorch's inference mode an operation costs less, which saves a fifth of the time with a beam of 1. Tensors
+        made in it may not be changed later; therefore :meth:`hypotheses_of` makes the caller's tensors outside of it.
+        """
+        source = sample["net_input"]["src_tokens"]
         (encoded,) = self.model.forward_encoder(sample["net_input"])
         step, memory, state = self.model.single_model.decoder.prepare_search(encoded)
         carried, words = Carried(state), torch.full_like(source[:, 0], start)
@@ -89,10 +100,11 @@ class FastBeamSearch(RowSearch):
                 memory = select_sentences(memory, torch.tensor(stays, device=source.device))
             new_totals, parents, new_words = zip(*history[-1].chosen)
             totals = totals.new_tensor(new_totals)
-            rows, words = words.new_tensor([parents, new_words])
-            carried = carried.select(rows)
+            words = words.new_tensor(new_words)
+            if parents != tuple(range(len(scores))):
+                carried = carried.select(words.new_tensor(parents))
             self.report_best(history, live, sample)
-        return self.hypotheses_of(history, ended, totals)
+        return history, ended, totals
 
     def candidates(
         self, scores: Tensor, totals: Tensor, sentences: int, number: int, limit: int
@@ -188,17 +200,16 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sentences: int, count:
     They are all in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
 
     Args:
-        log_probs: of the next words, ``(rows, groups · GROUP)``.
+        log_probs: of the next words, ``(rows, groups · GROUP)``; overwritten.
         totals: of the rows, ``(rows,)``.
     """
-    groups = log_probs.view(-1, GROUP)
     in_row = log_probs.size(1) // GROUP
-    greatest = (groups.amax(dim=1).view(len(totals), in_row) + totals.unsqueeze(1)).view(sentences, -1)
+    groups = log_probs.add_(totals.unsqueeze(1)).view(-1, GROUP)
+    greatest = groups.amax(dim=1).view(sentences, -1)
     chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False).indices
     if sentences > 1:
         chosen += torch.arange(0, len(groups), greatest.size(1), device=chosen.device).unsqueeze(1)
-    values = groups[chosen] + totals[chosen // in_row].unsqueeze(2)  # (sentences, count, GROUP)
-    best, places = values.flatten(1).topk(count, dim=1)
+    best, places = groups[chosen].flatten(1).topk(count, dim=1)
     found = []
     for numbers, *of_sentence in zip(chosen.tolist(), best.tolist(), places.tolist()):
         candidates = []

@@ -103,6 +103,13 @@ def test_a_batch_gives_what_its_sentences_give() -> None:
         assert_the_same([hypotheses], alone)
 
 
+def test_callers_may_change_the_hypotheses() -> None:
+    """PyTorch forbids it for tensors of its inference mode, in which the steps are computed."""
+    for hypotheses in translate(FastBeamSearch, draw_model(), beam_size=2, max_len_b=9):
+        for hypothesis in hypotheses:
+            assert not any(part.is_inference() for part in hypothesis.values())
+
+
 def test_a_prefix_is_left_to_fairseq() -> None:
     model, prefix = draw_model(), torch.tensor([[20], [21], [22], [23], [24]])
     sample = make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, repeat_rows
 from rnnsearch_fairseq.modules.decoder import Decoder
-from rnnsearch_fairseq.modules.fused.packed_matmul import FEW, packed_matmul
+from rnnsearch_fairseq.modules.fused.packed_matmul import packed_matmul
 
 GROUP = 64  # words; the vocabulary of the scores is filled up to whole groups with words of probability zero
 
@@ -33,7 +33,8 @@ class SearchStep:
     """A copy of a decoder's parameters, laid out for search.
 
     Matrices that multiply the same vector are joined and transposed once. Products that depend on the previous word
-    only are looked up in a table: [W; W_z; W_r] E y and V_o E y with their biases, ``(K_y, 3n + k l)``.
+    only are looked up in a table: [W; W_z; W_r] E y and V_o E y with their biases, ``(K_y, 3n + k l)``. The matrices
+    that multiply the context multiply the annotations instead, once a sentence: C c_i = sum_j alpha_ij (C h_j).
 
     Make a new one when the decoder's parameters change.
     """
@@ -64,12 +65,12 @@ class SearchStep:
         if not self.reads_current_state:
             state_weights.append(from_state)
         self.state_parts = [len(weight) for weight in state_weights]
-        self.times_state = packed_matmul(torch.cat(state_weights), FEW)
-        self.times_read_state = packed_matmul(from_state, FEW)
-        self.times_reset_state = packed_matmul(unit.from_reset_state.weight, FEW)
-        self.times_context = packed_matmul(torch.cat([unit.from_context.weight, from_context]), FEW)
+        self.times_state = packed_matmul(torch.cat(state_weights), None)
+        self.times_read_state = packed_matmul(from_state, None)
+        self.times_reset_state = packed_matmul(unit.from_reset_state.weight, None)
+        self.from_context = torch.cat([unit.from_context.weight, from_context])
         fill = -len(readout.to_vocabulary.weight) % GROUP
-        self.times_vocabulary = packed_matmul(F.pad(readout.to_vocabulary.weight, (0, 0, 0, fill)), FEW)
+        self.times_vocabulary = packed_matmul(F.pad(readout.to_vocabulary.weight, (0, 0, 0, fill)), None)
         self.bias = F.pad(readout.to_vocabulary.bias, (0, fill), value=float("-inf"))
 
     def _pools_last(self, units: Tensor) -> Tensor:
@@ -77,8 +78,8 @@ class SearchStep:
         return units.unflatten(0, (-1, self.pool)).transpose(0, 1).flatten(0, 1)
 
     def prepare_memory(self, memory: Memory) -> Memory:
-        """The ``memory`` for :meth:`__call__`. RNNencdec's constant context is multiplied here, once a sentence."""
-        return memory if self.has_attention else memory._replace(annotations=self.times_context(memory.annotations))
+        """The ``memory`` for :meth:`__call__`, in which [C; C_z; C_r; C_o] h_j ``(3n + k l)`` replaces each h_j."""
+        return memory._replace(annotations=F.linear(memory.annotations, self.from_context))
 
     def __call__(self, words: Tensor, carried: Carried, memory: Memory) -> tuple[Tensor, Tensor | None, Carried]:
         """The scores of every next word, the alignments, and the state for the next position.
@@ -100,8 +101,7 @@ class SearchStep:
                 state = self._update(from_word[:, : 3 * self.size] + carried.context, carried.gates, state)
         products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
         if self.has_attention:
-            context, weights = self.attention.attend(products[1], memory)
-            from_context = self.times_context(context)
+            from_context, weights = self.attention.attend(products[1], memory)
         else:
             from_context, weights = repeat_rows(memory.annotations, len(words)), None
         sums = from_word + from_context

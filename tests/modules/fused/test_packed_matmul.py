@@ -9,12 +9,13 @@ MKL = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this PyT
 
 
 @pytest.mark.parametrize("rows", [1, FEW, 20])
+@pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("n", [3, pytest.param(WIDE // 512, marks=MKL, id="packed")])
-def test_it_is_the_product(rows: int, transposed: bool, n: int) -> None:
+def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> None:
     weight = torch.randn(512, n).T if transposed else torch.randn(n, 512)
     x, summand = torch.randn(rows, 512), torch.randn(rows, 2 * n)[:, n:]
-    multiply = packed_matmul(weight, rows)
+    multiply = packed_matmul(weight, rows if known else None)
     surroundings = torch.full((rows, 3 * n), 7.0)
     out = surroundings[:, n : 2 * n]
     assert multiply(x, None, out) is out

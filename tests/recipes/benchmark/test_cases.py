@@ -62,7 +62,6 @@ def test_sizes_of_random_words_need_a_vocabulary(axis: str) -> None:
     [
         *((["train", "--batch", text], "is not a whole number from 1 on") for text in ("", "0,4", "5,x", "-1")),
         (["train", "--batch", "4,5,4"], "names a size twice"),
-        (["generate", "--lengths", "5,4"], "unrecognized arguments"),
         (["train", "--rounds", "0"], "'0' is not a whole number from 1 on"),
         (["train", "--updates", "-1"], "--updates"),
         (["train", "--vocabulary", "4"], "'4' is not a whole number from 5 on"),

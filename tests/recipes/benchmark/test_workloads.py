@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import torch
 
+from recipes.benchmark import marian
 from recipes.benchmark.cases import Size
 from recipes.benchmark.joeynmt import JoeyNMT, load
-from recipes.benchmark.workloads import Training, configure, make_dictionary, peak_bytes, random_batch
+from recipes.benchmark.workloads import Training, Translation, configure, make_dictionary, peak_bytes, random_batch
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 
@@ -136,3 +137,31 @@ def test_joeynmt_is_of_the_same_sizes_and_trains(toolkit: JoeyNMT) -> None:
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None] or [torch.zeros(1)])
     assert norm == 0  # gradients are gone after an update
     assert toolkit.peak() > 0
+
+
+@pytest.mark.parametrize("model", [WORDS, TINY], ids=["tree2seq", "rnnsearch"])
+def test_a_random_model_writes_translations_of_the_length(model: list[str]) -> None:
+    options = [*model, "--task", "translation", "--beam", "2", "--cpu"]
+    translation = Translation(options, SIZE, 3)
+    assert translation.count == 3 * 2
+    found = [hypotheses for batch in translation.batches for hypotheses in translation.step(batch)]
+    assert {len(hypothesis["tokens"]) for hypotheses in found for hypothesis in hypotheses} == {4}
+
+
+def test_the_cure_is_named_where_marian_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "_pymarian", None)
+    with pytest.raises(InputError, match=r"Marian cannot be imported .*; install it by pip install"):
+        marian.Marian(["256", "5"], SIZE, 1)
+    for options, size in ((["256", "5"], Size()), (["256"], SIZE), (["wide", "5"], SIZE)):
+        with pytest.raises(InputError, match="marian takes a width and a beam size, as 'marian 256 5', and --vocab"):
+            marian.Marian(options, size, 1)
+
+
+@pytest.mark.parametrize("beam", ["1", "3"])
+@pytest.mark.parametrize(("source", "target"), [(5, 4), (6, 6), (3, 7)])
+def test_marian_writes_translations_of_the_length(beam: str, source: int, target: int) -> None:
+    pytest.importorskip("_pymarian", reason="Marian is not installed")
+    translation = marian.Marian(["8", beam], Size(source, target, 2, vocabulary=20), 3)
+    assert translation.count == 3 * 2
+    found = [text.split() for batch in translation.batches for text in translation.step(batch)]
+    assert len(found) == 6 and {len(words) for words in found} == {target}
