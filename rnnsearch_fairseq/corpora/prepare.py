@@ -116,7 +116,7 @@ def learn_pieces(texts: list[Path], model: Path, pieces: int) -> int:
         The size of the vocabulary: ``pieces``, or less if the text is too small for so many.
 
     Raises:
-        InputError: the text has more characters than that.
+        InputError: the text has more different characters than that.
     """
     learnt = io.BytesIO()
     sentencepiece.set_random_generator_seed(1)
