@@ -194,7 +194,7 @@ def apply_cell_backward(
     grad_before: Tensor,
     places: Tensor | None = None,
 ) -> None:
-    """Write the gradients of the sums into ``grad_gates``; add those of the c_m to ``grad_before``.
+    """Write the gradient of each sum into ``grad_gates``, and add the gradient of each c_m to ``grad_before``.
 
     Args:
         gates: i, f_1 to f_k, o and u, ``(batch, (k + 3) n)``.

@@ -523,7 +523,7 @@ def _attend_states_backward(
     grad_context_row: tl.constexpr, grad_state_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
     positions: tl.constexpr,
 ) -> None:  # fmt: skip
-    """One program computes ``block`` units of a sentence's gradient; the sums are those of :func:`_attend_backward`."""
+    """One program computes ``block`` units of a sentence's gradient. It sums as :func:`_attend_backward` does."""
     row, unit, inside = _place(size, block)
     is_first = tl.program_id(1) == 0  # the first of a sentence's programs writes the gradients of the scores
     precise: tl.constexpr = weights.dtype.element_ty
