@@ -57,8 +57,8 @@ def table_1(runs: BahdanauRuns) -> Section:
         runs.test, runs.systems, runs.banned, runs.known, list(runs.others), runs.by_fairseq
     )
     searches = (
-        "The models' translations in the first two columns are those of highest total log-probability, found by the "
-        "search of the original program. fairseq's own search takes the highest mean over the words."
+        "The first two columns score translations of the highest total log-probability, which the search of the "
+        "original program finds. fairseq's own search takes the highest mean over the words."
     )
     section.blocks.insert(1, searches)
     section.missing(runs.lacking(TRANSLATIONS))
