@@ -44,18 +44,19 @@ class AlignmentModel(nn.Module):
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """c_i ``(rows, 2n)`` and alpha_i ``(rows, src_len)`` for s_{i-1} ``(rows, n)``. Padding has weight zero."""
-        return self.attend(self.from_state(state), memory)
+        queries = self.from_state(state).unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
+        aligned = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).tanh_()
+        return average_annotations(self.energy(aligned).squeeze(-1), memory)
 
-    def attend(self, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """The same as :meth:`forward`, from the queries W_a s_{i-1} ``(rows, n')``."""
-        queries = queries.unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
-        energies = self.energy((queries.unsqueeze(2) + memory.keys.unsqueeze(1)).tanh_()).squeeze(-1)
-        if memory.padding_mask is not None:
-            energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))
-        # At least float32: in half precision a softmax over a long sentence loses its small weights.
-        weights = torch.softmax(energies, dim=-1, dtype=torch.promote_types(energies.dtype, torch.float32))
-        context = torch.bmm(weights.to(memory.annotations.dtype), memory.annotations)
-        return context.flatten(0, 1), weights.flatten(0, 1)
+
+def average_annotations(energies: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    """c_i ``(batch · beam, 2n)`` and alpha_i ``(batch · beam, src_len)`` for the e_ij ``(batch, beam, src_len)``."""
+    if memory.padding_mask is not None:
+        energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))
+    # At least float32: in half precision a softmax over a long sentence loses its small weights.
+    weights = torch.softmax(energies, dim=-1, dtype=torch.promote_types(energies.dtype, torch.float32))
+    context = torch.bmm(weights.to(memory.annotations.dtype), memory.annotations)
+    return context.flatten(0, 1), weights.flatten(0, 1)
 
 
 class FixedContext(nn.Module):
