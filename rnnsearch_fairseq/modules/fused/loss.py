@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused import dispatch
+from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
 # In float16 gradients are multiplied by fairseq's loss scale in two steps: this factor at most, then the rest. Scales
 # above 65,504 are no float16 numbers, and features times a large scale are none, either.
@@ -55,10 +56,10 @@ class _SoftmaxLoss(torch.autograd.Function):
     ) -> Tensor:
         kernels = dispatch.kernels_for(features)
         if needs_gradient:
-            scores = torch.addmm(bias, features, weight.T)
+            scores = linear(features, weight, bias)
             parts = scores.split(kernels.ROWS)
         else:  # the cost alone needs the scores of a few words at a time
-            scores, parts = None, (torch.addmm(bias, rows, weight.T) for rows in features.split(kernels.ROWS))
+            scores, parts = None, (linear(rows, weight, bias) for rows in features.split(kernels.ROWS))
         costs = [
             kernels.softmax_cost(part, words, padding_idx, needs_gradient)
             for part, words in zip(parts, targets.split(kernels.ROWS))
@@ -72,7 +73,7 @@ class _SoftmaxLoss(torch.autograd.Function):
         features, weight, grads = ctx.saved_tensors
         # The scale multiplies the products, which are smaller than grads.
         scale, *rest = split_scale(grad_loss, grads.dtype)
-        by_feature, by_weight = (grads @ weight).mul_(scale), grads.T @ (features * scale)
+        by_feature, by_weight = linear(grads, weight.T).mul_(scale), transposed_product(grads, features * scale)
         for factor in rest:
             by_feature, by_weight = by_feature.mul_(factor), by_weight.mul_(factor)
         if rest:

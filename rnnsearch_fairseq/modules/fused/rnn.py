@@ -16,7 +16,7 @@ from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.decoder import Decoder, States
 from rnnsearch_fairseq.modules.encoder import Encoder, EncoderOutput
 from rnnsearch_fairseq.modules.fused import dispatch
-from rnnsearch_fairseq.modules.fused.packed_matmul import packed_matmul
+from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 
 Gradients = tuple[Tensor | None, ...]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations, repeat_rows
 from rnnsearch_fairseq.modules.decoder import Decoder
-from rnnsearch_fairseq.modules.fused.packed_matmul import packed_matmul
+from rnnsearch_fairseq.modules.fused.products import packed_matmul
 
 GROUP = 64  # words; the vocabulary of the scores is filled up to whole groups with words of probability zero
 

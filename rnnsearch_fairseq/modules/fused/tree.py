@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused import dispatch, kernels
-from rnnsearch_fairseq.modules.fused.packed_matmul import packed_matmul
 from rnnsearch_fairseq.modules.fused.packing import Packing, packing
+from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder

@@ -1,10 +1,22 @@
-"""Products with a packed matrix equal ordinary ones."""
+"""Products by oneDNN, with packed matrices or not, equal ordinary ones."""
 
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused.packed_matmul import FEW, WIDE, is_packable, packed_matmul
+from rnnsearch_fairseq.modules.fused.products import (
+    FEW,
+    WIDE,
+    is_packable,
+    linear,
+    packed_matmul,
+    transposed_product,
+)
 
+TOLERANCES = {
+    torch.float32: {"rtol": 1e-5, "atol": 1e-5},
+    torch.float64: {"rtol": 1e-12, "atol": 1e-12},
+    torch.bfloat16: {"rtol": 0.02, "atol": 0.1},
+}
 MKL = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this PyTorch has no MKL")
 
 
@@ -33,3 +45,13 @@ def test_only_wide_matrices_of_single_precision_are_packed() -> None:
     assert is_packable(wide)
     assert not is_packable(wide[:-1])
     assert not is_packable(wide.double()) and not is_packable(wide.bfloat16())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
+    x, weight, bias = (torch.randn(*shape).to(dtype) for shape in ((20, 8), (50, 8), (50,)))
+    torch.testing.assert_close(linear(x, weight, bias), x @ weight.T + bias, **TOLERANCES[dtype])
+    torch.testing.assert_close(linear(x.T, weight[:20].T), x.T @ weight[:20], **TOLERANCES[dtype])
+    product = transposed_product(x, weight[:20, :3])
+    torch.testing.assert_close(product, x.T @ weight[:20, :3], **TOLERANCES[dtype])
+    assert product.is_contiguous()

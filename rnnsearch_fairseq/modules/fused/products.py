@@ -1,8 +1,12 @@
-"""Products with a matrix that is used at every position, and is therefore put into the fastest memory layout once."""
+"""Large matrix products, by whichever library is faster on a CPU.
+
+A matrix that is used at every position is put into the fastest memory layout once.
+"""
 
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused import dispatch
@@ -77,9 +81,22 @@ def _several(weights: Tensor) -> Product:
 
 def is_packable(weight: Tensor) -> bool:
     """Whether oneDNN can pack the matrix and packing pays, because the matrix does not fit in the cache."""
-    return (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-        and weight.numel() >= WIDE
-        and torch.backends.mkldnn.is_available()
-    )
+    return weight.numel() >= WIDE and _for_onednn(weight)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b, ``(rows, n)``: oneDNN takes 0.7 to 0.85 of MKL's time for the vocabulary's products (AMD Zen 4)."""
+    if _for_onednn(x):
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return F.linear(x, weight, bias)
+
+
+def transposed_product(left: Tensor, right: Tensor) -> Tensor:
+    """left^T right, ``(k, n)``, for ``(rows, k)`` and fewer columns ``(rows, n)``."""
+    if _for_onednn(left):
+        return linear(right.T, left.T).T.contiguous()
+    return left.T @ right
+
+
+def _for_onednn(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and torch.backends.mkldnn.is_available()
