@@ -46,7 +46,7 @@ class _RDropLoss(torch.autograd.Function):
         grads = [torch.empty_like(scores, memory_format=torch.contiguous_format) for scores in (first, second)]
         share = smoothing / (first.size(1) - 1)  # of each word other than the target
         nll, rest, divergence = (first.new_zeros((), dtype=precise) for _ in range(3))
-        rows = dispatch.kernels_for(first).ROWS
+        rows = dispatch.kernels_for(first).ROWS // 4  # some eight tensors are computed, where the softmax cost has one
         chunks = zip(*(tensor.split(rows) for tensor in (first, second, *grads, targets.unsqueeze(1))))
         for scores, other_scores, grad, other_grad, words in chunks:
             logs = [torch.log_softmax(each, dim=1, dtype=precise) for each in (scores, other_scores)]
