@@ -140,14 +140,17 @@ def test_joeynmt_is_of_the_same_sizes_and_trains(toolkit: JoeyNMTTraining) -> No
 
 
 @pytest.mark.parametrize("beam", ["1", "3"])
-@pytest.mark.parametrize(("source", "target"), [(5, 4), (3, 40)])
+@pytest.mark.parametrize(("source", "target"), [(5, 4), (3, 7)])
 def test_joeynmt_writes_translations_of_the_length(beam: str, source: int, target: int) -> None:
     pytest.importorskip("joeynmt", reason="JoeyNMT is not installed")
     translation = JoeyNMTTranslation(["8", beam], Size(source, target, 2, vocabulary=20), 3)
-    assert translation.count == 3 * 2 and not translation.model.training
+    model = translation.model
+    assert translation.count == 3 * 2 and not model.training
+    likely_end = torch.nn.functional.one_hot(torch.tensor(model.eos_index), 20) * 100.0
+    model.decoder.output_layer.bias = torch.nn.Parameter(likely_end)
     found = [translation.step(batch) for batch in translation.batches]
     assert {ids.shape for ids in found} == {(2, target)}
-    assert all((ids != translation.model.eos_index).all() for ids in found)
+    assert all((ids != model.eos_index).all() for ids in found)
 
 
 @pytest.mark.parametrize("model", [WORDS, TINY], ids=["tree2seq", "rnnsearch"])
