@@ -1,6 +1,7 @@
 """The command line: which cases are compared, and at which sizes."""
 
 import argparse
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +10,17 @@ from recipes import benchmark
 from rnnsearch_fairseq.errors import InputError
 
 PROGRAM = "python -m recipes.benchmark"
-TOOLKITS = {"train": ("fairseq", "joeynmt"), "generate": ("fairseq", "marian")}
+TOOLKITS = ("fairseq", "joeynmt", "marian")
 HELP = {
     "train": """Whole updates: forward, backward, clipping, optimizer.
 
 OPTIONS of fairseq are those of fairseq-train, including a data folder. With --vocabulary there is no data: the words
-are random, and the dictionaries made up. 'joeynmt WIDTH' is JoeyNMT's GRU encoder-decoder with attention: this width
-throughout, Adam, and random words.
+are random, and the dictionaries made up. 'joeynmt WIDTH[/EMBEDDING]' and 'marian WIDTH[/EMBEDDING]' are the other
+toolkits' GRU encoder-decoders with attention on random words, with Adam; the embeddings are WIDTH wide, too, if
+nothing else is said. Marian's start and saving are not counted.
 
 The peak memory is that of one update, above the parameters and the optimizer's state, which stay between updates. It
-counts all of torch's allocations for tensors.
+counts all of torch's allocations for tensors; Marian's are not known.
 
 One of the sizes may be several, as --lengths 15,30,60; then a table tells how time and memory grow: the exponent b of
 a · size^b, and the line fixed + each · size, both fitted by least squares.""",
@@ -26,8 +28,8 @@ a · size^b, and the line fixed + each · size, both fitted by least squares."""
 
 OPTIONS of fairseq are those of fairseq-generate, including --path MODEL.pt and a data folder. With --vocabulary there
 are neither: words and weights are random, --arch and the model's options are given, and every translation has as many
-words as --target tells. 'marian WIDTH BEAM' is Marian's GRU encoder-decoder with attention: this width throughout,
-random words and weights.""",
+words as --target tells. 'joeynmt WIDTH[/EMBEDDING] BEAM' and 'marian WIDTH[/EMBEDDING] BEAM' are the other toolkits'
+searches, with the models of train and random weights.""",
 }
 AXES = {
     "lengths": "source and target words, with end-of-sentence (default: 30)",
@@ -84,15 +86,13 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     args.axis, sizes = make_sizes(given)
     args.cases = [
         Case(name, args.command, toolkit, options, size, along)
-        for name, (toolkit, options) in parse_setups(args.setups, common, TOOLKITS[args.command]).items()
+        for name, (toolkit, options) in parse_setups(args.setups, common).items()
         for along, size in sizes
     ]
     return args
 
 
-def parse_setups(
-    given: Sequence[str], common: Sequence[str], toolkits: Sequence[str]
-) -> dict[str, tuple[str, list[str]]]:
+def parse_setups(given: Sequence[str], common: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     """Parse 'NAME: [TOOLKIT] OPTIONS' into the toolkit and its options; fairseq's get the common ones, too.
 
     Raises:
@@ -104,9 +104,25 @@ def parse_setups(
         if not colon or not name.strip() or name.strip() in setups:
             raise InputError(f"setup {text!r} must be 'NAME: OPTIONS', with a name of its own")
         options = shlex.split(rest)
-        toolkit = options.pop(0) if options and options[0] in toolkits else "fairseq"
+        toolkit = options.pop(0) if options and options[0] in TOOLKITS else "fairseq"
         setups[name.strip()] = toolkit, [*options, *(common if toolkit == "fairseq" else [])]
     return setups
+
+
+def read_widths(options: Sequence[str], size: Size, usage: str) -> list[int]:
+    """Read another toolkit's options, ``WIDTH[/EMBEDDING]`` and, where the ``usage`` has it, ``BEAM``.
+
+    Returns:
+        The width, that of the embeddings, and the beam size if asked for.
+
+    Raises:
+        InputError: the options are not as ``usage`` tells, or there is no vocabulary for random words.
+    """
+    found = re.fullmatch(r"(\d+)(?:/(\d+))?" + r" (\d+)" * usage.endswith("BEAM"), " ".join(options))
+    if not found or size.vocabulary is None:
+        raise InputError(f"{' '.join(options)!r} is not understood; give '{usage}' and --vocabulary N")
+    width, embedding, *beam = found.groups()
+    return [int(number) for number in (width, embedding or width, *beam)]
 
 
 def make_sizes(given: Mapping[str, Sequence[int]]) -> tuple[str | None, list[tuple[int | None, Size]]]:

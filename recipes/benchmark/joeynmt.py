@@ -1,4 +1,4 @@
-"""Updates of JoeyNMT, if it is installed: its model, cost, clipping and optimizer."""
+"""Updates and search of JoeyNMT, if it is installed: its model, cost, clipping, optimizer and beam search."""
 
 import importlib
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from recipes.benchmark.cases import Size
+from recipes.benchmark.cases import Size, read_widths
 from recipes.benchmark.workloads import WARM_UP, Batch, Workload, make_dictionary, peak_bytes, random_batch
 from rnnsearch_fairseq.errors import InputError
 
@@ -17,37 +17,68 @@ SYMBOLS = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}  # in th
 
 
 class JoeyNMT(Workload):
-    """Updates of JoeyNMT's GRU encoder-decoder with attention on random words, with the sizes of `model_options`.
-
-    The update is the same as in its ``TrainManager``: cost averaged over sentences, gradients clipped to norm 1, Adam.
+    """JoeyNMT's GRU encoder-decoder with attention, of random weights, and random words.
 
     Args:
-        options: the width.
+        width, embedding: those of `model_options`.
+
+    Raises:
+        InputError: JoeyNMT is not installed.
+    """
+
+    def __init__(self, width: int, embedding: int, size: Size, batches: int) -> None:
+        self.batch = load("batch")
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        dictionary = make_dictionary(size.vocabulary)
+        vocabularies = [make_vocabulary(dictionary) for _ in range(2)]
+        self.model = load("model").build_model(model_options(width, embedding), *vocabularies).to(self.device)
+        self.batches = [random_batch((dictionary, dictionary), size) for _ in range(batches)]
+
+    def make_batch(self, source: Tensor, target: Tensor | None = None) -> Any:
+        """Make JoeyNMT's batch of fairseq's ids ``(batch, src_len)`` and ``(batch, tgt_len)``, all of equal lengths."""
+        index = self.model
+        source = translate_ids(source, index)
+        if target is not None:
+            first = target.new_full((len(target), 1), index.bos_index)
+            target = torch.cat([first, translate_ids(target, index)], dim=1)
+        batch = self.batch.Batch(
+            src=source,
+            src_length=torch.full((len(source),), source.size(1)),
+            src_prompt_mask=None,
+            trg=target,
+            trg_prompt_mask=None,
+            indices=torch.arange(len(source)),
+            device=self.device,
+            pad_index=index.pad_index,
+            eos_index=index.eos_index,
+        )
+        batch.sort_by_src_length()
+        return batch
+
+
+class JoeyNMTTraining(JoeyNMT):
+    """Updates as in JoeyNMT's ``TrainManager``: cost averaged over sentences, gradients clipped to norm 1, Adam.
+
+    Args:
+        options: the width throughout, or width/embedding.
 
     Raises:
         InputError: JoeyNMT is not installed, or the options or size do not fit.
     """
 
     def __init__(self, options: Sequence[str], size: Size, updates: int) -> None:
-        if len(options) != 1 or not options[0].isdecimal() or size.vocabulary is None:
-            raise InputError("joeynmt takes a width, as 'joeynmt 256', and --vocabulary N")
-        builders, self.batch = load("builders"), load("batch")
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        dictionary = make_dictionary(size.vocabulary)
-        vocabularies = [make_vocabulary(dictionary) for _ in range(2)]
-        self.model = load("model").build_model(model_options(int(options[0])), *vocabularies).to(self.device).train()
-        self.model.loss_function = ("crossentropy", 0.0)
+        super().__init__(*read_widths(options, size, "joeynmt WIDTH[/EMBEDDING]"), size, updates)
+        self.model.train().loss_function = ("crossentropy", 0.0)
+        builders = load("builders")
         self.clip = builders.build_gradient_clipper({"clip_grad_val": None, "clip_grad_norm": 1.0})
         training = {"optimizer": "adam", "learning_rate": 0.001}
         self.optimizer = builders.build_optimizer(training, self.model.parameters())
-        self.batches = [random_batch((dictionary, dictionary), size) for _ in range(updates)]
         self.count = sum(batch["ntokens"] for batch in self.batches)
         self.work(WARM_UP)
 
     def step(self, batch: Batch) -> float:
         """Make one update; return the cost."""
         own = self.make_batch(batch["net_input"]["src_tokens"], batch["target"])
-        own.sort_by_src_length()
         cost, _, _, _ = self.model(return_type="loss", **vars(own))
         cost = own.normalize(cost, normalization="batch")
         cost.backward()
@@ -60,22 +91,34 @@ class JoeyNMT(Workload):
         """The peak above the parameters and the optimizer's state; gradients count."""
         return peak_bytes(lambda: self.work(1), self.device)
 
-    def make_batch(self, source: Tensor, target: Tensor) -> Any:
-        """Make JoeyNMT's batch of fairseq's ids ``(batch, src_len)`` and ``(batch, tgt_len)``, all of equal lengths."""
-        index = self.model
-        source, target = (translate_ids(words, index) for words in (source, target))
-        first = target.new_full((len(target), 1), index.bos_index)
-        return self.batch.Batch(
-            src=source,
-            src_length=torch.full((len(source),), source.size(1)),
-            src_prompt_mask=None,
-            trg=torch.cat([first, target], dim=1),
-            trg_prompt_mask=None,
-            indices=torch.arange(len(source)),
-            device=self.device,
-            pad_index=index.pad_index,
-            eos_index=index.eos_index,
-        )
+
+class JoeyNMTTranslation(JoeyNMT):
+    """JoeyNMT's search with its default settings: greedy for a beam of 1, and no length penalty.
+
+    Every translation has as many words as the size's ``target``: this is the limit, and end-of-sentence is forbidden
+    before.
+
+    Args:
+        options: the width throughout, or width/embedding, and the beam size.
+
+    Raises:
+        InputError: JoeyNMT is not installed, or the options or size do not fit.
+    """
+
+    def __init__(self, options: Sequence[str], size: Size, batches: int) -> None:
+        width, embedding, self.beam = read_widths(options, size, "joeynmt WIDTH[/EMBEDDING] BEAM")
+        super().__init__(width, embedding, size, batches)
+        self.model.eval()
+        self.search, self.length = load("search").search, size.target
+        self.count = batches * size.batch
+        self.work(WARM_UP)
+
+    def step(self, batch: Batch) -> Any:
+        """Translate a batch; return JoeyNMT's ids ``(batch, target)``."""
+        own = self.make_batch(batch["net_input"]["src_tokens"])
+        limits = {"min_output_length": self.length, "max_output_length": self.length}
+        translations, _, _ = self.search(self.model, own, beam_size=self.beam, beam_alpha=-1, **limits)
+        return translations
 
 
 def load(name: str) -> ModuleType:
@@ -93,10 +136,10 @@ def load(name: str) -> ModuleType:
         ) from error
 
 
-def model_options(width: int) -> dict[str, Any]:
-    """JoeyNMT's options for a bidirectional GRU encoder and a GRU decoder as in RNNsearch, ``width`` throughout."""
+def model_options(width: int, embedding: int) -> dict[str, Any]:
+    """JoeyNMT's options for a bidirectional GRU encoder and a GRU decoder as in RNNsearch, of these widths."""
     shared = {"type": "recurrent", "rnn_type": "gru", "num_layers": 1, "hidden_size": width, "dropout": 0.0}
-    shared |= {"embeddings": {"embedding_dim": width, "dropout": 0.0}}
+    shared |= {"embeddings": {"embedding_dim": embedding, "dropout": 0.0}}
     decoder = {"attention": "bahdanau", "init_hidden": "bridge", "input_feeding": True, "hidden_dropout": 0.0}
     return {"encoder": shared | {"bidirectional": True}, "decoder": shared | decoder}
 

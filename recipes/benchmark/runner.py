@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import statistics
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -16,16 +15,18 @@ from typing import Any
 import torch
 
 from recipes.benchmark.cases import Case
-from recipes.benchmark.joeynmt import JoeyNMT
-from recipes.benchmark.marian import Marian
-from recipes.benchmark.workloads import Training, Translation, finish
+from recipes.benchmark.joeynmt import JoeyNMTTraining, JoeyNMTTranslation
+from recipes.benchmark.marian import MarianTraining, MarianTranslation
+from recipes.benchmark.workloads import Training, Translation
 from rnnsearch_fairseq.errors import InputError
 
 WORKLOADS = {  # by command and toolkit
     ("train", "fairseq"): Training,
-    ("train", "joeynmt"): JoeyNMT,
+    ("train", "joeynmt"): JoeyNMTTraining,
+    ("train", "marian"): MarianTraining,
     ("generate", "fairseq"): Translation,
-    ("generate", "marian"): Marian,
+    ("generate", "joeynmt"): JoeyNMTTranslation,
+    ("generate", "marian"): MarianTranslation,
 }
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "KINETO_LOG_LEVEL": "99"}  # torch's profiler reports its start and end
 
@@ -112,10 +113,7 @@ def serve(connection: Connection, case: Case, updates: int) -> None:
         workload = WORKLOADS[case.command, case.toolkit](case.options, case.size, updates)
         connection.send((workload.count, workload.peak(), name_device()))
         while connection.recv():
-            wall, cpu = time.perf_counter(), time.process_time()
-            workload.work()
-            finish()
-            connection.send((time.perf_counter() - wall, time.process_time() - cpu))
+            connection.send(workload.round())
     except InputError as error:
         sys.exit(f"error: {case.label}: {error}")
     except Exception:

@@ -1,6 +1,7 @@
 """The work that is timed: updates and translations of fairseq's models, on data or on random words."""
 
 import argparse
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -40,6 +41,10 @@ class Workload(ABC):
         """Do a round, or its first batches."""
         for batch in self.batches[:batches]:
             self.step(batch)
+
+    def round(self) -> tuple[float, float]:
+        """Do a round; return its wall and CPU seconds."""
+        return clock(self.work)
 
     def peak(self) -> int | None:
         """Bytes of memory at the peak of a step, above what stays between steps; None if not measured."""
@@ -234,6 +239,14 @@ def every_word(dictionaries: tuple[Dictionary, Dictionary]) -> LanguagePairDatas
         words = torch.tensor([*range(dictionary.nspecial, len(dictionary)), dictionary.eos()])
         sides += [[words], [len(words)], dictionary]
     return LanguagePairDataset(*sides, shuffle=False)
+
+
+def clock(work: Callable[[], Any]) -> tuple[float, float]:
+    """Do ``work`` to its end; return the wall seconds, and the CPU seconds of all threads."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    finish()
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def finish() -> None:

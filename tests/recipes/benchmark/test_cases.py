@@ -7,15 +7,13 @@ from string import Template
 
 import pytest
 
-from recipes.benchmark.cases import Case, Size, parse_arguments, parse_setups
+from recipes.benchmark.cases import Case, Size, parse_arguments, parse_setups, read_widths
 from recipes.benchmark.workloads import configure
 from rnnsearch_fairseq.errors import InputError
 
-TOOLKITS = ("fairseq", "joeynmt")
-
 
 def test_setups_come_before_what_is_common() -> None:
-    setups = parse_setups(["a: --arch x --lr '[1, 2]'", "b:", "c: joeynmt 256"], ["bin", "--lr", "3"], TOOLKITS)
+    setups = parse_setups(["a: --arch x --lr '[1, 2]'", "b:", "c: joeynmt 256"], ["bin", "--lr", "3"])
     assert setups == {
         "a": ("fairseq", ["--arch", "x", "--lr", "[1, 2]", "bin", "--lr", "3"]),
         "b": ("fairseq", ["bin", "--lr", "3"]),
@@ -26,7 +24,18 @@ def test_setups_come_before_what_is_common() -> None:
 @pytest.mark.parametrize("given", [["no name"], [": --arch x"], ["a: --x", "a: --y"]])
 def test_setups_without_a_name_of_their_own_are_refused(given: list[str]) -> None:
     with pytest.raises(InputError, match="must be 'NAME: OPTIONS'"):
-        parse_setups(given, [], TOOLKITS)
+        parse_setups(given, [])
+
+
+def test_the_widths_of_other_toolkits_are_read() -> None:
+    size = Size(vocabulary=20)
+    assert read_widths(["256"], size, "joeynmt WIDTH") == [256, 256]
+    assert read_widths(["1000/620", "5"], size, "joeynmt WIDTH BEAM") == [1000, 620, 5]
+    for options, usage in (([], "WIDTH"), (["wide"], "WIDTH"), (["8", "5"], "WIDTH"), (["8"], "WIDTH BEAM")):
+        with pytest.raises(InputError, match=f"is not understood; give '{usage}' and --vocabulary N"):
+            read_widths(options, size, usage)
+    with pytest.raises(InputError, match="'8' is not understood; give 'WIDTH' and --vocabulary N"):
+        read_widths(["8"], Size(), "WIDTH")
 
 
 def test_options_of_the_benchmark_may_come_first_or_last() -> None:

@@ -1,14 +1,17 @@
 """The work that is measured: random words, made-up dictionaries, memory, and what is refused."""
 
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from recipes.benchmark import marian
 from recipes.benchmark.cases import Size
-from recipes.benchmark.joeynmt import JoeyNMT, load
+from recipes.benchmark.joeynmt import JoeyNMTTraining, JoeyNMTTranslation, load
 from recipes.benchmark.workloads import Training, Translation, configure, make_dictionary, peak_bytes, random_batch
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
@@ -98,9 +101,9 @@ def test_attention_keeps_no_units_for_each_pair_of_words() -> None:
 
 
 @pytest.fixture
-def toolkit() -> JoeyNMT:
+def toolkit() -> JoeyNMTTraining:
     pytest.importorskip("joeynmt", reason="JoeyNMT is not installed")
-    return JoeyNMT(["8"], SIZE, 2)
+    return JoeyNMTTraining(["8/6"], SIZE, 2)
 
 
 def test_the_cure_is_named_where_joeynmt_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +111,9 @@ def test_the_cure_is_named_where_joeynmt_is_missing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "joeynmt.model", None)
     with pytest.raises(InputError, match=r"JoeyNMT cannot be imported .*; install it by pip install"):
         load("model")
-    for options, size in ((["256"], Size()), (["wide"], SIZE), ([], SIZE)):
-        with pytest.raises(InputError, match="joeynmt takes a width, as 'joeynmt 256', and --vocabulary N"):
-            JoeyNMT(options, size, 1)
 
 
-def test_joeynmt_reads_the_same_words(toolkit: JoeyNMT) -> None:
+def test_joeynmt_reads_the_same_words(toolkit: JoeyNMTTraining) -> None:
     source, target = toolkit.batches[0]["net_input"]["src_tokens"], toolkit.batches[0]["target"]
     batch: Any = toolkit.make_batch(source, target)
     texts = toolkit.model.src_vocab.arrays_to_sentences(batch.src.numpy())
@@ -125,9 +125,9 @@ def test_joeynmt_reads_the_same_words(toolkit: JoeyNMT) -> None:
     assert batch.trg_input[:, 1:].tolist() == batch.trg[:, :-1].tolist()
 
 
-def test_joeynmt_is_of_the_same_sizes_and_trains(toolkit: JoeyNMT) -> None:
+def test_joeynmt_is_of_the_same_sizes_and_trains(toolkit: JoeyNMTTraining) -> None:
     model = toolkit.model
-    assert model.src_embed.lut.weight.shape == model.trg_embed.lut.weight.shape == (20, 8)
+    assert model.src_embed.lut.weight.shape == model.trg_embed.lut.weight.shape == (20, 6)
     assert model.encoder.rnn.bidirectional and type(model.encoder.rnn).__name__ == "GRU"
     assert model.encoder.rnn.hidden_size == model.decoder.rnn.hidden_size == 8
     assert type(model.decoder.attention).__name__ == "BahdanauAttention"
@@ -137,6 +137,20 @@ def test_joeynmt_is_of_the_same_sizes_and_trains(toolkit: JoeyNMT) -> None:
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None] or [torch.zeros(1)])
     assert norm == 0  # gradients are gone after an update
     assert toolkit.peak() > 0
+
+
+@pytest.mark.parametrize("beam", ["1", "3"])
+@pytest.mark.parametrize(("source", "target"), [(5, 4), (3, 7)])
+def test_joeynmt_writes_translations_of_the_length(beam: str, source: int, target: int) -> None:
+    pytest.importorskip("joeynmt", reason="JoeyNMT is not installed")
+    translation = JoeyNMTTranslation(["8", beam], Size(source, target, 2, vocabulary=20), 3)
+    model = translation.model
+    assert translation.count == 3 * 2 and not model.training
+    likely_end = torch.nn.functional.one_hot(torch.tensor(model.eos_index), 20) * 100.0
+    model.decoder.output_layer.bias = torch.nn.Parameter(likely_end)
+    found = [translation.step(batch) for batch in translation.batches]
+    assert {ids.shape for ids in found} == {(2, target)}
+    assert all((ids != model.eos_index).all() for ids in found)
 
 
 @pytest.mark.parametrize("model", [WORDS, TINY], ids=["tree2seq", "rnnsearch"])
@@ -151,17 +165,38 @@ def test_a_random_model_writes_translations_of_the_length(model: list[str]) -> N
 def test_the_cure_is_named_where_marian_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "_pymarian", None)
     with pytest.raises(InputError, match=r"Marian cannot be imported .*; install it by pip install"):
-        marian.Marian(["256", "5"], SIZE, 1)
-    for options, size in ((["256", "5"], Size()), (["256"], SIZE), (["wide", "5"], SIZE)):
-        with pytest.raises(InputError, match="marian takes a width and a beam size, as 'marian 256 5', and --vocab"):
-            marian.Marian(options, size, 1)
+        marian.MarianTranslation(["256", "5"], SIZE, 1)
+    with pytest.raises(InputError, match=r"Marian cannot be imported .*; install it by pip install"):
+        marian.MarianTraining(["256"], SIZE, 1)
 
 
 @pytest.mark.parametrize("beam", ["1", "3"])
 @pytest.mark.parametrize(("source", "target"), [(5, 4), (6, 6), (3, 7)])
 def test_marian_writes_translations_of_the_length(beam: str, source: int, target: int) -> None:
     pytest.importorskip("_pymarian", reason="Marian is not installed")
-    translation = marian.Marian(["8", beam], Size(source, target, 2, vocabulary=20), 3)
+    translation = marian.MarianTranslation(["8/6", beam], Size(source, target, 2, vocabulary=20), 3)
     assert translation.count == 3 * 2
     found = [text.split() for batch in translation.batches for text in translation.step(batch)]
     assert len(found) == 6 and {len(words) for words in found} == {target}
+
+
+def test_marian_trains_on_batches_of_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("_pymarian", reason="Marian is not installed")
+    training = marian.MarianTraining(["8/6"], Size(source=5, target=64, batch=3, vocabulary=20), 4)
+    monkeypatch.setattr(marian, "TemporaryDirectory", lambda: nullcontext(str(tmp_path)))
+    training.work()
+    told = dict(line.split(": ") for line in (tmp_path / "model.npz.progress.yml").read_text().splitlines())
+    assert (told["batches"], told["samples"], told["epochs"]) == ("5", "15", "1")
+    assert int(told["labels-total"]) - int(told["labels-total"]) // 5 == training.count == 4 * 3 * 64
+    weights = np.load(tmp_path / "model.npz")
+    assert weights["encoder_Wemb"].shape == weights["decoder_Wemb"].shape == (20, 6)
+    assert weights["decoder_cell1_U"].shape == (8, 16)
+
+
+def test_a_round_of_marian_leaves_out_start_and_saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marian, "load", lambda: None)
+    monkeypatch.setattr(marian, "clock", lambda work: (work(), (10.0 + done[-1], 5.0 + 0.5 * done[-1]))[1])
+    training = marian.MarianTraining(["8"], SIZE, 4)
+    done: list[int] = []
+    monkeypatch.setattr(training, "step", done.append)
+    assert training.round() == (4.0, 2.0) and sorted(done) == [1, 5]
