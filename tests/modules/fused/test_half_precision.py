@@ -27,10 +27,10 @@ def fused(query: Tensor, keys: Tensor, annotations: Tensor, energy: Tensor, mask
 
 
 def single(query: Tensor, keys: Tensor, annotations: Tensor, energy: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The same from the alignment model, which the search and the reference scan call."""
+    """The same from the alignment model of the reference scan, whose W_a is the identity."""
     model = AlignmentModel(UNITS, WIDTH, UNITS).to(keys.dtype)
-    model.energy.weight.data = energy[None]
-    return model.attend(query, Memory(annotations, keys, mask))
+    model.from_state.weight.data, model.energy.weight.data = torch.eye(UNITS).to(keys.dtype), energy[None]
+    return model(query, Memory(annotations, keys, mask))
 
 
 def draw(dtype: torch.dtype) -> tuple[Tensor, ...]:
