@@ -3,7 +3,7 @@
 Imports nothing of fairseq and no other room of this package; the faster versions in ``fused/`` are not imported here.
 """
 
-from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory
+from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory, average_annotations
 from rnnsearch_fairseq.modules.decoder import Decoder, DecoderOutput
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.encoder import Encoder, EncoderOutput
@@ -24,5 +24,6 @@ __all__ = [
     "GatedHiddenUnit",
     "Maxout",
     "Memory",
+    "average_annotations",
     "initialize",
 ]
