@@ -75,20 +75,33 @@ class FusedDecoder(Decoder):
                 )
             contexts, weights = memory.annotations.expand(steps, -1, -1), None
         else:
+            multiplied = self.unit.from_context(memory.annotations) if self._multiplies_first(memory) else None
             tensors = (
                 state,
                 torch.cat([self.unit.from_state.weight, self.attention.from_state.weight]),
                 self.unit.from_reset_state.weight,
-                self.unit.from_context.weight,
+                None if multiplied is not None else self.unit.from_context.weight,
                 self.attention.energy.weight[0],
-                memory.annotations,
+                memory.annotations if multiplied is None else multiplied,
                 memory.keys,
             )
             with torch.cuda.device_of(projected):
                 states, contexts, weights = _AttendingScan.apply(
                     steps, projected, *dispatch.like(projected, *tensors), memory.padding_mask
                 )
+            if multiplied is not None:
+                annotations = memory.annotations.to(projected.dtype)
+                contexts = torch.bmm(weights.to(projected.dtype).transpose(0, 1), annotations).transpose(0, 1)
         return States(states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1])
+
+    def _multiplies_first(self, memory: Memory) -> bool:
+        """Whether [C; C_z; C_r] multiplies all h_j once, not c_i at every position: C c_i = sum_j alpha_ij (C h_j).
+
+        On a GPU this takes the largest product out of the loop. Every position then reads all C h_j, so that they
+        should stay in the cache.
+        """
+        numbers = memory.keys[..., 0].numel() * len(self.unit.from_context.weight)
+        return dispatch.on_gpu(memory.keys) and dispatch.stays_in_cache(numbers, memory.keys)
 
 
 def _recurrent(unit: GatedHiddenUnit) -> tuple[Tensor, Tensor]:
@@ -230,7 +243,7 @@ class _AttendingScan(torch.autograd.Function):
         state: Tensor,
         recurrent: Tensor,
         reset_weight: Tensor,
-        context_weight: Tensor,
+        context_weight: Tensor | None,
         energy: Tensor,
         annotations: Tensor,
         keys: Tensor,
@@ -243,7 +256,8 @@ class _AttendingScan(torch.autograd.Function):
             state: s_0, ``(batch, n)``.
             recurrent: [U_z; U_r; W_a], ``(2n + n', n)``.
             reset_weight: U, ``(n, n)``.
-            context_weight: [C; C_z; C_r], ``(3n, 2n)``.
+            context_weight: [C; C_z; C_r], ``(3n, 2n)``. None: it has multiplied the annotations, ``(batch, src_len,
+                3n)``; its products with the contexts take the contexts' place in the results.
             energy: v_a, ``(n',)``.
             annotations, keys, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.
         """
@@ -259,9 +273,8 @@ class _AttendingScan(torch.autograd.Function):
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
         ops, in_kernel = dispatch.kernels_for(projected), dispatch.on_gpu(projected)
         aligned = ops.scratch(keys)
-        times_recurrent, times_reset, times_context = (
-            packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
-        )
+        times_recurrent, times_reset = (packed_matmul(weight, batch) for weight in (recurrent, reset_weight))
+        times_context = None if context_weight is None else packed_matmul(context_weight, batch)
         products = states.new_empty(batch, recurrent.size(0))
         state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
         (inputs,) = _given((projected.unbind(),), not in_kernel)  # see _UnitScan
@@ -278,7 +291,10 @@ class _AttendingScan(torch.autograd.Function):
             )  # fmt: skip
             if i == updates:
                 break
-            times_context(context[i], inputs[i], activations[i])
+            if times_context is None:  # only on a GPU, where a kernel adds the inputs
+                activations[i].copy_(context[i])
+            else:
+                times_context(context[i], inputs[i], activations[i])
             ops.apply_gates(gates[i], state_gates, left_gates[i], state[i], None, resets[i])
             times_reset(resets[i], candidate[i], candidate[i])
             ops.update_state(candidate[i], left_candidate[i], update[i], state[i], state[i + 1])
@@ -303,15 +319,17 @@ class _AttendingScan(torch.autograd.Function):
         grads = activations.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
-        context_grads, state_grads = _gradient(contexts, grad_contexts), _gradient(states, grad_states)
+        # Products with contexts are terms of the sums, and have their gradients.
+        multiplied = context_weight is None
+        context_grads = grads[..., : 3 * size] if multiplied else _gradient(contexts, grad_contexts)
+        state_grads = _gradient(states, grad_states)
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
         ops = dispatch.kernels_for(activations)
         aligned = ops.scratch(keys)
         grad_product = torch.empty_like(states[0])
-        times_recurrent, times_reset, times_context = (
-            packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
-        )
+        times_recurrent, times_reset = (packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight))
+        times_context = None if multiplied else packed_matmul(context_weight.T, states.size(1))
         grad_sums, grad_products, grad_query = (
             grads[..., part].unbind() for part in (slice(3 * size), slice(size, None), slice(3 * size, None))
         )
@@ -326,7 +344,8 @@ class _AttendingScan(torch.autograd.Function):
                 ops.reset_backward(
                     reset[i], state[i], times_reset(grad_candidate[i], None, grad_product), grad_reset[i], state_grad[i]
                 )
-                times_context(grad_sums[i], context_grad[i], context_grad[i])
+                if times_context is not None:
+                    times_context(grad_sums[i], context_grad[i], context_grad[i])
             ops.attend_backward(
                 query[i], keys, annotations, energy, aligned, weights[i], context[i], weight_grad[i], context_grad[i],
                 grad_query[i], grad_keys, grad_energies,
@@ -340,7 +359,7 @@ class _AttendingScan(torch.autograd.Function):
             state_grads[0],
             flat[:, size:].T @ states[:steps].flatten(0, 1),
             update_grads[:, :size].T @ resets.flatten(0, 1),
-            update_grads.T @ contexts[:updates].flatten(0, 1),
+            None if multiplied else update_grads.T @ contexts[:updates].flatten(0, 1),
             grad_energies.sum(dim=0).to(energy.dtype),
             torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), context_grads.transpose(0, 1)),
             grad_keys.mul_(energy).to(keys.dtype),

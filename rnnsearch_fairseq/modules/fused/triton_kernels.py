@@ -125,7 +125,8 @@ def attend_backward(
         query, keys, annotations, energy, weights, context,
         grad_weights, grad_context, grad_query, grad_keys, grad_energy,
         src_len, *_strides(grad_weights),
-        grad_query.stride(0), size, width, _block(size), _block(width), _positions(size, width),
+        grad_context.stride(0), grad_query.stride(0), size, width, _block(size), _block(width),
+        _positions(size, width),
         num_warps=WARPS,
     )  # fmt: skip
 
@@ -475,8 +476,8 @@ def _attend_backward(
     query: tl.tensor, keys: tl.tensor, annotations: tl.tensor, energy: tl.tensor, weights: tl.tensor,
     context: tl.tensor, grad_weights: tl.tensor, grad_context: tl.tensor, grad_query: tl.tensor, grad_keys: tl.tensor,
     grad_energy: tl.tensor, src_len: int, grad_weights_row: int, grad_weights_position: int,
-    grad_query_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
-    positions: tl.constexpr,
+    grad_context_row: tl.constexpr, grad_query_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr,
+    block: tl.constexpr, columns: tl.constexpr, positions: tl.constexpr,
 ) -> None:  # fmt: skip
     """One program computes the gradients of ``block`` units of a sentence's query and keys.
 
@@ -487,7 +488,7 @@ def _attend_backward(
     precise: tl.constexpr = weights.dtype.element_ty
     weights += row * src_len
     context += row * width
-    grad_context += row * width
+    grad_context += row * grad_context_row
     annotations += row * src_len * width
     keys += row * src_len * size + unit[None, :]
     grad_keys += row * src_len * size + unit[None, :]

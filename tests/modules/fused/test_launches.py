@@ -12,6 +12,7 @@ from recipes.benchmark import workloads
 from rnnsearch_fairseq.criterions import blackout
 from rnnsearch_fairseq.models import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.blackout import AliasTable
+from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 from tests.builders import EOS, make_sample
 from tests.models.builders import make_batch
@@ -39,11 +40,12 @@ MOST_TREE_LAUNCHES = {"summed_nll": 440, "blackout": 490}
 HEIGHTS = TREE_WORDS - 1
 
 
-@pytest.fixture(scope="module")
-def update() -> Launches:
-    """One update of RNNsearch, counted."""
+@pytest.fixture(scope="module", params=[False, True], ids=["many pairs", "few pairs"])
+def update(request: pytest.FixtureRequest) -> Launches:
+    """One update of RNNsearch, counted, as if the products with annotations did or did not stay in the cache."""
     sentences = [[5] * (WORDS - 1) + [EOS], *([[5] * 20 + [EOS]] * (PAIRS - 1))]
     with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(dispatch, "stays_in_cache", lambda numbers, tensor: request.param)
         return count_update(PAPER, VOCABULARY, make_sample(sentences, sentences, left=True), monkeypatch)
 
 

@@ -266,10 +266,12 @@ class Watched:
     ],
     ids=str,
 )
+@pytest.mark.parametrize("cached", [False, True])
 def test_scans(
-    alignment_size: int, order: dict[str, Any], source: str, left: bool, monkeypatch: pytest.MonkeyPatch
+    alignment_size: int, order: dict[str, Any], source: str, left: bool, cached: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_on_a_gpu(monkeypatch)
+    monkeypatch.setattr(dispatch, "stays_in_cache", lambda numbers, tensor: cached)
     assert_fused_is_reference(alignment_size, order, source, left, tgt_len=3, device=DEVICE)
 
 
