@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,7 @@ from torch.utils.benchmark import Timer
 from recipes.benchmark.cases import Case, parse_arguments
 from recipes.benchmark.workloads import Training, finish, make_trainer, random_batch
 from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.fused import graphs
+from rnnsearch_fairseq.modules.fused import dispatch, graphs
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -118,9 +119,16 @@ def time_scans(case: Case, out: Path) -> int:
     """Time the loops of encoder and decoder, forward and back in bf16, eager and as a graph."""
     model = make_trainer(case.options, case.size.vocabulary).model
     shape = (case.size.batch, case.size.source, case.size.target)
+    decoder = decoder_work(model.decoder.translator.to(DEVICE, torch.bfloat16), *shape)
+
+    def decode(multiplies_first: bool) -> Any:
+        with mock.patch.object(dispatch, "stays_in_cache", lambda *_: multiplies_first):
+            return decoder()
+
     works = {
         "encoder": encoder_work(model.encoder.annotator.to(DEVICE, torch.bfloat16), *shape),
-        "decoder": decoder_work(model.decoder.translator.to(DEVICE, torch.bfloat16), *shape),
+        "decoder, every context multiplied": functools.partial(decode, False),
+        "decoder, annotations multiplied once": functools.partial(decode, True),
     }
 
     def both(work: Work) -> str:

@@ -137,7 +137,8 @@ def test_a_dry_run_takes_every_step(tmp_path: Path) -> None:
         "| amp (fp16) |",
         "| float32 |",
         "| encoder |",
-        "| decoder |",
+        "| decoder, every context multiplied |",
+        "| decoder, annotations multiplied once |",
         "| beam of 12 |",
         "| --amp, CUDA graphs |",
     ):
