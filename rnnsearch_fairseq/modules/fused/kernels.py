@@ -110,7 +110,9 @@ def attend(
         aligned: :func:`scratch`.
     """
     query.copy_(product)
-    energies = align(keys, query, aligned) @ (2 * energy)  # less the sum of v_a, to which the softmax is blind
+    energies = align(keys, query, aligned) @ (
+        2 * energy
+    )  # the sum of v_a is missing, which does not change the softmax
     if padding_mask is not None:
         energies = energies.masked_fill_(padding_mask, float("-inf"))
     # At least float32: in half precision a softmax over a long sentence loses its small weights.
@@ -146,7 +148,7 @@ def attend_backward(
     if grad_weights is not None:
         grad_alpha += grad_weights
     grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
-    grad_energies = grad_alpha.mul_(weights).to(keys.dtype)  # sum to zero over a sentence, as softmax is blind to sums
+    grad_energies = grad_alpha.mul_(weights).to(keys.dtype)  # over a sentence they sum to zero
     align(keys, query, aligned)
     if grad_energy.dtype == keys.dtype:
         grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned, alpha=2)
