@@ -110,9 +110,8 @@ def attend(
         aligned: :func:`scratch`.
     """
     query.copy_(product)
-    energies = align(keys, query, aligned) @ (
-        2 * energy
-    )  # the sum of v_a is missing, which does not change the softmax
+    # The sum of v_a is left out, which does not change the softmax.
+    energies = align(keys, query, aligned) @ (2 * energy)
     if padding_mask is not None:
         energies = energies.masked_fill_(padding_mask, float("-inf"))
     # At least float32: in half precision a softmax over a long sentence loses its small weights.

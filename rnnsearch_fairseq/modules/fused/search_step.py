@@ -36,7 +36,7 @@ class SearchStep:
     only are looked up in a table: [W; W_z; W_r] E y and V_o E y with their biases, ``(K_y, 3n + k l)``. The matrices
     that multiply the context multiply the annotations instead, once a sentence: C c_i = sum_j alpha_ij (C h_j). The
     alignment model's tanh(a) is 2 σ(2a) - 1, where W_a and U_a h_j are doubled beforehand, as is v_a: on a processor of
-    AMD, PyTorch's sigmoid takes a sixth of its tanh's time. The difference, the sum of v_a, does not change the softmax.
+    AMD, PyTorch's sigmoid takes a sixth of its tanh's time. The sum of v_a is left out: it does not change the softmax.
 
     Make a new one when the decoder's parameters change.
     """
