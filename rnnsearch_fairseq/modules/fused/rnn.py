@@ -75,23 +75,26 @@ class FusedDecoder(Decoder):
                 )
             contexts, weights = memory.annotations.expand(steps, -1, -1), None
         else:
-            multiplied = self.unit.from_context(memory.annotations) if self._multiplies_first(memory) else None
+            annotations, context_weight = memory.annotations, self.unit.from_context.weight
+            multiplies_first = self._multiplies_first(memory)
+            if multiplies_first:
+                annotations, context_weight = self.unit.from_context(annotations), None
             tensors = (
                 state,
                 torch.cat([self.unit.from_state.weight, self.attention.from_state.weight]),
                 self.unit.from_reset_state.weight,
-                None if multiplied is not None else self.unit.from_context.weight,
+                context_weight,
                 self.attention.energy.weight[0],
-                memory.annotations if multiplied is None else multiplied,
+                annotations,
                 memory.keys,
             )
             with torch.cuda.device_of(projected):
                 states, contexts, weights = _AttendingScan.apply(
                     steps, projected, *dispatch.like(projected, *tensors), memory.padding_mask
                 )
-            if multiplied is not None:
-                annotations = memory.annotations.to(projected.dtype)
-                contexts = torch.bmm(weights.to(projected.dtype).transpose(0, 1), annotations).transpose(0, 1)
+            if multiplies_first:
+                averaged, alpha = (tensor.to(projected.dtype) for tensor in (memory.annotations, weights))
+                contexts = torch.bmm(alpha.transpose(0, 1), averaged).transpose(0, 1)
         return States(states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1])
 
     def _multiplies_first(self, memory: Memory) -> bool:
