@@ -14,8 +14,8 @@ from rnnsearch_fairseq.analysis.runs import BANNED, OTHERS, TRANSLATIONS, Bahdan
 
 FEWEST = 20  # sentences, to test a claim on
 VERY_LONG = 50  # words
-MARGIN = 2  # BLEU
-AS_GOOD, NO_FALL = (-MARGIN, MARGIN), (-inf, MARGIN)
+MARGIN, SHARE = 2, 0.1  # the margin in BLEU, and its largest share of the higher score
+AS_GOOD, NO_FALL = (-1, 1), (-inf, 1)  # margins
 ALL, KNOWN, SHORT, LONG = "all sentences", "no unknown words", "short sentences", "long sentences"
 FIFTY = f"sentences of {VERY_LONG} words or more"
 RNNENCDEC, RNNSEARCH, MOSES = ("RNNencdec-30", "RNNencdec-50"), ("RNNsearch-30", "RNNsearch-50"), "Moses"
@@ -26,21 +26,33 @@ Quantity = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Claim:
-    """The ``claimed`` bounds of the difference between two quantities, the first one minus the second."""
+    """The difference between two quantities, the first one minus the second, is between the bounds ``claimed``.
+
+    The bounds are zero and infinity, or margins: 2 BLEU, but at most a tenth of the higher score, since a system of 2
+    BLEU can lose no more than that.
+    """
 
     text: str
     first: Quantity
     second: Quantity
     claimed: tuple[float, float] = PRESENT
 
+    def verdict(self, found: Difference) -> str:
+        """Whether the difference that was found agrees."""
+        if self.claimed == PRESENT:
+            return found.verdict()
+        margin = float(min(MARGIN, SHARE * max(found.first, found.second)))
+        low, high = (bound * margin for bound in self.claimed)
+        return found.verdict((low, high))
+
 
 HOW = (
     "In brackets stand two BLEU scores (of 'falls less', two falls of BLEU from short to long sentences), their "
     f"difference, and its 95 % interval by paired bootstrap ({RESAMPLES:,} resamples; short and long sentences are "
-    "resampled separately). 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree "
-    f"if it is below. 'Does not fall' agrees if the interval is below {MARGIN} BLEU, 'as good' if it is between "
-    f"-{MARGIN} and {MARGIN} BLEU; they do not agree if it is wholly outside. All else is undecided. Claims on fewer "
-    f"than {FEWEST} sentences are not tested."
+    "resampled separately). 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree if "
+    f"it is below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most "
+    f"{SHARE:.0%} of the higher score; 'as good' agrees if it is within the margin on both sides. They do not agree if "
+    f"it is wholly outside. All else is undecided. Claims on fewer than {FEWEST} sentences are not tested."
 )
 # Each with its place in the paper. RNNsearch-50⋆ is not in Figure 2.
 PAPER = {
@@ -96,7 +108,7 @@ def claims(runs: BahdanauRuns) -> Section:
         if absent or few:
             return f"not tested ({', '.join(dict.fromkeys(absent or few))})"
         found = Difference.between(value(*claim.first), value(*claim.second))
-        return f"{found.verdict(claim.claimed)} ({found})"
+        return f"{claim.verdict(found)} ({found})"
 
     section = Section("The paper's claims")
     section.blocks.append(

@@ -10,7 +10,7 @@ import pytest
 
 from rnnsearch_fairseq.analysis.bleu import metric, scored_by_bleu
 from rnnsearch_fairseq.analysis.bootstrap import PRESENT, RESAMPLES, Difference, draw
-from rnnsearch_fairseq.analysis.claims import AS_GOOD, NO_FALL, claims
+from rnnsearch_fairseq.analysis.claims import AS_GOOD, NO_FALL, Claim, claims
 from rnnsearch_fairseq.analysis.document import Bullets
 from rnnsearch_fairseq.analysis.systems import TestSet
 
@@ -131,18 +131,23 @@ def test_few_sentences_are_not_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "present", "no_fall", "as_good"),
+    ("score", "low", "high", "present", "no_fall", "as_good"),
     [
-        (0.1, 1.9, "agrees", "agrees", "agrees"),
-        (-0.1, 2.1, "undecided", "undecided", "undecided"),
-        (-3, -2.1, "does not agree", "agrees", "does not agree"),
-        (2.1, 3, "agrees", "does not agree", "does not agree"),
-        (0, 0, "undecided", "agrees", "agrees"),
+        (30, 0.1, 1.9, "agrees", "agrees", "agrees"),
+        (30, -0.1, 2.1, "undecided", "undecided", "undecided"),
+        (30, -3, -2.1, "does not agree", "agrees", "does not agree"),
+        (30, 2.1, 3, "agrees", "does not agree", "does not agree"),
+        (30, 0, 0, "undecided", "agrees", "agrees"),
+        (2.3, 0.1, 0.2, "agrees", "agrees", "agrees"),
+        (2.3, 0.1, 1.9, "agrees", "undecided", "undecided"),
+        (2.3, 0.6, 1.8, "agrees", "does not agree", "does not agree"),
+        (0, 0, 0, "undecided", "undecided", "undecided"),
     ],
 )
-def test_verdicts(low: float, high: float, present: str, no_fall: str, as_good: str) -> None:
-    found = Difference(1, 1, low, high)
-    assert [found.verdict(claimed) for claimed in (PRESENT, NO_FALL, AS_GOOD)] == [present, no_fall, as_good]
+def test_verdicts(score: float, low: float, high: float, present: str, no_fall: str, as_good: str) -> None:
+    found = Difference(score, score, low, high)
+    claims = [Claim("", (), (), claimed) for claimed in (PRESENT, NO_FALL, AS_GOOD)]
+    assert [claim.verdict(found) for claim in claims] == [present, no_fall, as_good]
 
 
 def test_resamples_are_independent_of_one_another_and_the_first_row_is_the_sample() -> None:
