@@ -15,6 +15,7 @@ from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
+from rnnsearch_fairseq.criterions.features import features_of
 from rnnsearch_fairseq.criterions.target_counts import count_targets, training_data
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import (
@@ -76,10 +77,9 @@ class BlackOut(FairseqCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """The cost of a batch (a scalar), the divisor of the gradients, and the values to log."""
-        features, extra = model(**sample["net_input"], features_only=True)
+        features, (weight, bias) = features_of(model, sample["net_input"])
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
-        weight, bias = extra["output_layer"]
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
             layer = (weight, bias, log_proposal)

@@ -14,6 +14,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor
 
+from rnnsearch_fairseq.criterions.features import features_of, gives_features
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.fused.rdrop import rdrop_loss
 
@@ -82,7 +83,7 @@ class RDrop(LabelSmoothedCrossEntropyCriterion):
 
 def score_words(model: BaseFairseqModel, net_input: dict[str, Any], is_word: Tensor) -> Tensor:
     """The scores of the target words ``is_word`` ``(batch, tgt_len)`` of a batch: ``(words, K_y)``."""
-    if hasattr(getattr(model, "decoder", None), "to_vocabulary"):  # this package's models: padding needs no scores
-        features, extra = model(**net_input, features_only=True)
-        return F.linear(features[is_word], *extra["output_layer"])
+    if gives_features(model):  # padding needs no scores
+        features, layer = features_of(model, net_input)
+        return F.linear(features[is_word], *layer)
     return model(**net_input)[0][is_word]

@@ -15,6 +15,7 @@ from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
+from rnnsearch_fairseq.criterions.features import features_of, gives_features
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 # fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). Any other
@@ -54,9 +55,9 @@ class SummedNLL(FairseqCriterion):
 
         The cost is a scalar, or ``(batch · tgt_len,)`` if not ``reduce``.
         """
-        if reduce and hasattr(getattr(model, "decoder", None), "to_vocabulary"):  # this package's models
-            features, extra = model(**sample["net_input"], features_only=True)
-            loss = softmax_loss(features, *extra["output_layer"], sample["target"], self.padding_idx)
+        if reduce and gives_features(model):
+            features, layer = features_of(model, sample["net_input"])
+            loss = softmax_loss(features, *layer, sample["target"], self.padding_idx)
         else:
             loss = self.loss_of_scores(model(**sample["net_input"])[0], sample["target"], reduce)
         return self.report(loss, sample)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.patches import fixes, progress, untrusted
+from rnnsearch_fairseq.patches import fixes, progress, speed, untrusted
 from rnnsearch_fairseq.patches.around import Original, around
 from rnnsearch_fairseq.patches.recovery import gradients, resuming, saving, stopping
 
@@ -95,6 +95,12 @@ PATCHES: dict[str, tuple[tuple[str, Wrapper], ...]] = {
         ("fairseq_cli.train.train", stopping.listen_in_training),
         ("fairseq_cli.train.validate_and_save", gradients.validate_after_updates_only),
         ("fairseq_cli.train.validate_and_save", stopping.stop_after_validation),
+    ),
+    "speed": (
+        (
+            "fairseq.criterions.label_smoothed_cross_entropy.LabelSmoothedCrossEntropyCriterion.forward",
+            speed.keep_scores_once,
+        ),
     ),
     "progress": (("fairseq.logging.progress_bar.progress_bar", progress.write_lines_for_people),),
 }

@@ -261,31 +261,44 @@ def attend_states_backward(
     grad_state += mix_states(grad_scores, states)
 
 
-def softmax_cost(scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool) -> Tensor:
-    """-sum log p of the ``targets`` ``(words,)``, a scalar in float32 at least, where p = softmax(scores).
+def softmax_cost(
+    scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool, smoothing: float = 0.0
+) -> Tensor:
+    """The cost H(q, p) of the ``targets`` ``(words,)``, and -sum log p: ``(2,)`` in float32 at least.
+
+    p = softmax(scores), and q is 1 - ``smoothing`` for the target and ``smoothing`` / (K_y - 1) for each other word.
 
     Args:
-        scores: ``(words, K_y)``, which are overwritten: with the gradient of the cost if ``keep_gradient``.
+        scores: ``(words, K_y)``, which are overwritten: with the gradient of the cost, p - q, if ``keep_gradient``.
         padding_idx: a target without cost and gradient, or None.
     """
+    share = smoothing / (scores.size(1) - 1) if smoothing else 0.0
     words = targets.unsqueeze(1)
     values = scores.to(torch.promote_types(scores.dtype, torch.float32))
     greatest = values.amax(dim=1, keepdim=True)
     values.sub_(greatest)
     target_scores = values.gather(1, words)
+    all_scores = values.sum(dim=1, keepdim=True) if smoothing else None
     total = values.exp_().sum(dim=1, keepdim=True)
     if keep_gradient:
         torch.div(values, total, out=values)
+        if smoothing:
+            values.sub_(share)
         if values is not scores:
             scores.copy_(values)
-        scores.scatter_add_(1, words, scores.new_full((), -1.0).expand_as(words))
-    costs = total.log() - target_scores
+        scores.scatter_add_(1, words, scores.new_full((), smoothing + share - 1).expand_as(words))
+    log_total = total.log_()
+    nll = log_total - target_scores
+    costs = nll
+    if smoothing:
+        costs = (1 - smoothing - share) * nll + share * (scores.size(1) * log_total - all_scores)
+    costs = torch.cat([costs, nll], dim=1)
     if padding_idx is not None:
         is_padding = words.eq(padding_idx)
         costs.masked_fill_(is_padding, 0)
         if keep_gradient:
             scores.masked_fill_(is_padding, 0)
-    return costs.sum()
+    return costs.sum(dim=0)
 
 
 def adadelta(

@@ -1,5 +1,6 @@
 """The cost of the softmax over the target vocabulary, with one ``(words, K_y)`` tensor in memory instead of three."""
 
+import functools
 from typing import Any
 
 import torch
@@ -18,10 +19,24 @@ def softmax_loss(
 ) -> Tensor:
     """-sum log p of the ``targets`` ``(...)``, where p = softmax(W f + b): a scalar in float32 at least.
 
+    The arguments are those of :func:`smoothed_loss`.
+    """
+    return smoothed_loss(features, weight, bias, targets, 0.0, padding_idx)[0]
+
+
+def smoothed_loss(
+    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float, padding_idx: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Label-smoothed cross entropy, and -sum log p, which has no gradient: scalars in float32 at least.
+
+    Szegedy et al. (2016), *Rethinking the Inception Architecture for Computer Vision*, Section 7, as in fairseq: the
+    target has the probability 1 - ``smoothing``, and the other words share the rest.
+
     Args:
         features: f, ``(..., l)``.
         weight: W, ``(K_y, l)``.
         bias: b, ``(K_y,)``.
+        targets: ``(...)``.
         padding_idx: the target of padding, which costs nothing.
     """
     if padding_idx is None or dispatch.on_gpu(features):  # to choose the words, the host would wait for a GPU
@@ -31,7 +46,7 @@ def softmax_loss(
         features, targets, padding_idx = features[is_word], targets[is_word], None
     tensors = (features, weight.to(features.dtype), bias.to(features.dtype))
     with torch.cuda.device_of(features):
-        return _SoftmaxLoss.apply(*tensors, targets, padding_idx, torch.is_grad_enabled())
+        return _SoftmaxLoss.apply(*tensors, targets, padding_idx, smoothing, torch.is_grad_enabled())
 
 
 def split_scale(scale: Tensor, dtype: torch.dtype) -> list[Tensor]:
@@ -52,8 +67,9 @@ class _SoftmaxLoss(torch.autograd.Function):
         bias: Tensor,
         targets: Tensor,
         padding_idx: int | None,
+        smoothing: float,
         needs_gradient: bool,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         kernels = dispatch.kernels_for(features)
         if needs_gradient:
             scores = linear(features, weight, bias)
@@ -61,15 +77,17 @@ class _SoftmaxLoss(torch.autograd.Function):
         else:  # the cost alone needs the scores of a few words at a time
             scores, parts = None, (linear(rows, weight, bias) for rows in features.split(kernels.ROWS))
         costs = [
-            kernels.softmax_cost(part, words, padding_idx, needs_gradient)
+            kernels.softmax_cost(part, words, padding_idx, needs_gradient, smoothing)
             for part, words in zip(parts, targets.split(kernels.ROWS))
         ]
         ctx.save_for_backward(features, weight, scores)
-        return torch.stack(costs).sum()
+        loss, nll = functools.reduce(torch.add, costs)
+        ctx.mark_non_differentiable(nll)
+        return loss.clone(), nll  # a view must not be changed in place, as fairseq does with the cost
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, grads = ctx.saved_tensors
         # The scale multiplies the products, which are smaller than grads.
         scale, *rest = split_scale(grad_loss, grads.dtype)
@@ -80,4 +98,4 @@ class _SoftmaxLoss(torch.autograd.Function):
             by_bias = grads.sum(dim=0, dtype=grad_loss.dtype).mul_(grad_loss).to(grads.dtype)
         else:
             by_bias = grads.sum(dim=0).mul_(scale)
-        return by_feature, by_weight, by_bias, None, None, None
+        return by_feature, by_weight, by_bias, None, None, None, None

@@ -160,16 +160,18 @@ def attend_states_backward(
     )  # fmt: skip
 
 
-def softmax_cost(scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool) -> Tensor:
+def softmax_cost(
+    scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool, smoothing: float = 0.0
+) -> Tensor:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.softmax_cost`."""
     words, size = scores.shape
-    costs = scores.new_empty(words, dtype=torch.promote_types(scores.dtype, torch.float32))
+    costs = scores.new_empty(words, 2, dtype=torch.promote_types(scores.dtype, torch.float32))
     if words:
         _softmax_cost[(words,)](
             scores, targets, costs, -1 if padding_idx is None else padding_idx,
-            scores.stride(0), size, _block(size), keep_gradient, num_warps=WARPS,
+            scores.stride(0), size, _block(size), keep_gradient, smoothing, num_warps=WARPS,
         )  # fmt: skip
-    return costs.sum()
+    return costs.sum(dim=0)
 
 
 def adadelta(
@@ -583,6 +585,7 @@ def _products(
 def _softmax_cost(
     scores: tl.tensor, targets: tl.tensor, costs: tl.tensor, padding_idx: int,
     row_stride: tl.constexpr, size: tl.constexpr, block: tl.constexpr, keep_gradient: tl.constexpr,
+    smoothing: tl.constexpr,
 ) -> None:  # fmt: skip
     """One program computes a word's cost in one pass over its scores (online softmax), and the gradient in a second."""
     row = tl.program_id(0).to(tl.int64)
@@ -590,21 +593,31 @@ def _softmax_cost(
     target = tl.load(targets + row)
     is_word = target != padding_idx
     precise: tl.constexpr = costs.dtype.element_ty
+    share: tl.constexpr = smoothing / (size - 1)  # of each word other than the target
+    of_target: tl.constexpr = 1 - smoothing - share
     own = tl.load(scores + target).to(precise)
     largest, total = tl.full((), float("-inf"), precise), tl.zeros((), precise)
+    all_scores = tl.zeros((), precise)
     for first in range(0, size, block):
         place = first + tl.arange(0, block)
-        values = tl.where(place < size, _load(scores + place, place < size), float("-inf"))
+        values = _load(scores + place, place < size)
+        all_scores += tl.sum(values, axis=0)
+        values = tl.where(place < size, values, float("-inf"))
         larger = tl.maximum(largest, tl.max(values, axis=0))
         total = total * tl.exp(largest - larger) + tl.sum(tl.exp(values - larger), axis=0)
         largest = larger
-    tl.store(costs + row, tl.where(is_word, tl.log(total) + largest - own, 0.0))
+    log_total = tl.log(total) + largest
+    cost = log_total - own
+    tl.store(costs + 2 * row + 1, tl.where(is_word, cost, 0.0))
+    if smoothing > 0:
+        cost = of_target * cost + share * (size * log_total - all_scores)
+    tl.store(costs + 2 * row, tl.where(is_word, cost, 0.0))
     if keep_gradient:
         tl.debug_barrier()  # every thread has read the target's score, which is overwritten below
         for first in range(0, size, block):
             place = first + tl.arange(0, block)
             shares = tl.exp(_load(scores + place, place < size) - largest) / total
-            grads = tl.where(is_word, shares - (place == target).to(precise), 0.0)
+            grads = tl.where(is_word, shares - share - of_target * (place == target).to(precise), 0.0)
             tl.store(scores + place, grads, place < size)
 
 

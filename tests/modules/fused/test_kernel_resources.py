@@ -66,7 +66,9 @@ def compile_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
         outputs = model(pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 3)))
         sum(output.sum() for output in outputs).backward()
         sum(output.sum() for output in tree_outputs(size, dtype, fused=True)[0]).backward()
-        triton_kernels.softmax_cost(torch.zeros(2, 30 * size, dtype=dtype), torch.zeros(2, dtype=torch.long), 1, True)
+        scores, targets = torch.zeros(2, 30 * size, dtype=dtype), torch.zeros(2, dtype=torch.long)
+        for smoothing in (0.0, 0.1):
+            triton_kernels.softmax_cost(scores, targets, 1, True, smoothing)
         parameter, state = (torch.zeros(size, dtype=of) for of in (dtype, torch.promote_types(dtype, torch.float32)))
         settings = {"lr": 1.0, "rho": 0.95, "eps": 1e-6, "weight_decay": 0.0}
         triton_kernels.adadelta(parameter, parameter, state, state, 1.0, **settings)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from rnnsearch_fairseq.modules.fused import dispatch, kernels
-from rnnsearch_fairseq.modules.fused.loss import softmax_loss
+from rnnsearch_fairseq.modules.fused.loss import smoothed_loss, softmax_loss
 
 
 def draw(words: int, dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -18,16 +18,20 @@ def draw(words: int, dtype: torch.dtype = torch.float64) -> tuple[list[torch.Ten
 
 
 @pytest.mark.parametrize("words", [1, 5, 12])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_it_is_cross_entropy(words: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_cross_entropy(words: int, smoothing: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "ROWS", 5)
     given, targets = draw(words, dtype)
     precise = torch.promote_types(dtype, torch.float32)
-    expected = F.cross_entropy(F.linear(*given).to(precise), targets, reduction="sum")
-    found = softmax_loss(*given, targets)
-    assert found.dtype == precise
+    scores = F.linear(*given).to(precise)
+    wanted = torch.full_like(scores, smoothing / 8).scatter_(1, targets[:, None], 1 - smoothing)
+    expected = F.cross_entropy(scores, wanted, reduction="sum")
+    found, nll = smoothed_loss(*given, targets, smoothing)
+    assert found.dtype == nll.dtype == precise and not nll.requires_grad
     tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(nll, F.cross_entropy(scores, targets, reduction="sum"), rtol=tolerance, atol=tolerance)
     gradients = (torch.autograd.grad(3 * loss, given) for loss in (found, expected))
     for ours, theirs in zip(*gradients):
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=5 * tolerance)
@@ -41,14 +45,19 @@ def test_a_second_gradient_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("padding_idx", [0, 1])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize("on_gpu", [False, True])
-def test_padding_costs_nothing(padding_idx: int, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_costs_nothing(
+    padding_idx: int, smoothing: float, on_gpu: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: on_gpu)
     monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
     given, targets = draw(12)
     targets[[2, 5]], targets[7] = padding_idx, 1 - padding_idx
-    expected = F.cross_entropy(F.linear(*given), targets, reduction="sum", ignore_index=padding_idx)
-    found = softmax_loss(given[0].unflatten(0, (3, 4)), *given[1:], targets.view(3, 4), padding_idx)
+    is_word = targets != padding_idx
+    expected, _ = smoothed_loss(given[0][is_word], *given[1:], targets[is_word], smoothing)
+    features = given[0].unflatten(0, (3, 4))
+    found, _ = smoothed_loss(features, *given[1:], targets.view(3, 4), smoothing, padding_idx)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     for ours, theirs in zip(*(torch.autograd.grad(loss, given) for loss in (found, expected))):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)

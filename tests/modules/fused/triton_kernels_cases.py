@@ -163,7 +163,8 @@ def test_attention_to_states(
 
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
 @pytest.mark.parametrize("few", [False, True])
-def test_softmax_cost(dtype: torch.dtype, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_softmax_cost(dtype: torch.dtype, few: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     if few:
         few_at_a_time(monkeypatch)
     scores = (3 * randn(4, 11)).to(dtype).to(DEVICE)
@@ -172,10 +173,10 @@ def test_softmax_cost(dtype: torch.dtype, few: bool, monkeypatch: pytest.MonkeyP
     targets[3] = 5 if few else 3  # 5 is padding
     exact, found = scores.double(), scores.clone()
     expected = exact[words].clone()
-    cost = kernels.softmax_cost(expected, targets[words], None, True)
+    costs = kernels.softmax_cost(expected, targets[words], None, True, smoothing)
     for keep_gradient in (False, True):
-        given = triton_kernels.softmax_cost(found, targets, 5 if few else None, keep_gradient)
-        torch.testing.assert_close(given.double(), cost, rtol=1e-5, atol=0)
+        given = triton_kernels.softmax_cost(found, targets, 5 if few else None, keep_gradient, smoothing)
+        torch.testing.assert_close(given.double(), costs, rtol=1e-5, atol=0)
         if not keep_gradient:
             assert torch.equal(found, scores)
     exact.zero_()[words] = expected
