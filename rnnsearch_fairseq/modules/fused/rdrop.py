@@ -21,7 +21,7 @@ def rdrop_loss(
     the target and ``smoothing`` / (K_y - 1) for each other word.
 
     Args:
-        first, second: the scores, ``(words, K_y)`` each.
+        first, second: the scores, ``(words, K_y)`` each, which are overwritten with their gradients.
         targets: ``(words,)``.
 
     Returns:
@@ -43,17 +43,15 @@ class _RDropLoss(torch.autograd.Function):
         ctx: Any, first: Tensor, second: Tensor, targets: Tensor, smoothing: float, alpha: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         precise = torch.promote_types(first.dtype, torch.float32)
-        grads = [torch.empty_like(scores, memory_format=torch.contiguous_format) for scores in (first, second)]
         share = smoothing / (first.size(1) - 1)  # of each word other than the target
         nll, rest, divergence = (first.new_zeros((), dtype=precise) for _ in range(3))
         rows = dispatch.kernels_for(first).ROWS // 4  # some eight tensors are computed, where the softmax cost has one
-        chunks = zip(*(tensor.split(rows) for tensor in (first, second, *grads, targets.unsqueeze(1))))
-        for scores, other_scores, grad, other_grad, words in chunks:
-            logs = [torch.log_softmax(each, dim=1, dtype=precise) for each in (scores, other_scores)]
+        for *scores, words in zip(*(tensor.split(rows) for tensor in (first, second, targets.unsqueeze(1)))):
+            logs = [torch.log_softmax(each, dim=1, dtype=precise) for each in scores]
             probs = [each.exp() for each in logs]
             apart = probs[0] - probs[1]
             ratios = logs[0] - logs[1]
-            for own, log, out, sign in zip(probs, logs, (grad, other_grad), (1, -1)):
+            for own, log, out, sign in zip(probs, logs, scores, (1, -1)):
                 nll -= log.gather(1, words).sum()
                 rest -= log.sum()
                 products = (own * ratios).mul_(sign)
@@ -63,7 +61,7 @@ class _RDropLoss(torch.autograd.Function):
                 value.add_(own).sub_(share)
                 value.scatter_add_(1, words, value.new_full(words.shape, share + smoothing - 1))
                 out.copy_(value)
-        ctx.save_for_backward(*grads)
+        ctx.save_for_backward(first, second)
         ctx.mark_non_differentiable(nll, divergence)
         loss = (1 - smoothing - share) * nll + share * rest + alpha * divergence
         return loss, nll, divergence
