@@ -55,8 +55,8 @@ SEARCHES = {
 # The paper searches with length statistics by a beam of 20 only.
 SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("lengths6", "simple6"))
 ABOUT_THREE = (2, 4)
-AGREEMENT = (
-    "Agreement. In brackets stand two scores, their difference, and its 95 % interval by paired bootstrap "
+HOW = (
+    "In brackets stand two scores, their difference, and its 95 % interval by paired bootstrap "
     f"({RESAMPLES:,} resamples). A claim agrees if the interval is above zero, does not agree if it is below zero, and "
     "is undecided otherwise. Perplexity decides no claim: a log has no interval of it, and in the paper, too, it gets "
     "worse with more negatives (Section 5.1)."
@@ -198,7 +198,7 @@ def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[
     """A table, what is missing of it, and the claims."""
     section = Section(title, [table])
     section.missing(missing)
-    section.blocks += [AGREEMENT, Bullets(claims or ["nothing to compare"])]
+    section.blocks += ["The paper's claims:", Bullets(claims or ["nothing to compare"])]
     return section
 
 
@@ -237,7 +237,7 @@ def report(runs: EriguchiRuns) -> str:
     sections = [table(runs) for table in (table_3, table_4, table_5)]
     if runs.others:
         sections[-1].blocks.append(f"In no table: {', '.join(runs.others)}.")
-    return to_markdown(sections)
+    return to_markdown([*sections, Section("How claims are tested", [HOW])])
 
 
 def main() -> None:
