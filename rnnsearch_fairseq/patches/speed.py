@@ -10,9 +10,6 @@ from rnnsearch_fairseq.criterions.features import features_of, gives_features
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 from rnnsearch_fairseq.patches.around import Original, around
 
-# A class that is derived from it may compute another cost.
-COMPUTE_LOSS = LabelSmoothedCrossEntropyCriterion.compute_loss
-
 
 @around
 def keep_scores_once(
@@ -22,12 +19,12 @@ def keep_scores_once(
     sample: dict[str, Any],
     reduce: bool = True,
 ) -> tuple[Tensor, int, dict[str, Any]]:
-    """fairseq writes seven tensors as large as the scores, of padding, too; here the gradient overwrites the scores.
+    """fairseq writes several tensors as large as the scores, of padding, too; here the gradient overwrites the scores.
 
-    See :mod:`rnnsearch_fairseq.modules.fused.loss`. Other models, and the options ``--report-accuracy`` and
-    ``--ignore-prefix-size``, go fairseq's way.
+    See :mod:`rnnsearch_fairseq.modules.fused.loss`. Other models, derived classes with a cost of their own, and the
+    options ``--report-accuracy`` and ``--ignore-prefix-size`` go fairseq's way.
     """
-    is_usual = type(criterion).compute_loss is COMPUTE_LOSS
+    is_usual = type(criterion).compute_loss is LabelSmoothedCrossEntropyCriterion.compute_loss
     needs_scores = criterion.report_accuracy or criterion.ignore_prefix_size or not reduce
     if needs_scores or not is_usual or not gives_features(model):
         return forward(criterion, model, sample, reduce)
