@@ -214,6 +214,7 @@ def data_batches(trainer: Trainer, count: int) -> list[Batch]:
         InputError: the data has fewer batches.
     """
     trainer.task.load_dataset(trainer.cfg.dataset.train_subset)
+    trainer.cfg.dataset.num_workers = 0  # a case's process is a daemon, which may not start others
     epoch = trainer.get_train_iterator(1, load_dataset=False).next_epoch_itr(shuffle=True)
     batches = [batch for _, batch in zip(range(count), epoch)]
     if len(batches) < count:
