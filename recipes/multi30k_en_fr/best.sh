@@ -82,6 +82,10 @@ ingredient_options() { # MODEL INGREDIENTS...: the options of the ingredients th
     echo "$criterion"
 }
 
+fast_precision() { # --bf16, unless nothing here multiplies bfloat16
+    if nvidia-smi -L &> /dev/null || grep -qsE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then echo --bf16; fi
+}
+
 has() { [[ " ${*:2} " = *" $1 "* ]]; } # WORD WORDS...
 
 data_of() { # INGREDIENTS...: the folder of the model's dictionary, development and test set
@@ -104,10 +108,11 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
             ;;
     esac
     [[ $options != *polynomial_decay* ]] || options+=" --total-num-update $updates"
+    options+=" $(fast_precision)"
     say "training $name"
     local TIMEFORMAT="%U %S"
     # shellcheck disable=SC2086  # the options are words
-    { time fairseq-train "$data" --user-dir "$USER_DIR" -s en -t fr $options --bf16 --seed "$seed" --max-update "$updates" \
+    { time fairseq-train "$data" --user-dir "$USER_DIR" -s en -t fr $options --seed "$seed" --max-update "$updates" \
         --save-dir "$folder" --log-format simple --log-interval 100 2>&1; } 2>> "$folder/seconds" |
         show_progress "$folder/train.log" "$name" || die_of_log "$folder/train.log" fairseq-train
     # shellcheck disable=SC2012  # fairseq's names have no blanks
@@ -170,7 +175,7 @@ row() { # NAME FOLDER CHECKPOINTS TABLE INGREDIENTS...: add a model, or an ensem
     echo "| $name | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
 }
 
-export -f say die die_of_log show_progress prepare_data model_options ingredient_options has data_of train
+export -f say die die_of_log show_progress prepare_data model_options ingredient_options fast_precision has data_of train
 
 if [ ! -f "$OUT/.prepared" ]; then
     say "10,000 BPE merges, and $SEGMENTATIONS segmentations with BPE-dropout of 0.1"

@@ -175,7 +175,7 @@ def check_precision_on_a_cpu(
     if common.bf16 and not _uses_cuda(common) and not _multiplies_bf16():
         logger.warning(
             "this processor has no instructions that multiply bfloat16 (AVX512-BF16 or AMX), so --bf16 makes training "
-            "slower, up to three times; train without it"
+            "slower, up to twenty times; train without it"
         )
     init(self, cfg, *args, **kwargs)
 
