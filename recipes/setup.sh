@@ -89,6 +89,10 @@ new or empty. If an older version of the recipe made them, mark the folder: echo
     echo "$name" > "$mark"
 }
 
+each_line() { # JOBS FUNCTION: call FUNCTION with the words of each line of the input, JOBS at a time; after a failure call no more
+    xargs -P "$1" -L 1 bash -c "trap '[ \$? = 0 ] || exit 255' EXIT; $2 \"\$@\"" "$2"
+}
+
 once() { # FOLDER COMMAND...: make FOLDER by COMMAND, unless it is complete; of two recipes with the same OUT one waits
     local lock
     exec {lock}> "$OUT/.lock"

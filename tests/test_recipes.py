@@ -180,6 +180,13 @@ def test_translations_come_in_the_order_of_the_sources(tmp_path: Path) -> None:
         assert sourced(f"translations {generated} {kind}", tmp_path) == expected
 
 
+def test_after_a_failure_no_more_models_are_trained(tmp_path: Path) -> None:
+    train = "set -euo pipefail; { echo $*; [ $1 != b ]; } | cat; echo trained $1"
+    script = f"train() {{ {train}; }}; export -f train; each_line 1 train || echo ended"
+    assert sourced(script, tmp_path, "a 1  2\nb\nc\n") == "a 1 2\ntrained a\nb\nended\n"
+    assert sourced(script, tmp_path, "a\nc\n") == "a\ntrained a\nc\ntrained c\n"
+
+
 def test_every_recipe_that_trains_shows_how_it_goes_and_how_to_use_the_model() -> None:
     assert {"recipes/quickstart.sh", "recipes/reproduce/run.sh"} < TRAINERS
     for script in TRAINERS:

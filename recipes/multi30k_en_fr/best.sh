@@ -198,7 +198,7 @@ fi
                 echo "quarter-without-$ingredient 1 $((UPDATES / 4)) rnnsearch ${INGREDIENTS/$ingredient/}"
         done
     fi
-} | xargs -P "$JOBS" -L 1 bash -c 'train "$@"' train
+} | each_line "$JOBS" train
 
 say "translating with a beam of 5; the length penalty is the development set's best"
 heads='million parameters | CPU hours | perplexity | length penalty | BLEU val'

@@ -56,7 +56,7 @@ for objective in $OBJECTIVES; do
     for model in tree2seq anmt; do
         echo "$model $objective $model-$objective-seed2 --seed 2"
     done
-done | xargs -P "$JOBS" -L 1 bash -c 'train_and_translate "$@"' train_and_translate
+done | each_line "$JOBS" train_and_translate
 for beam in 6 20; do
     translate tree2seq-blackout2000 "simple$beam" "$beam"
     translate tree2seq-blackout2000 "lengths$beam" "$beam" --length-statistics "$OUT/lengths"
