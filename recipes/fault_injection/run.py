@@ -39,7 +39,7 @@ from fairseq import checkpoint_utils
 import rnnsearch_fairseq
 from rnnsearch_fairseq.analysis.document import Table, markdown_block
 from rnnsearch_fairseq.corpora.grammar import write_corpus
-from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage, find_newest
 from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.patches.recovery import saving
@@ -390,10 +390,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 1 if a resume was not exact or a checkpoint was lost, otherwise 0."""
     parser = argparse.ArgumentParser(prog="python -m recipes.fault_injection", description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path, help="new folder for all output; the table is faults.md in it")
-    parser.add_argument("--kills", type=int, default=100, help="how often to kill the training (default: 100)")
+    parser.add_argument("--kills", action=Count, default=100, help="how often to kill the training (default: 100)")
     args = parser.parse_args(arguments)
-    if args.kills < 1:
-        raise InputError(f"--kills is {args.kills}, but it must be at least 1")
     if args.out.exists():
         raise InputError(f"{args.out}: exists already; give a new folder, or remove it")
     started = time.monotonic()
