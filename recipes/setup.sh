@@ -29,6 +29,10 @@ show_progress() { # LOG [NAME]: append what fairseq-train prints to LOG, and sho
     tee -a "$1" | sed -u -n "s#.* | INFO | progress | #  ${2:+$2: }#p"
 }
 
+fast_precision() { # --bf16, unless nothing here multiplies bfloat16
+    if nvidia-smi -L &> /dev/null || grep -qsE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then echo --bf16; fi
+}
+
 from_root() { # PATH: print it, quoted for the shell, as seen from the top of the checkout
     printf %q "$(realpath --no-symlinks --relative-base="$ROOT" "$1")"
 }

@@ -22,8 +22,8 @@ PARSERS: dict[str, Callable] = {
 
 
 def fill_in(words: list[str]) -> list[str]:
-    """A script's command with its variables replaced: "$@" by nothing, or a model; others by a number, as some are."""
-    given = [word for word in words if not re.fullmatch(r"\$@|\$\{[@*]:\d\}(\$\w+)?", word)]
+    """A script's command, filled in: "$@" and $(function) by nothing, or a model; other variables by a number."""
+    given = [word for word in words if not re.fullmatch(r"\$@|\$\(\w+\)|\$\{[@*]:\d\}(\$\w+)?", word)]
     filled = ["1" if re.fullmatch(r"\$\w+", word) else word for word in given]
     if words[0] == "fairseq-train" and "--arch" not in words and given != words:
         filled += ["--arch", "anmt_small"]
