@@ -12,7 +12,7 @@ BATCH = 80
 EPOCHS = 18  # of the small model on fewer pairs
 LEAST_UPDATES = 2000
 SMALL_MODEL = [
-    "--arch bahdanau_gru_small --dropout 0.3 --readout-dropout 0.3",
+    "--arch bahdanau_gru_small --dropout 0.3 --readout-dropout 0.3 --share-decoder-input-output-embed",
     "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.002 --lr-scheduler polynomial_decay --warmup-updates 400",
     "--total-num-update {updates} --max-update {updates} --clip-norm 1",
     "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
