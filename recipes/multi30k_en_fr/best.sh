@@ -20,7 +20,7 @@ set_up
 export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
 
 SEGMENTATIONS=10
-UPDATES=10000 # of 1,900 words: three hours of one core that multiplies bfloat16, with two passes each
+UPDATES=10000 # of 1,900 words: an estimated three hours of one core that multiplies bfloat16, with two passes each
 INGREDIENTS="sharing rdrop segmentations word-dropout annotation-dropout smoothing weight-decay average lenpen"
 AFTER_TRAINING="average lenpen"
 export SEGMENTATIONS INGREDIENTS
