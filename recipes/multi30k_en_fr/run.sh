@@ -11,9 +11,9 @@ if [ ! -f "$OUT/checkpoints/.done" ]; then
     say "training bahdanau_gru_small: 18 passes over 29,000 captions; full log in $OUT/train.log"
     # shellcheck disable=SC2046  # one option or none
     fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
-        --dropout 0.3 --readout-dropout 0.3 --share-decoder-input-output-embed \
+        --update-word current --dropout 0.3 --readout-dropout 0.3 --share-decoder-input-output-embed \
         --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1 \
-        --lr 0.002 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 6534 \
+        --lr 0.006 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 6534 \
         --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
         --batch-size 80 --max-update 6534 $(fast_precision) \
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \

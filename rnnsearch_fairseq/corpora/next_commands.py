@@ -12,10 +12,10 @@ BATCH = 80
 EPOCHS = 18  # of the small model on fewer pairs
 LEAST_UPDATES = 2000
 SMALL_MODEL = [
-    "--arch bahdanau_gru_small --dropout 0.3 --readout-dropout 0.3 --share-decoder-input-output-embed",
-    "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.002 --lr-scheduler polynomial_decay --warmup-updates 400",
+    "--arch bahdanau_gru_small --update-word current --share-decoder-input-output-embed",
+    "--dropout 0.3 --readout-dropout 0.3 --criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+    "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.006 --lr-scheduler polynomial_decay --warmup-updates 400",
     "--total-num-update {updates} --max-update {updates} --clip-norm 1",
-    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
 ]
 PAPER_MODEL = [
     "--arch bahdanau_gru --task pooled_translation --max-words 50",
