@@ -21,7 +21,7 @@ export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
 
 SEGMENTATIONS=10
 UPDATES=10000 # of 1,900 words: an estimated three hours of one core that multiplies bfloat16, with two passes each
-INGREDIENTS="sharing rdrop segmentations word-dropout annotation-dropout smoothing weight-decay average lenpen"
+INGREDIENTS="previous-word sharing rdrop segmentations word-dropout annotation-dropout smoothing weight-decay average lenpen"
 AFTER_TRAINING="average lenpen"
 export SEGMENTATIONS INGREDIENTS
 
@@ -49,13 +49,13 @@ model_options() { # MODEL: fairseq-train's options that are no ingredient; "-pub
     done
     tiny+=" --optimizer adam --adam-betas (0.9,0.98) --lr-scheduler inverse_sqrt --warmup-init-lr 1e-7"
     tiny+=" --warmup-updates 2000 --lr 0.005 --max-tokens 4096"
-    local falling="--optimizer adam --adam-betas (0.9,0.98) --clip-norm 1 --lr 0.002 --lr-scheduler polynomial_decay"
+    local falling="--optimizer adam --adam-betas (0.9,0.98) --clip-norm 1 --lr-scheduler polynomial_decay"
     falling+=" --warmup-updates 400 --max-tokens 2048"
     local lstm="--arch lstm --encoder-bidirectional --dropout 0.3 --encoder-embed-dim 256 --encoder-hidden-size 256"
-    lstm+=" --decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-out-embed-dim 256 $falling"
+    lstm+=" --decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-out-embed-dim 256 $falling --lr 0.002"
     case $1 in
         rnnsearch)
-            echo "--arch bahdanau_gru_small --dropout 0.3 --readout-dropout 0.3 $falling"
+            echo "--arch bahdanau_gru_small --dropout 0.3 --readout-dropout 0.3 $falling --lr 0.008"
             ;;
         lstm) echo "$lstm" ;;
         lstm-published) echo "$lstm --criterion label_smoothed_cross_entropy --label-smoothing 0.1" ;;
@@ -71,6 +71,7 @@ ingredient_options() { # MODEL INGREDIENTS...: the options of the ingredients th
     shift
     for ingredient in "$@"; do
         case $ingredient in
+            previous-word) [ "$model" != rnnsearch ] || echo --update-word current ;;
             sharing) echo --share-all-embeddings ;;
             rdrop) criterion="--criterion rdrop --rdrop-alpha 3" ;;
             smoothing) echo --label-smoothing 0.1 ;;
