@@ -72,9 +72,7 @@ def test_a_process_reports_its_work_and_the_time_of_each_round(quiet: None, monk
 
 
 @pytest.mark.train
-def test_data_is_read_and_more_updates_than_batches_are_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_is_read_and_more_updates_than_batches_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # as a case's process is
     training = Training([str(folder / "bin"), *OPTIONS, *WORDS], Size(), 3)
     assert len(training.batches) == 3 and training.count > 24
