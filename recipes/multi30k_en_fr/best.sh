@@ -75,7 +75,7 @@ ingredient_options() { # MODEL INGREDIENTS...: the options of the ingredients th
             sharing) echo --share-all-embeddings ;;
             rdrop) criterion="--criterion rdrop --rdrop-alpha 3" ;;
             smoothing) echo --label-smoothing 0.1 ;;
-            weight-decay) echo --weight-decay 0.01 ;;
+            weight-decay) echo --weight-decay 0.05 ;;
             word-dropout) [ "$model" != rnnsearch ] || echo --word-dropout 0.1 ;;
             annotation-dropout) [ "$model" != rnnsearch ] || echo --annotation-dropout 0.2 ;;
         esac
