@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train RNNsearch on Multi30k English-French as one trains today: three models and their ensemble, beside each other on
+# Train RNNsearch on Multi30k English-French as one trains today: two models and their ensemble, beside each other on
 # two cores. Print sacrebleu of lowercased tokens on test_2016_flickr, as published for Transformer-Tiny, and its signature.
 #
 #   recipes/multi30k_en_fr/best.sh --data DIR [--compare] [--ablate] [--jobs N] [--out DIR]
@@ -7,7 +7,8 @@
 # --data     folder with the corpus's own lowercased, normalised, tokenised files {train,val,test_2016_flickr}.{en,fr}
 # --compare  also train fairseq's lstm and its transformer at Transformer-Tiny's size: each with its published settings,
 #            and with those of RNNsearch; draw the BLEU of the development set against time in OUT/curve.png
-# --ablate   also train RNNsearch for a quarter of the updates: whole, and without each ingredient (development set only)
+# --ablate   also train RNNsearch for a quarter of the updates: whole, without each ingredient, and with each of those that
+#            do not pay (development set only)
 # --jobs     models to train at a time, each on one core (default: 2)
 # --out      output folder (default: runs/multi30k_best); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
@@ -19,25 +20,44 @@ own_folder "$OUT" multi30k_best
 set_up
 export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
 
-SEGMENTATIONS=10
-UPDATES=10000 # of 1,900 words: an estimated three hours of one core that multiplies bfloat16, with two passes each
-INGREDIENTS="previous-word sharing rdrop segmentations word-dropout annotation-dropout smoothing weight-decay average lenpen"
+UPDATES=9500 # of 1,900 words; 50 to 100 minutes of one core that multiplies bfloat16
+INGREDIENTS="previous-word sharing word-dropout smoothing weight-decay average lenpen"
 AFTER_TRAINING="average lenpen"
-export SEGMENTATIONS INGREDIENTS
+TRIED="rdrop segmentations annotation-dropout" # cost more than they give on 29,000 captions
+SEGMENTATIONS=10
+# Keep freed memory: otherwise fairseq's transformer spends a third of its time on new pages.
+export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184
+export SEGMENTATIONS
 
-prepare_data() { # $OUT/plain: the usual segmentation; $OUT/random/NUMBER: random ones, with a dictionary of all pieces
-    local text=$OUT/text number language
-    local binarize=(fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --joined-dictionary --workers 2)
-    rm -rf "$text" "$OUT/plain" "$OUT/random"
-    rnnsearch prepare "$DATA" "$text" -s en -t fr --valid val --test test_2016_flickr --tokenized \
-        --bpe 10000 --segmentations "$SEGMENTATIONS" --bpe-dropout 0.1
+prepare() { # FOLDER OPTIONS...: write text of 10,000 merges to FOLDER
+    rnnsearch prepare "$DATA" "$1" -s en -t fr --valid val --test test_2016_flickr --tokenized --bpe 10000 "${@:2}" \
+        > "$OUT/prepare.log" 2>&1 || die_of_log "$OUT/prepare.log" "rnnsearch prepare"
+}
+
+binarize() {
+    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --joined-dictionary --workers 2 "$@" >> "$OUT/preprocess.log" 2>&1 ||
+        die_of_log "$OUT/preprocess.log" fairseq-preprocess
+}
+
+segment() { # make $OUT/plain: the usual segmentation
+    local text=$OUT/plain/text
+    say "splitting words by 10,000 BPE merges"
+    mkdir "$OUT/plain"
+    prepare "$text"
+    binarize --trainpref "$text/train" --validpref "$text/valid" --testpref "$text/test" --destdir "$OUT/plain"
+}
+
+segment_at_random() { # make $OUT/random/NUMBER: BPE-dropout of 0.1, with a dictionary of all pieces
+    local text=$OUT/random/text number language
+    say "splitting words at random, $SEGMENTATIONS times"
+    mkdir "$OUT/random"
+    prepare "$text" --segmentations "$SEGMENTATIONS" --bpe-dropout 0.1
     for language in en fr; do
         cat "$text/train.$language" "$text"/train.[0-9]*."$language" > "$text/all.$language"
     done
-    "${binarize[@]}" --trainpref "$text/train" --validpref "$text/valid" --testpref "$text/test" --destdir "$OUT/plain"
-    "${binarize[@]}" --trainpref "$text/all" --dict-only --destdir "$OUT/random"
+    binarize --trainpref "$text/all" --dict-only --destdir "$OUT/random"
     for ((number = 0; number < SEGMENTATIONS; number++)); do
-        "${binarize[@]}" --srcdict "$OUT/random/dict.en.txt" --trainpref "$text/train.$number" \
+        binarize --srcdict "$OUT/random/dict.en.txt" --trainpref "$text/train.$number" \
             --validpref "$text/valid" --testpref "$text/test" --destdir "$OUT/random/$number"
     done
 }
@@ -55,7 +75,7 @@ model_options() { # MODEL: fairseq-train's options that are no ingredient; "-pub
     lstm+=" --decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-out-embed-dim 256 $falling --lr 0.002"
     case $1 in
         rnnsearch)
-            echo "--arch bahdanau_gru_small --dropout 0.3 --readout-dropout 0.3 $falling --lr 0.008"
+            echo "--arch bahdanau_gru_small --dropout 0.4 --readout-dropout 0.4 $falling --lr 0.008"
             ;;
         lstm) echo "$lstm" ;;
         lstm-published) echo "$lstm --criterion label_smoothed_cross_entropy --label-smoothing 0.1" ;;
@@ -151,43 +171,46 @@ perplexity() { # DATA CHECKPOINT SUBSET
     sed -nE 's/.* \| ppl ([0-9.]+).*/\1/p' "$log" | tail -1
 }
 
-row() { # NAME FOLDER CHECKPOINTS TABLE INGREDIENTS...: add a model, or an ensemble, to a table
-    local name=$1 folder=$2 checkpoints=$3 table=$4 data development penalty models parameters hours perplexity=- score= subset
-    shift 4
-    data=$(data_of "$@")
+row() { # TABLE LABEL NAMES INGREDIENTS...: add the model of that name, or the ensemble of several, to a table
+    local table=$1 label=$2 names=$3 folder=$OUT/models/${3// /+} data checkpoints development penalty
+    local parameters hours perplexity=- score= subset=test
+    shift 3
+    if [ "$table" = ablation ]; then subset=valid; fi
+    data=$(data_of "$@") checkpoints=$(checkpoints "$names")
     mkdir -p "$folder"
     [ -f "$folder/lenpen" ] || choose_length_penalty "$data" "$checkpoints" "$folder" "$@"
     read -r development penalty < "$folder/lenpen"
-    if [ "$table" = ablation ]; then subset=valid; else subset=test; fi
     if [ $subset = test ]; then
         [ -f "$folder/test" ] || translate "$data" "$checkpoints" test "$penalty" "$folder/test"
         score=$(bleu test_2016_flickr "$folder/test" --confidence --format text |
             sed -nE 's/.* = ([0-9.]+) \(μ = ([0-9.]+) ± ([0-9.]+)\).*/ \1 | ± \3 |/p')
     fi
-    models=${checkpoints//:/ }
-    [ "$models" != "$checkpoints" ] || perplexity=$(perplexity "$data" "$checkpoints" $subset)
-    # shellcheck disable=SC2086
-    parameters=$(for model in $models; do
-        sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "${model%/*}/train.log" | head -1 | tr -d ,
+    [[ $checkpoints = *:* ]] || perplexity=$(perplexity "$data" "$checkpoints" $subset)
+    # shellcheck disable=SC2086  # the names are words
+    parameters=$(cd "$OUT/models" && for name in $names; do
+        sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "$name/train.log" | head -1 | tr -d ,
     done | awk '{ sum += $1 } END { printf "%.2f", sum / 1e6 }')
     # shellcheck disable=SC2086
-    hours=$(cat ${models//model.pt/seconds} | awk '{ sum += $1 + $2 } END { printf "%.1f", sum / 3600 }')
-    echo "| $name | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
+    hours=$(cd "$OUT/models" && for name in $names; do cat "$name/seconds"; done |
+        awk '{ sum += $1 + $2 } END { printf "%.1f", sum / 3600 }')
+    echo "| $label | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
 }
 
-export -f say die die_of_log show_progress prepare_data model_options ingredient_options fast_precision has data_of train
+checkpoints() { # NAMES: the paths of the models, with colons between
+    # shellcheck disable=SC2086
+    printf "$OUT/models/%s/model.pt\n" $1 | paste -sd:
+}
 
-if [ ! -f "$OUT/.prepared" ]; then
-    say "10,000 BPE merges, and $SEGMENTATIONS segmentations with BPE-dropout of 0.1"
-    bash -euo pipefail -c prepare_data > "$OUT/prepare.log" 2>&1 || die_of_log "$OUT/prepare.log" prepare
-    touch "$OUT/.prepared"
-fi
+export -f say die die_of_log show_progress model_options ingredient_options fast_precision has data_of train
+
+once "$OUT/plain" segment
+[ -z "$ABLATE" ] || once "$OUT/random" segment_at_random
 
 {
-    for seed in 1 2 3; do echo "rnnsearch-$seed $seed $UPDATES rnnsearch $INGREDIENTS"; done
+    for seed in 1 2; do echo "rnnsearch-$seed $seed $UPDATES rnnsearch $INGREDIENTS"; done
     if [ -n "$COMPARE" ]; then
         echo "lstm-published 1 $UPDATES lstm-published average lenpen"
-        echo "tiny-published 1 8000 tiny-published average lenpen"
+        for seed in 1 2; do echo "tiny-published-$seed $seed 8000 tiny-published average lenpen"; done
         echo "lstm 1 $UPDATES lstm $INGREDIENTS"
         echo "tiny 1 8000 tiny $INGREDIENTS"
     fi
@@ -197,53 +220,59 @@ fi
             has "$ingredient" $AFTER_TRAINING ||
                 echo "quarter-without-$ingredient 1 $((UPDATES / 4)) rnnsearch ${INGREDIENTS/$ingredient/}"
         done
+        for ingredient in $TRIED; do
+            echo "quarter-with-$ingredient 1 $((UPDATES / 4)) rnnsearch $INGREDIENTS $ingredient"
+        done
     fi
 } | each_line "$JOBS" train
 
 say "translating with a beam of 5; the length penalty is the development set's best"
 heads='million parameters | CPU hours | perplexity | length penalty | BLEU val'
 printf '| model | %s | BLEU test | 95 %% |\n|---|---|---|---|---|---|---|---|\n' "$heads" > "$OUT/results.md"
-for seed in 1 2 3; do
-    row "RNNsearch, seed $seed" "$OUT/models/rnnsearch-$seed" "$OUT/models/rnnsearch-$seed/model.pt" results $INGREDIENTS
-done
-three=$(printf ":$OUT/models/rnnsearch-%s/model.pt" 1 2 3)
-row "RNNsearch, ensemble of the three" "$OUT/models/ensemble" "${three#:}" results $INGREDIENTS
+for seed in 1 2; do row results "RNNsearch, seed $seed" "rnnsearch-$seed" $INGREDIENTS; done
+ensemble="rnnsearch-1 rnnsearch-2"
+row results "RNNsearch, ensemble of the two" "$ensemble" $INGREDIENTS
 if [ -n "$COMPARE" ]; then
-    for name in lstm tiny; do
-        row "fairseq's $name, published settings" "$OUT/models/$name-published" "$OUT/models/$name-published/model.pt" \
-            results average lenpen
-        row "fairseq's $name, these ingredients" "$OUT/models/$name" "$OUT/models/$name/model.pt" results $INGREDIENTS
+    row results "fairseq's lstm, usual settings" lstm-published average lenpen
+    row results "fairseq's lstm, these ingredients" lstm $INGREDIENTS
+    for seed in 1 2; do
+        row results "fairseq's transformer, published settings, seed $seed" "tiny-published-$seed" average lenpen
     done
-    rnnsearch plot curve "$OUT"/models/{rnnsearch-1,lstm,tiny-published}/train.log --measure bleu --against time --output "$OUT/curve.png"
+    row results "fairseq's transformer, these ingredients" tiny $INGREDIENTS
+    rnnsearch plot curve "$OUT"/models/{rnnsearch-1,lstm,tiny-published-1}/train.log \
+        --measure bleu --against time --output "$OUT/curve.png"
 fi
 cat "$OUT/results.md"
 
 if [ -n "$ABLATE" ]; then
     printf '| model | %s |\n|---|---|---|---|---|---|\n' "$heads" > "$OUT/ablation.md"
-    row "a quarter of the updates" "$OUT/models/quarter" "$OUT/models/quarter/model.pt" ablation $INGREDIENTS
+    row ablation "a quarter of the updates" quarter $INGREDIENTS
     for ingredient in $INGREDIENTS; do
-        without=$OUT/models/quarter-without-$ingredient
+        name=quarter-without-$ingredient
         if has "$ingredient" $AFTER_TRAINING; then
-            mkdir -p "$without"
-            ln -sf "$OUT/models/quarter"/{train.log,seconds} "$without"
+            mkdir -p "$OUT/models/$name"
+            ln -sf "../quarter/train.log" "../quarter/seconds" "$OUT/models/$name"
             if [ "$ingredient" = average ]; then model=last; else model=model; fi
-            ln -sf "$OUT/models/quarter/$model.pt" "$without/model.pt"
+            ln -sf "../quarter/$model.pt" "$OUT/models/$name/model.pt"
         fi
-        row "without $ingredient" "$without" "$without/model.pt" ablation ${INGREDIENTS/$ingredient/}
+        row ablation "without $ingredient" "$name" ${INGREDIENTS/$ingredient/}
     done
+    for ingredient in $TRIED; do row ablation "with $ingredient" "quarter-with-$ingredient" $INGREDIENTS "$ingredient"; done
     cat "$OUT/ablation.md"
 fi
 
-# The best model on the development set, the ensemble, and the others, with their signatures.
-best=$(for seed in 1 2 3; do echo "$(cat "$OUT/models/rnnsearch-$seed/lenpen") $seed"; done | sort -rn | head -1 | cut -d' ' -f3)
-say "the best single model on the development set has seed $best"
-bleu test_2016_flickr "$OUT/models/rnnsearch-$best/test" --confidence --format text
+translation_of() { echo "$OUT/models/${1// /+}/test"; } # NAMES
+
+best=$(for seed in 1 2; do echo "$(cat "$OUT/models/rnnsearch-$seed/lenpen") $seed"; done | sort -rn | head -1 | cut -d' ' -f3)
+best=$(translation_of "rnnsearch-$best") all=$(translation_of "$ensemble")
+say "the best single model on the development set: $best"
+bleu test_2016_flickr "$best" --confidence --format text
 say "the ensemble"
-bleu test_2016_flickr "$OUT/models/ensemble/test" --confidence --format text
+bleu test_2016_flickr "$all" --confidence --format text
 if [ -n "$COMPARE" ]; then
-    say "paired bootstrap against the transformer with its published settings"
-    sacrebleu "$DATA/test_2016_flickr.fr" --tokenize none --force -w 2 --paired-bs --format text -i "$OUT/models/tiny-published/test" \
-        "$OUT/models/rnnsearch-$best/test" "$OUT/models/ensemble/test" "$OUT/models/tiny/test" "$OUT/models"/lstm{-published,}/test
+    say "paired bootstrap: each of the others against the best single model"
+    sacrebleu "$DATA/test_2016_flickr.fr" --tokenize none --force -w 2 --paired-bs --format text \
+        -i "$best" "$all" "$OUT/models"/{lstm-published,lstm,tiny-published-1,tiny-published-2,tiny}/test
 fi
-read -r _ penalty < "$OUT/models/ensemble/lenpen"
-show_model "" "${three#:}" "$(data_of $INGREDIENTS)" en fr --beam 5 --lenpen "$penalty"
+read -r _ penalty < "${all%test}lenpen"
+show_model "" "$(checkpoints "$ensemble")" "$(data_of $INGREDIENTS)" en fr --beam 5 --lenpen "$penalty"
