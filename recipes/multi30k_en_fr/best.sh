@@ -72,7 +72,7 @@ model_options() { # MODEL: fairseq-train's options that are no ingredient; "-pub
     local falling="--optimizer adam --adam-betas (0.9,0.98) --clip-norm 1 --lr-scheduler polynomial_decay"
     falling+=" --warmup-updates 400 --max-tokens 2048"
     local lstm="--arch lstm --encoder-bidirectional --dropout 0.3 --encoder-embed-dim 256 --encoder-hidden-size 256"
-    lstm+=" --decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-out-embed-dim 256 $falling --lr 0.002"
+    lstm+=" --decoder-embed-dim 256 --decoder-hidden-size 256 --decoder-out-embed-dim 256 $falling --lr 0.008"
     case $1 in
         rnnsearch)
             echo "--arch bahdanau_gru_small --dropout 0.4 --readout-dropout 0.4 $falling --lr 0.008"
