@@ -5,10 +5,10 @@
 #   recipes/multi30k_en_fr/best.sh --data DIR [--compare] [--ablate] [--jobs N] [--out DIR]
 #
 # --data     folder with the corpus's own lowercased, normalised, tokenised files {train,val,test_2016_flickr}.{en,fr}
-# --compare  also train fairseq's lstm and its transformer at Transformer-Tiny's size: each with its published settings,
+# --compare  also train fairseq's lstm and its transformer at Transformer-Tiny's size: each with its usual settings,
 #            and with those of RNNsearch; draw the BLEU of the development set against time in OUT/curve.png
-# --ablate   also train RNNsearch for a quarter of the updates: whole, without each ingredient, and with each of those that
-#            do not pay (development set only)
+# --ablate   also train RNNsearch for a quarter of the updates: whole, without each ingredient, and with each one that is
+#            not used (development set only)
 # --jobs     models to train at a time, each on one core (default: 2)
 # --out      output folder (default: runs/multi30k_best); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
@@ -23,9 +23,9 @@ export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
 UPDATES=9500 # of 1,900 words; 50 to 100 minutes of one core that multiplies bfloat16
 INGREDIENTS="previous-word sharing word-dropout smoothing weight-decay average lenpen"
 AFTER_TRAINING="average lenpen"
-TRIED="rdrop segmentations annotation-dropout" # cost more than they give on 29,000 captions
+OTHERS="rdrop segmentations annotation-dropout" # the first two cost more than they give here; see the README
 SEGMENTATIONS=10
-# Keep freed memory: otherwise fairseq's transformer spends a third of its time on new pages.
+# Keep freed memory: otherwise fairseq's transformer spends a quarter of its time on new pages.
 export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184
 export SEGMENTATIONS
 
@@ -171,12 +171,21 @@ perplexity() { # DATA CHECKPOINT SUBSET
     sed -nE 's/.* \| ppl ([0-9.]+).*/\1/p' "$log" | tail -1
 }
 
+checkpoints_of() { # NAMES: the checkpoints of the models, with colons between
+    # shellcheck disable=SC2086  # the names are words
+    printf "$OUT/models/%s/model.pt\n" $1 | paste -sd:
+}
+
+folder_of() { echo "$OUT/models/${1// /+}"; } # NAMES: the folder of the model's translations, or the ensemble's
+
 row() { # TABLE LABEL NAMES INGREDIENTS...: add the model of that name, or the ensemble of several, to a table
-    local table=$1 label=$2 names=$3 folder=$OUT/models/${3// /+} data checkpoints development penalty
+    local table=$1 label=$2 folder data checkpoints models development penalty
     local parameters hours perplexity=- score= subset=test
+    folder=$(folder_of "$3") checkpoints=$(checkpoints_of "$3")
+    models=${checkpoints//:/ }
     shift 3
     if [ "$table" = ablation ]; then subset=valid; fi
-    data=$(data_of "$@") checkpoints=$(checkpoints "$names")
+    data=$(data_of "$@")
     mkdir -p "$folder"
     [ -f "$folder/lenpen" ] || choose_length_penalty "$data" "$checkpoints" "$folder" "$@"
     read -r development penalty < "$folder/lenpen"
@@ -185,20 +194,14 @@ row() { # TABLE LABEL NAMES INGREDIENTS...: add the model of that name, or the e
         score=$(bleu test_2016_flickr "$folder/test" --confidence --format text |
             sed -nE 's/.* = ([0-9.]+) \(μ = ([0-9.]+) ± ([0-9.]+)\).*/ \1 | ± \3 |/p')
     fi
-    [[ $checkpoints = *:* ]] || perplexity=$(perplexity "$data" "$checkpoints" $subset)
-    # shellcheck disable=SC2086  # the names are words
-    parameters=$(cd "$OUT/models" && for name in $names; do
-        sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "$name/train.log" | head -1 | tr -d ,
+    [ "$models" != "$checkpoints" ] || perplexity=$(perplexity "$data" "$checkpoints" $subset)
+    # shellcheck disable=SC2086
+    parameters=$(for model in $models; do
+        sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "${model%/*}/train.log" | head -1 | tr -d ,
     done | awk '{ sum += $1 } END { printf "%.2f", sum / 1e6 }')
     # shellcheck disable=SC2086
-    hours=$(cd "$OUT/models" && for name in $names; do cat "$name/seconds"; done |
-        awk '{ sum += $1 + $2 } END { printf "%.1f", sum / 3600 }')
+    hours=$(cat ${models//model.pt/seconds} | awk '{ sum += $1 + $2 } END { printf "%.1f", sum / 3600 }')
     echo "| $label | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
-}
-
-checkpoints() { # NAMES: the paths of the models, with colons between
-    # shellcheck disable=SC2086
-    printf "$OUT/models/%s/model.pt\n" $1 | paste -sd:
 }
 
 export -f say die die_of_log show_progress model_options ingredient_options fast_precision has data_of train
@@ -220,7 +223,7 @@ once "$OUT/plain" segment
             has "$ingredient" $AFTER_TRAINING ||
                 echo "quarter-without-$ingredient 1 $((UPDATES / 4)) rnnsearch ${INGREDIENTS/$ingredient/}"
         done
-        for ingredient in $TRIED; do
+        for ingredient in $OTHERS; do
             echo "quarter-with-$ingredient 1 $((UPDATES / 4)) rnnsearch $INGREDIENTS $ingredient"
         done
     fi
@@ -229,8 +232,8 @@ once "$OUT/plain" segment
 say "translating with a beam of 5; the length penalty is the development set's best"
 heads='million parameters | CPU hours | perplexity | length penalty | BLEU val'
 printf '| model | %s | BLEU test | 95 %% |\n|---|---|---|---|---|---|---|---|\n' "$heads" > "$OUT/results.md"
-for seed in 1 2; do row results "RNNsearch, seed $seed" "rnnsearch-$seed" $INGREDIENTS; done
 ensemble="rnnsearch-1 rnnsearch-2"
+for name in $ensemble; do row results "RNNsearch, seed ${name#*-}" "$name" $INGREDIENTS; done
 row results "RNNsearch, ensemble of the two" "$ensemble" $INGREDIENTS
 if [ -n "$COMPARE" ]; then
     row results "fairseq's lstm, usual settings" lstm-published average lenpen
@@ -257,22 +260,20 @@ if [ -n "$ABLATE" ]; then
         fi
         row ablation "without $ingredient" "$name" ${INGREDIENTS/$ingredient/}
     done
-    for ingredient in $TRIED; do row ablation "with $ingredient" "quarter-with-$ingredient" $INGREDIENTS "$ingredient"; done
+    for ingredient in $OTHERS; do row ablation "with $ingredient" "quarter-with-$ingredient" $INGREDIENTS "$ingredient"; done
     cat "$OUT/ablation.md"
 fi
 
-translation_of() { echo "$OUT/models/${1// /+}/test"; } # NAMES
-
-best=$(for seed in 1 2; do echo "$(cat "$OUT/models/rnnsearch-$seed/lenpen") $seed"; done | sort -rn | head -1 | cut -d' ' -f3)
-best=$(translation_of "rnnsearch-$best") all=$(translation_of "$ensemble")
-say "the best single model on the development set: $best"
-bleu test_2016_flickr "$best" --confidence --format text
+best=$(for name in $ensemble; do echo "$(cat "$(folder_of "$name")/lenpen") $name"; done | sort -rn | head -1 | cut -d' ' -f3)
+best=$(folder_of "$best") all=$(folder_of "$ensemble")
+say "the best single model on the development set: ${best##*/}"
+bleu test_2016_flickr "$best/test" --confidence --format text
 say "the ensemble"
-bleu test_2016_flickr "$all" --confidence --format text
+bleu test_2016_flickr "$all/test" --confidence --format text
 if [ -n "$COMPARE" ]; then
     say "paired bootstrap: each of the others against the best single model"
     sacrebleu "$DATA/test_2016_flickr.fr" --tokenize none --force -w 2 --paired-bs --format text \
-        -i "$best" "$all" "$OUT/models"/{lstm-published,lstm,tiny-published-1,tiny-published-2,tiny}/test
+        -i "$best/test" "$all/test" "$OUT/models"/{lstm-published,lstm,tiny-published-1,tiny-published-2,tiny}/test
 fi
-read -r _ penalty < "${all%test}lenpen"
-show_model "" "$(checkpoints "$ensemble")" "$(data_of $INGREDIENTS)" en fr --beam 5 --lenpen "$penalty"
+read -r _ penalty < "$all/lenpen"
+show_model "" "$(checkpoints_of "$ensemble")" "$(data_of $INGREDIENTS)" en fr --beam 5 --lenpen "$penalty"
