@@ -12,7 +12,7 @@ if [ ! -f "$OUT/checkpoints/.done" ]; then
     # shellcheck disable=SC2046  # one option or none
     fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
         --update-word current --dropout 0.3 --readout-dropout 0.3 --share-decoder-input-output-embed \
-        --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1 \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --clip-norm 1 \
         --lr 0.006 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 6534 \
         --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
         --batch-size 80 --max-update 6534 $(fast_precision) \

@@ -14,8 +14,8 @@ LEAST_UPDATES = 2000
 SMALL_MODEL = [
     "--arch bahdanau_gru_small --update-word current --share-decoder-input-output-embed",
     "--dropout 0.3 --readout-dropout 0.3 --criterion label_smoothed_cross_entropy --label-smoothing 0.1",
-    "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 0.006 --lr-scheduler polynomial_decay --warmup-updates 400",
-    "--total-num-update {updates} --max-update {updates} --clip-norm 1",
+    "--optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr 0.006 --lr-scheduler polynomial_decay",
+    "--warmup-updates 400 --total-num-update {updates} --max-update {updates} --clip-norm 1",
 ]
 PAPER_MODEL = [
     "--arch bahdanau_gru --task pooled_translation --max-words 50",
