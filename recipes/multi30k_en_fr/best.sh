@@ -23,7 +23,7 @@ export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
 UPDATES=9500 # of 1,900 words; 50 to 100 minutes of one core that multiplies bfloat16
 INGREDIENTS="previous-word sharing word-dropout smoothing weight-decay average lenpen"
 AFTER_TRAINING="average lenpen"
-OTHERS="rdrop segmentations annotation-dropout" # these gain nothing here; see the README
+OTHERS="rdrop segmentations annotation-dropout" # these gain little or lose here; see the README
 SEGMENTATIONS=10
 # Keep freed memory: otherwise fairseq's transformer spends a quarter of its time on new pages.
 export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184
