@@ -7,36 +7,29 @@ from pathlib import Path
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import print_without_traceback
-from rnnsearch_fairseq.files.output import stop_printing
+from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the chosen module is imported: it takes seconds.
 COMMANDS = {
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
-    "prepare": ("corpora.prepare:main", "split raw parallel text into tokens or subwords"),
-    "record": ("files.preparation:main", "record how text was prepared, so that typed text is prepared alike"),
-    "select": ("corpora.selection:main", "select parallel text of a domain (Axelrod et al., 2011)"),
-    "wmt": ("corpora.wmt:main", "tokenise and shuffle large parallel text, such as WMT's"),
-    "limit": ("corpora.limit:main", "leave out long training pairs, and those without a parse"),
-    "passages": ("corpora.passages:main", "join sentences at random to passages, to test long ones"),
-    "aspec": ("corpora.aspec:main", "convert the ASPEC corpus to plain text, and extract Enju's words"),
-    "grammar": ("corpora.grammar:main", "write the built-in English-French corpus"),
-    "parse": ("corpora.link_grammar:main", "parse English text with Link Grammar"),
-    "trees": ("corpora.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
+    "prepare": ("text.prepare:main", "split raw parallel text into tokens or subwords"),
+    "record": ("text.preparation:main", "record how text was prepared, so that typed text is prepared alike"),
+    "select": ("recipes.wmt14_en_fr.selection:main", "select parallel text of a domain (Axelrod et al., 2011)"),
+    "limit": ("text.limit:main", "leave out long training pairs, and those without a parse"),
+    "grammar": ("grammar:main", "write the built-in English-French corpus"),
+    "parse": ("text.link_grammar:main", "parse English text with Link Grammar"),
+    "trees": ("text.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
     "lengths": ("search.length_statistics:main", "count target lengths by source length, for --length-statistics"),
     "score": ("inference.scoring:main", "compute log-probabilities and attention of given translations"),
     "unknown-words": ("inference.unknown_words:main", "replace the unknown words of translations"),
     "average": ("inference.average_checkpoints:main", "average the parameters of checkpoints"),
     "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
     "convert-groundhog": ("groundhog.convert:main", "convert a model of the first paper's own code to a checkpoint"),
-    "report": ("analysis.report:main", "write all tables and figures of a folder of runs, as Markdown and HTML"),
-    "tables": ("analysis.bahdanau_tables:main", "Tables 1 to 3 of Bahdanau et al. (2015), with significance"),
-    "by-length": ("analysis.by_length:main", "their Figure 2: BLEU by source length"),
-    "plot alignment": ("analysis.alignment_plot:main", "their Figure 3: the alignment of a sentence"),
-    "plot curve": ("analysis.curve_plot:main", "learning curves, of the logs of fairseq-train"),
-    "alignment-error": ("analysis.alignment_error:main", "alignment error rate against gold alignments"),
-    "token-scores": ("analysis.token_scores:main", "BLEU and RIBES on tokens"),
-    "tree-tables": ("analysis.eriguchi_tables:main", "Tables 3 to 5 of Eriguchi et al. (2016)"),
-    "plot constituents": ("analysis.constituent_plot:main", "their Figures 4 and 5: words and phrases attended to"),
+    "tables": ("recipes.reproduce.bahdanau_tables:main", "Tables 1 to 3 of Bahdanau et al. (2015), with significance"),
+    "plot alignment": ("plots.alignment:main", "their Figure 3: the alignment of a sentence"),
+    "plot curve": ("plots.curve:main", "learning curves, of the logs of fairseq-train"),
+    "tree-tables": ("recipes.reproduce.eriguchi_tables:main", "Tables 3 to 5 of Eriguchi et al. (2016)"),
+    "plot constituents": ("plots.constituents:main", "their Figures 4 and 5: words and phrases attended to"),
     "serve": ("serve.main:main", "serve a translation page and a JSON API"),
 }
 

@@ -19,8 +19,8 @@ import pytest
 import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from rnnsearch_fairseq.corpora.grammar import generate as generate_pairs
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.grammar import generate as generate_pairs
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from tests.commands import (
     PAPER,

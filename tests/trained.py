@@ -9,9 +9,9 @@ from fairseq.data import Dictionary
 from fairseq.models import BaseFairseqModel
 from omegaconf import DictConfig
 
-from rnnsearch_fairseq.data.forest import build_forest
-from rnnsearch_fairseq.data.trees import read_penn
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
+from rnnsearch_fairseq.text.forest import build_forest
+from rnnsearch_fairseq.text.trees import read_penn
 from tests.builders import SMALL, make_sample, parse_training, save_checkpoint
 
 PAIRS = {

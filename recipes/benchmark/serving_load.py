@@ -20,8 +20,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.files.text import read_lines
 from rnnsearch_fairseq.serve.batching import BUSY, LATE
+from rnnsearch_fairseq.text.lines import read_lines
 
 SECONDS_TO_ANSWER = 60
 SECONDS_TO_TRY_AGAIN = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from recipes.benchmark.runner import Timing
-from rnnsearch_fairseq.analysis.document import Table, markdown_block
+from recipes.reproduce.document import Table, markdown_block
 
 NONE = "–"
 NONLINEAR = ("lengths", "threads")  # axes along which no line is expected

@@ -37,11 +37,11 @@ import torch
 from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.analysis.document import Table, markdown_block
-from rnnsearch_fairseq.corpora.grammar import write_corpus
+from recipes.reproduce.document import Table, markdown_block
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage, find_newest
-from rnnsearch_fairseq.files.output import open_output
+from rnnsearch_fairseq.grammar import write_corpus
+from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.patches.recovery import saving
 
 PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)

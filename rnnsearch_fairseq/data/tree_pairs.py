@@ -7,10 +7,10 @@ import torch
 from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, LanguagePairDataset
 from torch import Tensor
 
-from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.pooled import within_limit
-from rnnsearch_fairseq.data.trees import NO_PARSE, REDUCE, SHIFT, Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.forest import build_forest
+from rnnsearch_fairseq.text.trees import NO_PARSE, REDUCE, SHIFT, Tree, parse_transitions
 
 
 def read_transitions(transitions: Tensor, dictionary: Dictionary) -> Tree | None:

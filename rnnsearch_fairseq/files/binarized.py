@@ -12,7 +12,7 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import open_regular
-from rnnsearch_fairseq.files.text import check_line
+from rnnsearch_fairseq.text.lines import check_line
 
 CURE = "write it again with fairseq-preprocess"
 AT_A_TIME = 1 << 22  # numbers checked together

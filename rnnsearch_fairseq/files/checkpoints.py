@@ -19,8 +19,8 @@ import torch
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.files.integrity import find_broken_seal, save_sealed
-from rnnsearch_fairseq.files.output import open_output
 from rnnsearch_fairseq.files.pickles import NumberType, check_pickle, require
+from rnnsearch_fairseq.output import open_output
 
 # The records that torch.save has written since torch 1.6. TorchScript archives, which hold code, have others too.
 RECORD = r"data\.pkl|data/\d+|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id"

@@ -38,9 +38,9 @@ from torch import Tensor
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.binarized import OVERWRITE
-from rnnsearch_fairseq.files.output import write_whole
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.optim.adadelta import Adadelta
+from rnnsearch_fairseq.output import write_whole
 
 # The bias of <pad>, which GroundHog lacks. In float32 e^-100 vanishes beside any other word, so the probabilities stay
 # the same; unlike -inf, it keeps label smoothing and gradients finite.

@@ -42,15 +42,6 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from rnnsearch_fairseq.data.tree_pairs import encode_transitions
-from rnnsearch_fairseq.data.trees import (
-    NoParse,
-    Tree,
-    first_difference,
-    format_transitions,
-    parse_transitions,
-    read_penn,
-    shown,
-)
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import find_checkpoints, load_models
 from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, group_by_size, score_pairs
@@ -59,6 +50,15 @@ from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from rnnsearch_fairseq.search.progress import OnStep, watch
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
+from rnnsearch_fairseq.text.trees import (
+    NoParse,
+    Tree,
+    first_difference,
+    format_transitions,
+    parse_transitions,
+    read_penn,
+    shown,
+)
 
 MOST_CHARACTERS = 10_000  # in a sentence
 PARSE_FACTOR = 20  # a parse may have this many times the characters of a sentence

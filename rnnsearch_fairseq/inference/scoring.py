@@ -41,13 +41,13 @@ from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.data.forest import build_forest
-from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import Count, InputError
-from rnnsearch_fairseq.files.output import open_output
-from rnnsearch_fairseq.files.scores import AlignedPair, write_scores
-from rnnsearch_fairseq.files.text import check_parallel, read_pairs
 from rnnsearch_fairseq.inference.loading import load_models
+from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.forest import build_forest
+from rnnsearch_fairseq.text.lines import check_parallel, read_pairs
+from rnnsearch_fairseq.text.scores import AlignedPair, write_scores
+from rnnsearch_fairseq.text.trees import Tree, parse_transitions
 
 BATCH_SIZE = 64
 MAX_TOKENS = 4000

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.generated import read_generated
-from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.scores import AlignedPair, read_scores
-from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_lines, read_pairs
+from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.generated import read_generated
+from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs
+from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
 
 UNKNOWN = "<unk>"
 

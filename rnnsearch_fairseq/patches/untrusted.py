@@ -32,9 +32,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from rnnsearch_fairseq.errors import InputError, in_short, input_error_behind
 from rnnsearch_fairseq.files.binarized import check_dictionary, check_indexed
 from rnnsearch_fairseq.files.checkpoints import CURE, check_checkpoint, check_model, check_settings, no_such_checkpoint
-from rnnsearch_fairseq.files.text import check_text_file
 from rnnsearch_fairseq.patches.around import Original, around
 from rnnsearch_fairseq.patches.typed_lines import Buffer, read_buffers
+from rnnsearch_fairseq.text.lines import check_text_file
 
 logger = logging.getLogger(__name__)
 

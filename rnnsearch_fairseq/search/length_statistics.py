@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import Count, InputError
-from rnnsearch_fairseq.files.output import check_not_input, open_output
-from rnnsearch_fairseq.files.text import check_parallel, read_pairs
+from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.lines import check_parallel, read_pairs
 
 COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
 

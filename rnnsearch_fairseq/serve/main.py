@@ -29,12 +29,12 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.registry import REGISTRIES
 
-from rnnsearch_fairseq.corpora.link_grammar import LinkParser, check_installed
 from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.inference.hub import TranslationHub, load
 from rnnsearch_fairseq.inference.loading import add_data_options
 from rnnsearch_fairseq.serve.examples import choose_examples
 from rnnsearch_fairseq.serve.translator import Limits
+from rnnsearch_fairseq.text.link_grammar import LinkParser, check_installed
 
 GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalized")
 GENERATION += ("search", "min_len_a", "length_statistics", "length_smoothing")

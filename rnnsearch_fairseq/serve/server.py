@@ -18,11 +18,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rnnsearch_fairseq.corpora.link_grammar import LinkParser
 from rnnsearch_fairseq.inference.hub import TranslationHub
 from rnnsearch_fairseq.serve.batching import BUSY, LATE, Batcher, Busy
 from rnnsearch_fairseq.serve.schema import openapi
 from rnnsearch_fairseq.serve.translator import Job, Limits, Translator
+from rnnsearch_fairseq.text.link_grammar import LinkParser
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 SECONDS_TO_READ = 10.0

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch import Tensor
 
-from rnnsearch_fairseq.corpora.link_grammar import LinkParser
-from rnnsearch_fairseq.data.trees import Parse, Tree, read_penn
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.hub import PARSE_FACTOR, Alignment, Source, Translation, TranslationHub
 from rnnsearch_fairseq.serve.batching import Abandoned
+from rnnsearch_fairseq.text.link_grammar import LinkParser
+from rnnsearch_fairseq.text.trees import Parse, Tree, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
 SECONDS_TO_PARSE = 5.0  # the sentences of a batch; those that are left then are translated without a parse

@@ -14,8 +14,8 @@ from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.data.tree_pairs import TreePairs, encode_transitions
-from rnnsearch_fairseq.data.trees import parse_transitions
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.trees import parse_transitions
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Pieces of which hostile parses are made, and a check of the trees that are read from them."""
 
-from rnnsearch_fairseq.data.trees import READERS, NoParse, first_difference, format_transitions, parse_transitions
+from rnnsearch_fairseq.text.trees import READERS, NoParse, first_difference, format_transitions, parse_transitions
 
 PIECES = {
     "penn": [

@@ -7,11 +7,11 @@ import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 
-from rnnsearch_fairseq.data.forest import build_forest
 from rnnsearch_fairseq.data.tree_pairs import TreePairs, read_transitions
-from rnnsearch_fairseq.data.trees import Tree, parse_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.text.forest import build_forest
+from rnnsearch_fairseq.text.trees import Tree, parse_transitions
 from tests.builders import EOS, make_dictionary
 
 

@@ -23,15 +23,12 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 from fairseq.tasks.translation import TranslationTask
 
-from rnnsearch_fairseq.analysis import alignment_error, bahdanau_tables, constituent_plot, systems, token_scores
-from rnnsearch_fairseq.analysis.train_log import best_epoch, read_curve, read_train_log
-from rnnsearch_fairseq.analysis.words import word_alignment
-from rnnsearch_fairseq.corpora import aspec, grammar, parses, prepare, selection, wmt
-from rnnsearch_fairseq.corpora.link_grammar import put_words
+from recipes.aspec_en_ja import aspec
+from recipes.reproduce import alignment_error, bahdanau_tables, systems, token_scores
+from recipes.wmt14_en_fr import selection, wmt
+from rnnsearch_fairseq import grammar
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files import generated
 from rnnsearch_fairseq.files.pickles import read_plain_dict
-from rnnsearch_fairseq.files.text import check_parallel, check_text_file, read_pairs
 from rnnsearch_fairseq.groundhog import convert
 from rnnsearch_fairseq.groundhog.files import read_arrays, read_settings, read_words
 from rnnsearch_fairseq.inference import unknown_words
@@ -40,16 +37,22 @@ from rnnsearch_fairseq.inference.loading import load_models
 from rnnsearch_fairseq.inference.scoring import read_trees, score_pairs
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.patches.typed_lines import read_buffers
+from rnnsearch_fairseq.plots import constituents as constituent_plot
+from rnnsearch_fairseq.plots.train_log import best_epoch, read_curve, read_train_log
+from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from tests.analysis.builders import SIMPLE
+from rnnsearch_fairseq.text import generated, parses, prepare
+from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_pairs
+from rnnsearch_fairseq.text.link_grammar import put_words
 from tests.builders import make_dictionary, parse_training, randomize, save_checkpoint
-from tests.corpora.builders import FILES, parse
 from tests.data.builders import PIECES, check_tree
 from tests.files.builders import OUTPUT, SETTINGS, numpy_scalar, python2, record
 from tests.fuzz import mutations
 from tests.fuzz.mutations import Mutation, damage
 from tests.groundhog.builders import make_original
 from tests.inference.builders import SIZES, SOURCE, TARGET, TRANSFORMER, score_line
+from tests.plots.builders import SIMPLE
+from tests.text.builders import FILES, parse
 
 Files = dict[str, bytes]
 READERS: dict[str, "Reader"] = {}

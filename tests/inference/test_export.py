@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from rnnsearch_fairseq.corpora.prepare import learn_codes
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage
-from rnnsearch_fairseq.files.preparation import Preparation, write_record
 from rnnsearch_fairseq.inference.export import export, main
 from rnnsearch_fairseq.inference.loading import find_checkpoints
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.serve.main import load_model, parse_arguments
+from rnnsearch_fairseq.text.preparation import Preparation, write_record
+from rnnsearch_fairseq.text.prepare import learn_codes
 from tests.commands import Output, generate, interactive
 from tests.inference.builders import write_pairs
 from tests.trained import PAIRS, PARSES, train

@@ -14,9 +14,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.hub_utils import GeneratorHubInterface
 
-from rnnsearch_fairseq.corpora.prepare import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.preparation import Preparation
 from rnnsearch_fairseq.inference import hub
 from rnnsearch_fairseq.inference import text as text_module
 from rnnsearch_fairseq.inference.hub import TranslationHub
@@ -25,6 +23,8 @@ from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, score_pa
 from rnnsearch_fairseq.inference.text import Found, TextEncoder, configure, guess_preparation
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
+from rnnsearch_fairseq.text.preparation import Preparation
+from rnnsearch_fairseq.text.prepare import learn_codes, learn_pieces
 from tests.trained import PAIRS, PARSES, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

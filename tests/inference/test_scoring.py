@@ -21,9 +21,9 @@ from fairseq.tasks.translation import TranslationTask
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.files.scores import AlignedPair
 from rnnsearch_fairseq.inference import scoring
 from rnnsearch_fairseq.inference.scoring import load_models, score_pairs
+from rnnsearch_fairseq.text.scores import AlignedPair
 from tests.builders import (
     EOS,
     PAIRS,

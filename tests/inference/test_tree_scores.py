@@ -13,13 +13,13 @@ import pytest
 import torch
 from fairseq.models import BaseFairseqModel
 
-from rnnsearch_fairseq.data.forest import build_forest
-from rnnsearch_fairseq.data.trees import Tree, format_transitions, parse_transitions
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.scores import AlignedPair
 from rnnsearch_fairseq.inference import scoring
 from rnnsearch_fairseq.inference.scoring import load_models, read_trees, score_pairs
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
+from rnnsearch_fairseq.text.forest import build_forest
+from rnnsearch_fairseq.text.scores import AlignedPair
+from rnnsearch_fairseq.text.trees import Tree, format_transitions, parse_transitions
 from tests.builders import (
     EOS,
     PAIRS,

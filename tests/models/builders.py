@@ -6,9 +6,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq.data.forest import build_forest
-from rnnsearch_fairseq.data.trees import parse_transitions
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
+from rnnsearch_fairseq.text.forest import build_forest
+from rnnsearch_fairseq.text.trees import parse_transitions
 from tests.builders import EOS, make_dictionary, make_sample, randomize
 from tests.reference.recorded import TREE2SEQ
 from tests.reference.tree2seq_original import load_original, original_ids

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.data import forest
-from rnnsearch_fairseq.data.trees import parse_transitions
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeLSTM
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
+from rnnsearch_fairseq.text import forest
+from rnnsearch_fairseq.text.trees import parse_transitions
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SIZE = 3

@@ -24,7 +24,6 @@ import jsonschema
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from rnnsearch_fairseq.corpora.link_grammar import Failure
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import hub as hub_module
 from rnnsearch_fairseq.inference.hub import TranslationHub
@@ -33,6 +32,7 @@ from rnnsearch_fairseq.serve import main as command
 from rnnsearch_fairseq.serve.batching import Batcher
 from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
 from rnnsearch_fairseq.serve.translator import Limits
+from rnnsearch_fairseq.text.link_grammar import Failure
 from tests.serve.live import PATIENCE
 from tests.trained import PAIRS, PARSES, train
 

@@ -15,7 +15,7 @@ import fairseq.file_io
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import find_damage, find_newest, save_sealed
-from rnnsearch_fairseq.files.output import PARTIAL, write_whole
+from rnnsearch_fairseq.output import PARTIAL, write_whole
 from rnnsearch_fairseq.patches.around import Original, around
 
 logger = logging.getLogger(__name__)

@@ -22,13 +22,14 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
 from recipes.fault_injection.run import start_training
+from rnnsearch_fairseq import output
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files import integrity, output
+from rnnsearch_fairseq.files import integrity
 from rnnsearch_fairseq.files.integrity import SealedFile, count_updates, find_damage
-from rnnsearch_fairseq.files.output import write_whole
-from rnnsearch_fairseq.files.preparation import RECORD
+from rnnsearch_fairseq.output import write_whole
 from rnnsearch_fairseq.patches import ORIGINALS
 from rnnsearch_fairseq.patches.recovery import saving
+from rnnsearch_fairseq.text.preparation import RECORD
 from tests.patches.recovery.training import COMMON, PAIRED, WAIT, Trained, assert_same, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]

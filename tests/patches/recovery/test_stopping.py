@@ -22,7 +22,7 @@ from fairseq.trainer import Trainer
 import rnnsearch_fairseq
 from recipes.fault_injection.run import is_equal, read_state
 from rnnsearch_fairseq.files.integrity import count_updates
-from rnnsearch_fairseq.files.output import PARTIAL
+from rnnsearch_fairseq.output import PARTIAL
 from rnnsearch_fairseq.patches.recovery import saving
 from rnnsearch_fairseq.patches.recovery.stopping import status_of
 from tests.patches.recovery.training import COMMON, PAIRED, TREES, WAIT, Trained, assert_same, train, train_two

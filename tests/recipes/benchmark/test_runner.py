@@ -11,8 +11,8 @@ from recipes.benchmark import runner
 from recipes.benchmark.cases import Case, Size, parse_arguments
 from recipes.benchmark.runner import measure, serve
 from recipes.benchmark.workloads import Training, make_trainer
-from rnnsearch_fairseq.corpora.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.grammar import write_corpus
 from tests.commands import preprocess, run
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 

@@ -1,0 +1,137 @@
+"""BLEU by source length, as in Figure 2 of Bahdanau et al. (2015).
+
+``rnnsearch by-length NAME=FILE... [--source FILE --reference FILE] [--picture FILE]``
+
+Each FILE is what fairseq-generate printed, of any model, or plain text, one translation a line. The test set is read
+from --source and --reference or, without them, from the first output of fairseq-generate, where words that its
+dictionaries lack are written as unknown. Pieces of BPE or sentencepiece are joined. The paper does not say how its
+curves were made; here sentences of 1 to W words make the first bin, W + 1 to 2 W the next, and so on, and each bin is
+scored as a corpus of its own. Words are separated by spaces; end-of-sentence does not count. A bin of few sentences
+says little, so the table and the picture (in grey) give the number of sentences.
+
+The table is Markdown or, with --format tsv, has tabs between its columns.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+
+from recipes.reproduce.bleu import AS_THEY_ARE, bleu
+from recipes.reproduce.document import Table, markdown_block, write_text
+from recipes.reproduce.systems import (
+    TestSet,
+    Translations,
+    add_systems,
+    add_test_set,
+    read_systems,
+    read_test_set,
+)
+from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.plots.alignment import fonts_for, plt, write_picture
+from rnnsearch_fairseq.plots.command import command_line
+
+WIDTH = 10
+LINES = ("-", "--", "-.", ":")
+MARKERS = "osD^vP"
+MOST_TICKS = 15
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The numbers of the sentences of ``first`` to ``last`` words, and each system's BLEU on them, if there are any."""
+
+    first: int
+    last: int
+    sentences: Sequence[int]
+    bleu: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return f"{self.first}–{self.last}" if self.first < self.last else str(self.first)
+
+
+def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH, tokenize: str = AS_THEY_ARE) -> list[Bin]:
+    """The bins from 1 word to the longest sentence."""
+    references = test.reference_words if tokenize == AS_THEY_ARE else test.reference
+    bins = []
+    for first in range(1, max(test.lengths) + 1, width):
+        sentences = test.of_length(first, first + width - 1)
+        chosen = [references[number] for number in sentences]
+        scores = {
+            name: bleu([lines[number] for number in sentences], chosen, tokenize)
+            for name, lines in systems.items()
+            if sentences
+        }
+        bins.append(Bin(first, first + width - 1, sentences, scores))
+    return bins
+
+
+def length_table(bins: Sequence[Bin], systems: Sequence[str]) -> Table:
+    """A row for each bin."""
+    rows = [
+        [str(bin), str(len(bin.sentences)), *(f"{bin.bleu[name]:.2f}" if bin.bleu else "–" for name in systems)]
+        for bin in bins
+    ]
+    return Table(["words", "sentences", *systems], rows)
+
+
+def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -> None:
+    """Draw a line for each system to ``picture`` (PNG, SVG or PDF by its ending): length across, BLEU up.
+
+    A point stands in the middle of its bin; no line goes through a bin without sentences.
+
+    Raises:
+        InputError: ``picture`` cannot be written.
+    """
+    middles = [(bin.first + bin.last) / 2 for bin in bins]
+    with fonts_for(systems):
+        figure, axes = plt.subplots(figsize=(7, 4.5))
+        lines = []
+        for number, name in enumerate(systems):
+            heights = [bin.bleu.get(name, float("nan")) for bin in bins]
+            style = {"linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)]}
+            lines += axes.plot(middles, heights, markersize=5, color=f"C{number}", clip_on=False, zorder=3, **style)
+        top = max([score for bin in bins for score in bin.bleu.values()], default=0)
+        axes.set(
+            xlim=(0, bins[-1].last), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score"
+        )
+        axes.set_xticks([0, *(bin.last for bin in bins)][:: -(-len(bins) // MOST_TICKS)])
+        grey = {"transform": axes.get_xaxis_transform(), "color": "0.45", "fontsize": 8}
+        for middle, bin in zip(middles, bins):
+            upright = 90 if len(bins) > MOST_TICKS else 0
+            axes.text(middle, 1.01, str(len(bin.sentences)), ha="center", va="bottom", rotation=upright, **grey)
+        axes.text(bins[-1].last * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
+        legend = figure.legend(lines, systems, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        write_picture(figure, picture)
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = command_line(__doc__, "file of the table; default: standard output")
+    add_systems(parser, "systems", "+", "translations; see above")
+    add_test_set(parser)
+    parser.add_argument("--width", action=Count, default=WIDTH, metavar="W", help=f"words of a bin (default: {WIDTH})")
+    parser.add_argument(
+        "--tokenize",
+        choices=sorted(BLEU.TOKENIZERS),
+        default=AS_THEY_ARE,
+        metavar="NAME",
+        help="of detokenised text: sacrebleu's tokenizer to score by, as 13a, with a detokenised --reference; of "
+        "fairseq-generate the lines D are read, which --tokenizer has detokenised (default: none, tokens as they are)",
+    )
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="picture to write: .png, .svg or .pdf")
+    parser.add_argument("--format", choices=("markdown", "tsv"), default="markdown", help="default: markdown")
+    args = parser.parse_args()
+    if args.tokenize != AS_THEY_ARE and args.reference is None:
+        raise InputError(f"--tokenize {args.tokenize} scores detokenised text; give --source and --reference")
+    test = read_test_set(args.source, args.reference, args.systems.values())
+    bins = bleu_by_length(test, read_systems(args.systems, test, args.tokenize), args.width, args.tokenize)
+    table = length_table(bins, list(args.systems))
+    tabs = "\n".join("\t".join(row) for row in (table.header, *table.rows))
+    inputs = (args.source, args.reference, *args.systems.values())
+    write_text((tabs if args.format == "tsv" else markdown_block(table)) + "\n", args.output, inputs)
+    if args.picture is not None:
+        plot_by_length(bins, list(args.systems), args.picture)

@@ -1,0 +1,44 @@
+"""A small English-French corpus, written by a synchronous grammar.
+
+A synchronous grammar (Aho and Ullman 1969, "Syntax directed translations and the pushdown assembler"; Chiang 2006,
+"An introduction to synchronous grammars") rewrites two strings at once. Each rule builds an English constituent and its
+French translation together, so that every sentence pair comes with its English parse and with the word alignment that
+the rules imply, both exact. A rule reads::
+
+    rule("NP", english=(determiner, adjective, noun), french=(determiner, noun, adjective))
+
+The words are in lexicon.txt; `lexicon` reads and inflects them. `phrases` has the rules, `verbs` the verb in both
+languages, `derivations` the random choice among the rules, and `corpus` writes the files.
+
+What the corpus promises:
+
+* The French sentence is a function of the English one. Gender and number are decided by words of the English sentence:
+  "they" is always "ils", "you" always "vous", and wherever the English does not show a gender ("I", "we", "you" and
+  the bare rare names) no rule is used in which French would have to show it.
+* Both sides are tokenised as the Moses tokenizer would do it: single spaces, French elided words as tokens of their
+  own ("l' homme", "qu' elle"). Only names, their titles and "I" have capital letters.
+* Rare names are open-ended: held-out sentences contain names that no training sentence has. They are spelt alike in
+  both languages and start with a consonant, so that no elision depends on a name the model cannot know.
+* The parses have the labels and the bracketing of the Penn Treebank, without its empty elements and function labels,
+  as parsers trained on it print them. An adverb or "never" before a verb is inside the verb phrase.
+* The same seed gives the same sentences on every Python from 3.10 on.
+
+Alignment conventions. Links are sure links, and no word of either language is left without one. A word which has no
+counterpart of its own is linked with the word that makes it necessary:
+
+* "not" and "never" with both parts of the negation, "ne ... pas", "ne ... jamais";
+* "do", "does", "did" with the finite French verb, whose tense and person they carry, and in questions with "est-ce
+  que" too, as every other fronted verb is;
+* a simple past, "saw", with both words of the "passé composé", "a vu"; after "did", the auxiliary with "did" and the
+  participle with the verb;
+* the English preposition of a verb that takes a direct object in French ("waits for" - "attend") with that verb; the
+  French "à" of a verb that takes a direct object in English ("answers" - "répond à") with that verb;
+* "to" before an infinitive with the infinitive; before a pronoun that becomes a clitic ("to him" - "lui") with the
+  clitic;
+* "'s" with "de" and with the article of the thing possessed, which English leaves out;
+* a contraction ("au", "du", "des", "aux") with everything its two parts were linked with.
+"""
+
+from rnnsearch_fairseq.grammar.corpus import SentencePair, generate, main, write_corpus
+
+__all__ = ["SentencePair", "generate", "main", "write_corpus"]

@@ -1,0 +1,1 @@
+"""Pictures of alignments, of attention to phrases, and of learning curves."""

@@ -1,0 +1,112 @@
+"""Draw learning curves: perplexity, or BLEU on the development set, against updates or training time.
+
+``rnnsearch plot curve TRAIN.LOG [TRAIN.LOG ...] --output PICTURE [--measure bleu] [--against time]``
+
+Each log is what fairseq-train printed, or its --log-file; a log of a training that was stopped and resumed is read as
+one training. Thin lines are of the training text, lines with marks of the (first) development set. BLEU is in the log
+if fairseq-train had --eval-bleu. Training time is that of the updates, without validation and saving.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.ticker import LogLocator
+
+from recipes.reproduce.by_length import LINES, MARKERS
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.output import check_not_input
+from rnnsearch_fairseq.plots.alignment import fonts_for, plt, write_picture
+from rnnsearch_fairseq.plots.command import command_line
+from rnnsearch_fairseq.plots.train_log import Point, read_curve
+
+MOST_MARKS = 15  # on a line
+MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
+UNITS = {"hours": 3600, "minutes": 60}
+Curves = dict[str, tuple[list[Point], list[Point]]]  # by name, the points of training and of the development set
+
+
+def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
+    """The points of these logs that have the ``measure``, by what distinguishes their paths.
+
+    Raises:
+        InputError: a log is bad or given twice, or has no development set, no ``measure`` or no times.
+    """
+    curves = {}
+    for name, path in zip(_names(paths), paths):
+        kinds = read_curve(path)
+        train, dev = ([p for p in points if getattr(p, MEASURES[measure]) is not None] for points in kinds)
+        if not dev:
+            cure = "train with --eval-bleu" if measure == "bleu" else "give a log of a training that was validated"
+            raise InputError(f"{path}: holds no {measure} of a development set; {cure}")
+        if timed and any(point.seconds is None for point in (*train, *dev)):
+            raise InputError(f"{path}: does not say how long updates took; leave out --against time")
+        curves[name] = train, dev
+    return curves
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The paths without the folders at the beginning, and the names at the end, that all of them share."""
+    parts = [path.absolute().parts for path in paths]
+    if len(set(parts)) < len(parts):
+        raise InputError(f"{', '.join(map(str, paths))}: a log is given twice; give each once")
+    if len(parts) == 1:
+        return [""]
+    first = _shared(parts)
+    last = _shared([names[first:][::-1] for names in parts])
+    return ["/".join(names[first : len(names) - last]) or names[-1] for names in parts]
+
+
+def _shared(sequences: Sequence[Sequence[str]]) -> int:
+    """How many of the first elements are the same in all sequences."""
+    places = enumerate(zip(*sequences))
+    return next((place for place, found in places if len(set(found)) > 1), min(map(len, sequences)))
+
+
+def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> None:
+    """Draw the curves to ``picture`` (PNG, SVG or PDF by its ending).
+
+    Raises:
+        InputError: ``picture`` cannot be written.
+    """
+    longest = max(point.seconds or 0 for points in curves.values() for point in points[1])
+    unit = "hours" if longest >= 2 * UNITS["hours"] else "minutes"
+    with fonts_for(curves):
+        figure, axes = plt.subplots(figsize=(7, 4.5))
+        lines, labels = [], []
+        for number, (name, (train, dev)) in enumerate(curves.items()):
+            style = {"color": f"C{number}", "linestyle": LINES[number % len(LINES)]}
+            marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MOST_MARKS)}
+            for what, points, more in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
+                if points:
+                    across = [point.seconds / UNITS[unit] if timed else point.updates for point in points]
+                    heights = [getattr(point, MEASURES[measure]) for point in points]
+                    lines += axes.plot(across, heights, markersize=5, **style, **more)
+                    labels.append(f"{name}, {what}".removeprefix(", "))
+        axes.set(xlabel=f"Training time ({unit})" if timed else "Updates", xlim=(0, None))
+        axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
+        axes.xaxis.set_major_formatter("{x:,g}")
+        if measure == "perplexity":
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.yaxis.set_minor_formatter("")
+        legend = figure.legend(lines, labels, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        write_picture(figure, picture)
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = command_line(__doc__, output="")
+    parser.add_argument("logs", type=Path, nargs="+", metavar="TRAIN.LOG", help="log of fairseq-train")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="PICTURE", help="file to write: .png, .svg or .pdf"
+    )
+    parser.add_argument("--measure", choices=MEASURES, default="perplexity", help="default: perplexity")
+    parser.add_argument("--against", choices=("updates", "time"), default="updates", help="default: updates")
+    args = parser.parse_args()
+    check_not_input(args.output, args.logs)
+    timed = args.against == "time"
+    plot_curves(read_curves(args.logs, args.measure, timed), args.measure, timed, args.output)
+    print(f"learning curves -> {args.output}")

@@ -1,0 +1,61 @@
+"""Index tensors of a batch of trees, by which a Tree-LSTM computes all phrases of one height together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.text.trees import Tree
+
+
+def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:
+    """The trees of a batch as a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`.
+
+    Args:
+        trees: the tree of each sentence; None without a parse.
+        first_columns: the column of each sentence's first word, which is not 0 with padding on the left.
+        src_len: the number of columns of the batch, padding included.
+    """
+    words = len(trees) * src_len
+    children: list[tuple[int, int]] = []
+    heights: list[int] = []
+    first_phrases = []
+    roots = []
+    for sentence, (tree, first_column) in enumerate(zip(trees, first_columns, strict=True)):
+        first_word, first_phrase = sentence * src_len + first_column, words + len(children)
+        first_phrases.append(first_phrase)
+        if tree is None:
+            roots.append(0)
+            continue
+        roots.append(first_phrase if tree.leaves > 1 else first_word)
+        rows = [*range(first_word, first_word + tree.leaves), *range(first_phrase, first_phrase + tree.leaves - 1)]
+        children += [(rows[left], rows[right]) for left, right in tree.children()]
+        heights += _heights(tree)
+
+    # Above, phrases are numbered sentence by sentence in pre-order. Their final rows are sorted by height.
+    by_height = np.argsort(np.array(heights, dtype=np.int64), kind="stable")
+    row = np.arange(words + len(heights))
+    row[words + by_height] = np.arange(words, words + len(heights))
+    lengths = np.diff([*first_phrases, words + len(heights)])
+    column = np.arange(lengths.max(initial=0))
+    is_padding = column >= lengths[:, None]
+    phrases = np.where(is_padding, 0, row[np.where(is_padding, 0, np.array(first_phrases)[:, None] + column)])
+    pairs = torch.from_numpy(row[np.array(children, dtype=np.int64).reshape(-1, 2)[by_height]])
+    return Forest(
+        pairs[:, 0],
+        pairs[:, 1],
+        tuple(np.bincount(heights)[1:].tolist()) if heights else (),
+        torch.from_numpy(phrases),
+        torch.from_numpy(is_padding),
+        torch.from_numpy(row[roots]),
+        torch.tensor([tree is None for tree in trees]),
+    )
+
+
+def _heights(tree: Tree) -> list[int]:
+    """The height of each phrase in pre-order: 1 + the largest height of its children; words have height 0."""
+    heights = [0] * (2 * tree.leaves - 1)
+    for phrase, (left, right) in reversed(list(enumerate(tree.children(), tree.leaves))):
+        heights[phrase] = 1 + max(heights[left], heights[right])
+    return heights[tree.leaves :]

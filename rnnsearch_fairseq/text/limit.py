@@ -1,0 +1,77 @@
+"""Leave out training pairs that are too long or have no parse, before anything is counted in the text.
+
+``rnnsearch limit TEXT OUT -s en -t ja --max-words 50 [--trees tree] [--pairs N]``
+
+TEXT and OUT are names without language: all stands for all.en and all.ja, both tokenised. A pair stays if each side has
+at most --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
+without a parse is left out.
+
+fairseq-train can leave out the same pairs (--max-words, --require-parse), but then the dictionaries of
+fairseq-preprocess and the statistics of ``rnnsearch lengths`` have counted them. Both papers count only what they train
+on.
+"""
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+
+from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.lines import check_parallel, read_lines
+from rnnsearch_fairseq.text.texts import add_languages, texts_of
+from rnnsearch_fairseq.text.trees import NO_PARSE
+
+
+def limit(text: Sequence[Path], out: Sequence[Path], most_words: int, most_pairs: int | None = None) -> int:
+    """Write the pairs of at most ``most_words`` words on each side, in order.
+
+    Args:
+        text: the files of source, target and, if pairs without a parse are to be left out, transitions.
+        out: a file for each of them; may be the same files.
+        most_words: the most words of a side.
+        most_pairs: stop after so many pairs; None: after all.
+
+    Returns:
+        The number of pairs written.
+
+    Raises:
+        InputError: a file is bad, the files differ in their numbers of lines, or no pair is left.
+    """
+    check_parallel(text)
+    kept = (
+        lines
+        for lines in zip(*map(read_lines, text))
+        if max(len(side.split()) for side in lines[:2]) <= most_words and [x.strip() for x in lines[2:]] != [NO_PARSE]
+    )
+    number = 0
+    with ExitStack() as stack:
+        outs = [stack.enter_context(open_output(path)) for path in out]
+        for lines in islice(kept, most_pairs):
+            number += 1
+            for file, line in zip(outs, lines):
+                file.write(line.encode())
+        if not number:
+            parse = " or has no parse" if len(text) > 2 else ""
+            raise InputError(f"--max-words {most_words}: every training pair is longer{parse}; give a greater number")
+    return number
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", help="tokenised training text to read, without the language")
+    parser.add_argument("out", help="text to write")
+    add_languages(parser)
+    parser.add_argument("--max-words", action=Count, required=True, help="most words of a side (papers: 50)")
+    parser.add_argument("--trees", metavar="ENDING", help="ending of the transitions; leave out pairs without a parse")
+    parser.add_argument("--pairs", action=Count, help="write the first N pairs that are left (default: all)")
+    args = parser.parse_args()
+    text, out = (
+        (*texts_of(name, args), *(Path(f"{name}.{x}") for x in [args.trees] if x)) for name in (args.text, args.out)
+    )
+    for path in out:
+        check_not_input(path, text)
+    kept = limit(text, out, args.max_words, args.pairs)
+    print(f"{kept:,} pairs of at most {args.max_words} words a side{' with a parse' * bool(args.trees)} -> {args.out}")

@@ -1,0 +1,292 @@
+"""Parse English text by Link Grammar, for ``rnnsearch trees --format penn``.
+
+``rnnsearch parse SOURCE --output TREES``
+
+SOURCE is tokenised English, one sentence a line. Line N of TREES is the constituent tree of line N of SOURCE in Penn
+brackets. Its leaves are SOURCE's own words, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``; a
+round bracket is written -LRB- or -RRB-. Where link-parser finds no linkage of all words, it leaves out as few words as
+it can ("null links"); they become children of the phrase in which they stand.
+
+A sentence without a tree is ``(())`` and is counted on standard error by its cause.
+
+link-parser (Sleator and Temperley 1991, "Parsing English with a Link Grammar") is a program of its own; Debian:
+apt-get install link-grammar.
+"""
+
+import argparse
+import contextlib
+import os
+import queue
+import re
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+
+from sacremoses import MosesDetokenizer
+
+from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.lines import check_text_file, read_lines
+
+PROGRAM = "link-parser"
+INSTALL = "install it (Debian: apt-get install link-grammar)"
+NO_TREE = "(())"
+MOST_BYTES = 2000  # link-parser ends at a line of 2,048
+START_SECONDS, MOST_SECONDS = 60, 100_000
+BATCH = 500  # sentences held at a time
+
+# Trees on one line; at most 50 linkages, drawn by chance from more; no spelling corrections of unknown words.
+_SETTINGS = ("-constituents=3", "-graphics=0", "-limit=50", "-spell=0")
+# A command that changes nothing; its answer shows that the sentence before it is done.
+_MARK, _MARKED = b"!short=16\n", b"short set to 16\n"
+
+
+class Failure(Enum):
+    """Why a sentence has no tree."""
+
+    NONE_GIVEN = f"for which {PROGRAM} gives no tree"
+    OTHER_WORDS = f"whose words {PROGRAM} splits otherwise"
+    TOO_LONG = f"of more than {MOST_BYTES:,} bytes"
+    TIMEOUT = "that took too long"
+    ENDED = f"at which {PROGRAM} ended"
+
+
+class _Failed(Exception):
+    """There is no tree, for the reason that is the argument."""
+
+
+class LinkParser:
+    """A running ``link-parser``, started at the first sentence, and again after a sentence at which it ended.
+
+    Args:
+        seconds: the longest time for a sentence.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def parse(self, words: Sequence[str]) -> str | Failure:
+        """The tree of a sentence in brackets, with its words as leaves.
+
+        Raises:
+            InputError: link-parser cannot be started.
+        """
+        given = _as_written(words)
+        # A line's first character may make it a command or a comment; a blank does not.
+        line = f" {' '.join(given)}\n".encode()
+        if len(line) > MOST_BYTES:
+            return Failure.TOO_LONG
+        if not words:
+            return Failure.NONE_GIVEN
+        try:
+            if self._process is None:
+                self._start()
+            answer = self._ask(line, self._seconds)
+        except _Failed as failed:
+            self.close()
+            return failed.args[0]
+        trees = [line for line in answer.splitlines() if line.startswith("(")]
+        return put_words(trees[0], given, words) if trees else Failure.NONE_GIVEN
+
+    def close(self) -> None:
+        """End the program."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        self._process = None
+
+    def _start(self) -> None:
+        # After its own time limit it would try again with other settings, so that limit is longer than ours.
+        command = ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={int(self._seconds) + 10}"]
+        with tempfile.TemporaryFile() as messages:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+            )
+            try:
+                self._ask(b"", START_SECONDS)
+            except _Failed:
+                self.close()
+                messages.seek(0)
+                said = messages.read().decode(errors="replace").split("\n")
+                reason = next((line for line in said if "rror" in line), "it says nothing of use")
+                raise InputError(f"{PROGRAM} does not start ({reason.strip()}); {INSTALL}") from None
+
+    def _ask(self, line: bytes, seconds: float) -> str:
+        """What the program prints for a line of input.
+
+        Raises:
+            _Failed: TIMEOUT or ENDED.
+        """
+        deadline = time.monotonic() + seconds
+        answer = b""
+        try:
+            self._process.stdin.write(line + _MARK)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise _Failed(Failure.ENDED) from None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while not answer.endswith(_MARKED):
+                if not selector.select(max(0, deadline - time.monotonic())):
+                    raise _Failed(Failure.TIMEOUT)
+                read = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not read:
+                    raise _Failed(Failure.ENDED)
+                answer += read
+        return answer.decode("utf-8", errors="replace")
+
+
+# Words
+
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+# In a tree, brackets of words are written as braces.
+_BRACES = str.maketrans("([)]", "{{}}")
+# What may follow a word: {!} or {?} after an unknown word, and a subscript: .n-u or, of a word taken for another, .#us.
+_MARKS = re.compile(r"(\{[!?]\})?(\.\S*)?")
+_ENTITIES = MosesDetokenizer()
+_TREE_TOKEN = re.compile(r"\([A-Z]*|\)|[^\s()]+")
+
+
+def _as_written(words: Sequence[str]) -> list[str]:
+    """The words without the Penn Treebank's -LRB- and the Moses tokenizer's &apos; and the like."""
+    return [_ENTITIES.unescape_xml(_BRACKETS.get(word.upper(), word)) for word in words]
+
+
+def _stands_for(leaf: str, word: str) -> bool:
+    # The first word of a sentence may come back in lower case.
+    leaf, word = leaf.lower(), word.translate(_BRACES).lower()
+    # A word that is not linked is in braces.
+    return leaf == f"{{{word}}}" or (leaf.startswith(word) and _MARKS.fullmatch(leaf, len(word)) is not None)
+
+
+def put_words(tree: str, given: Sequence[str], words: Sequence[str]) -> str | Failure:
+    """Replace the leaves of a tree as link-parser prints it by the words of the sentence.
+
+    Args:
+        tree: ``(S (NP many animals.n) (VP sleep.v) .)``.
+        given: the words as they were given to link-parser.
+        words: the words to put in their places.
+    """
+    pieces = []
+    position = 0
+    for token in _TREE_TOKEN.findall(tree):
+        if token == ")" and pieces:
+            pieces[-1] += ")"
+        elif token.startswith("("):
+            pieces.append(token)
+        elif position == len(words) or not _stands_for(token, given[position]):
+            return Failure.OTHER_WORDS
+        else:
+            word = words[position].replace("(", "-LRB-").replace(")", "-RRB-")
+            pieces.append(f"(X {word})")
+            position += 1
+    return " ".join(pieces) if position == len(words) else Failure.OTHER_WORDS
+
+
+# Files
+
+
+def check_installed() -> None:
+    """Check that link-parser, and the program that it is started by, are on the PATH.
+
+    Raises:
+        InputError: one of them is not.
+    """
+    for program in (PROGRAM, "stdbuf"):
+        if shutil.which(program) is None:
+            cure = INSTALL if program == PROGRAM else "install it (Debian: apt-get install coreutils)"
+            raise InputError(f"{program} is not on the PATH; {cure}")
+
+
+def parse_lines(lines: Iterator[str], seconds: float, workers: int) -> Iterator[str | Failure]:
+    """Parse sentences, in order.
+
+    Args:
+        lines: tokenised, one sentence each.
+        seconds: the longest time for one.
+        workers: how many link-parsers run at a time.
+
+    Raises:
+        InputError: link-parser is not installed or cannot be started.
+    """
+    check_installed()
+    parsers = [LinkParser(seconds) for _ in range(workers)]
+    idle: queue.SimpleQueue[LinkParser] = queue.SimpleQueue()
+    for parser in parsers:
+        idle.put(parser)
+
+    def parse(line: str) -> str | Failure:
+        parser = idle.get()
+        try:
+            return parser.parse(line.split())
+        finally:
+            idle.put(parser)
+
+    with contextlib.ExitStack() as stack:
+        for parser in parsers:
+            stack.callback(parser.close)
+        pool = stack.enter_context(ThreadPoolExecutor(workers))
+        while batch := list(islice(lines, BATCH)):
+            yield from pool.map(parse, batch)
+
+
+def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Counter[Failure | None]:
+    """Write a tree, or ``(())``, for every line of ``source``.
+
+    Returns:
+        How many sentences have a tree (None) and failed, by cause.
+
+    Raises:
+        InputError: a file is bad, the output would replace the input, or link-parser is not installed or does not work.
+    """
+    check_not_input(output, [source])
+    sentences = check_text_file(source)
+    counts: Counter[Failure | None] = Counter()
+    with open_output(output) as out:
+        for tree in parse_lines(read_lines(source), seconds, workers):
+            failed = isinstance(tree, Failure)
+            counts[tree if failed else None] += 1
+            out.write(f"{NO_TREE if failed else tree}\n".encode())
+        if counts[Failure.ENDED] == sentences:
+            raise InputError(f"{PROGRAM} ended at every sentence of {source}; run it by hand to see why, or {INSTALL}")
+    return counts
+
+
+def summary(counts: Counter[Failure | None]) -> str:
+    """The counts in words, over several lines."""
+    sentences, trees = counts.total(), counts[None]
+    lines = [f"{sentences:,} sentences, {trees:,} parsed; {sentences - trees:,} without a tree"]
+    lines += [f"  {counts[failure]:,} {failure.value}" for failure in Failure if counts[failure]]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
+    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
+    parser.add_argument("--seconds", type=float, default=30, help="longest time for a sentence (default: 30)")
+    parser.add_argument("--workers", action=Count, default=1, help="sentences parsed at a time (default: 1)")
+    args = parser.parse_args()
+    if not 0 < args.seconds <= MOST_SECONDS:
+        raise InputError(f"--seconds is {args.seconds}; give more than 0 and at most {MOST_SECONDS:,}")
+    counts = write_trees(args.source, args.output, args.seconds, args.workers)
+    print(f"{summary(counts)}\n-> {args.output}", file=sys.stderr)

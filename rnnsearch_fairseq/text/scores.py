@@ -1,0 +1,156 @@
+"""Sentence pairs with a model's scores and alignments, and the JSON lines of ``rnnsearch score``."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+
+FIELDS = ("id", "source", "target", "alignment")
+TREE_FIELDS = ("phrases", "phrase_attention")
+CURE = "give what rnnsearch score wrote"
+
+
+@dataclass(eq=False)
+class AlignedPair:
+    """A source sentence, its translation, and the attention weights between their words; all tensors are on the CPU.
+
+    Words include end-of-sentence. S is the number of source words, T of target words, P of phrases.
+
+    Attributes:
+        source: the words as the model sees them: unknown ones are ``<unk>``.
+        target: likewise.
+        word_logprobs: ``(T,)``, ln p of each target word in float64; None if the pair was read from a file.
+        alignment: ``(T, S)``; None if the model has no attention, or if it was not printed.
+        phrases: the spans of :meth:`~rnnsearch_fairseq.text.trees.Tree.spans`, empty without a parse; None if the model
+            does not read trees.
+        phrase_attention: ``(T, P)``, or None like ``phrases``. Row t of ``alignment`` and row t of this sum to one.
+        number: the pair's position in its file, from 0.
+        where: the pair's file and line, for messages.
+    """
+
+    source: list[str]
+    target: list[str]
+    word_logprobs: Tensor | None = None
+    alignment: Tensor | None = None
+    phrases: list[tuple[int, int]] | None = None
+    phrase_attention: Tensor | None = None
+    number: int = 0
+    where: str = ""
+
+    @property
+    def logprob(self) -> float:
+        """ln p of the target sentence: the sum of ``word_logprobs``."""
+        return self.word_logprobs.sum().item()
+
+
+def write_scores(pairs: Iterable[AlignedPair], out: BinaryIO) -> None:
+    """Write one line for each pair, in the format that ``rnnsearch score --help`` describes."""
+    for number, pair in enumerate(pairs):
+        record = {
+            "id": number,
+            "source": pair.source,
+            "target": pair.target,
+            "logprob": round(pair.logprob, 6),
+            "word_logprobs": _rounded(pair.word_logprobs),
+            "alignment": None if pair.alignment is None else _rounded(pair.alignment),
+        }
+        if pair.phrases is not None:
+            record |= {"phrases": pair.phrases, "phrase_attention": _rounded(pair.phrase_attention)}
+        out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+
+def _rounded(tensor: Tensor) -> list[Any]:
+    return np.round(tensor.double().numpy(), 6).tolist()
+
+
+def read_scores(path: Path) -> Iterator[AlignedPair]:
+    """Yield the pairs of a file of scores, with finite alignment weights in float64.
+
+    Whether the phrases form a tree is not checked.
+
+    Raises:
+        InputError: the file cannot be read or is empty, or a line, once it is reached, is not a score, has no
+            alignment, or is out of order.
+    """
+    number = -1
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines):
+                yield _parse(line, number, f"{path}, line {number + 1}")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {CURE}") from error
+    if number < 0:
+        raise InputError(f"{path}: the file is empty; {CURE}")
+
+
+def _parse(line: bytes, number: int, where: str) -> AlignedPair:
+    record = _record(line, where)
+    if record["id"] != number:
+        raise InputError(
+            f"{where}: the score of sentence {record['id']}, not {number}; give each file that "
+            "rnnsearch score wrote separately, with all lines in order"
+        )
+    if record["alignment"] is None:
+        raise InputError(f"{where}: no alignment; score with a model that has attention, like bahdanau_gru")
+    source, target = (_words(record, side, where) for side in ("source", "target"))
+    alignment = _weights(record, "alignment", (len(target), len(source)), where)
+    pair = AlignedPair(source, target, alignment=alignment, number=number, where=where)
+    if "phrases" in record:
+        pair.phrases = _phrases(record, where)
+        pair.phrase_attention = _weights(record, "phrase_attention", (len(target), len(pair.phrases)), where)
+    return pair
+
+
+def _record(line: bytes, where: str) -> dict[str, Any]:
+    """Parse a line into an object that has all fields; their values are not checked."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _not_a_score(where, "not JSON") from None
+    if not isinstance(record, dict):
+        raise _not_a_score(where, "no object")
+    wanted = FIELDS + TREE_FIELDS if any(field in record for field in TREE_FIELDS) else FIELDS
+    missing = [f'no "{field}"' for field in wanted if field not in record]
+    if missing:
+        raise _not_a_score(where, ", ".join(missing))
+    return record
+
+
+def _words(record: dict[str, Any], field: str, where: str) -> list[str]:
+    words = record[field]
+    if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+        raise _not_a_score(where, f'"{field}" is no list of words')
+    return words
+
+
+def _phrases(record: dict[str, Any], where: str) -> list[tuple[int, int]]:
+    try:
+        phrases = [(start, end) for start, end in record["phrases"]]
+    except (TypeError, ValueError):
+        phrases = None
+    if phrases is None or any(type(place) is not int for phrase in phrases for place in phrase):
+        raise _not_a_score(where, '"phrases" is no list of pairs of numbers')
+    return phrases
+
+
+def _weights(record: dict[str, Any], field: str, shape: tuple[int, int], where: str) -> Tensor:
+    try:
+        weights = np.array(record[field], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        weights = None
+    if weights is None or not np.isfinite(weights).all():
+        raise _not_a_score(where, f'"{field}" is no matrix of numbers')
+    if weights.shape != shape:
+        raise _not_a_score(where, f'"{field}" has the shape {weights.shape} and not {shape}')
+    return torch.from_numpy(weights)
+
+
+def _not_a_score(where: str, why: str) -> InputError:
+    return InputError(f"{where}: not a score ({why}); {CURE}")

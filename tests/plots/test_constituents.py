@@ -1,0 +1,296 @@
+"""The picture of the attention to words and phrases."""
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import font_manager, image
+from matplotlib import pyplot as plt
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.plots.alignment import fonts_for, plot_alignment
+from rnnsearch_fairseq.plots.constituents import (
+    LONGEST_LABEL,
+    choose,
+    main,
+    plot_attention,
+    read_attention,
+    tree_of,
+)
+from rnnsearch_fairseq.text.scores import AlignedPair
+from rnnsearch_fairseq.text.trees import Tree
+
+# ((the window) (is (open now))), without the full stop
+TREE = Tree((2, 1, 3, 4))
+SOURCE = ["the", "window", "is", "open", "now", ".", "</s>"]
+TARGET = ["la", "fenêtre", "est", "</s>"]
+WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(7 + 4), size=4)
+
+
+def attended(source: list[str], target: list[str], tree: Tree | None, weights: np.ndarray) -> AlignedPair:
+    """A pair whose ``weights`` are of words and then of phrases."""
+    to_words, to_phrases = (torch.from_numpy(part) for part in np.split(weights, [len(source)], axis=1))
+    spans = [] if tree is None else tree.spans()
+    return AlignedPair(source, target, alignment=to_words, phrases=spans, phrase_attention=to_phrases)
+
+
+EXAMPLE = attended(SOURCE, TARGET, TREE, WEIGHTS)
+
+
+@pytest.fixture(autouse=True)
+def no_figures() -> Iterator[None]:
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+def record(number: int, words: int, tree: Tree | None) -> dict[str, Any]:
+    """A sentence as ``rnnsearch_fairseq.inference.scoring`` writes it."""
+    spans = [] if tree is None else tree.spans()
+    weights = np.random.default_rng(number).dirichlet(np.ones(words + 1 + len(spans)), size=3)
+    return {
+        "id": number,
+        "source": [*(f"s{number}w{k}" for k in range(words)), "</s>"],
+        "target": [f"t{number}", "x", "</s>"],
+        "logprob": -1.0,
+        "word_logprobs": [-0.5, -0.25, -0.25],
+        "alignment": weights[:, : words + 1].tolist(),
+        "phrases": spans,
+        "phrase_attention": weights[:, words + 1 :].tolist(),
+    }
+
+
+def right_branching(leaves: int) -> Tree:
+    return Tree(tuple(range(1, leaves)))
+
+
+def write(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    sizes = [(4, right_branching(3)), (12, None), (13, right_branching(13)), (9, right_branching(8)), (9, TREE)]
+    return write(tmp_path / "scores.jsonl", *(record(n, words, tree) for n, (words, tree) in enumerate(sizes)))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["constituent_plot", *map(str, words)])
+    main()
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, pair: AlignedPair, picture: Path) -> Any:
+    """The axes of the picture of ``pair``."""
+    with monkeypatch.context() as patched:
+        patched.setattr(plt, "close", lambda figure: None)
+        plot_attention(pair, picture)
+    (axes,) = plt.gcf().axes
+    return axes
+
+
+# Reading
+
+
+def test_every_tree_is_that_of_its_spans() -> None:
+    generator = random.Random(1)
+
+    def splits(start: int, end: int) -> list[int]:
+        if end - start < 2:
+            return []
+        split = generator.randint(start + 1, end - 1)
+        return [split, *splits(start, split), *splits(split, end)]
+
+    for leaves in [*range(2, 8)] * 10:
+        tree = Tree(tuple(splits(0, leaves)))
+        assert tree_of(tree.spans()) == tree
+
+
+def test_what_is_read_is_what_was_written(scores: Path) -> None:
+    first, unparsed, *_ = read_attention(scores)
+    written = record(0, 4, right_branching(3))
+    assert (first.number, first.source, first.target) == (0, written["source"], written["target"])
+    assert tree_of(first.phrases) == right_branching(3)
+    np.testing.assert_array_equal(first.alignment, written["alignment"])
+    np.testing.assert_array_equal(first.phrase_attention, written["phrase_attention"])
+    assert (unparsed.phrases, unparsed.alignment.shape, unparsed.phrase_attention.shape) == ([], (3, 13), (3, 0))
+    np.testing.assert_allclose(unparsed.alignment.sum(dim=1), 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"phrases": None}, "not a score"),
+        ({"phrases": [[0, 3], [0, 2]][::-1]}, "the phrases are not those of a tree; give .* --trees FILE"),
+        ({"phrases": [[0, 9], [1, 9]]}, "the phrases are not those of a tree"),
+        ({"phrases": [[0, 3], [1, 4]]}, "the phrases are not those of a tree"),
+        ({"phrases": [[0, 3]]}, "not a score"),
+        ({"phrase_attention": [[0.5], [0.5]]}, "not a score"),
+        ({"alignment": None}, "no alignment"),
+        ({"source": ["a", "</s>"]}, "not a score"),
+    ],
+)
+def test_lines_that_are_no_such_scores_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    bad = {**record(1, 4, right_branching(3)), **change}
+    path = write(tmp_path / "bad.jsonl", record(0, 4, right_branching(3)), bad)
+    with pytest.raises(InputError, match=rf"bad\.jsonl, line 2: {said}"):
+        list(read_attention(path))
+
+
+def test_scores_of_a_model_that_reads_no_trees_are_refused(tmp_path: Path) -> None:
+    plain = {name: value for name, value in record(0, 4, None).items() if not name.startswith("phrase")}
+    path = write(tmp_path / "bad.jsonl", plain)
+    with pytest.raises(
+        InputError, match=r"bad\.jsonl, line 1: not a score of a model that reads trees; give .*--trees"
+    ):
+        list(read_attention(path))
+
+
+@pytest.mark.parametrize("text", ["hello\n", '{"id": 0}\n', "[]\n", "\n", "\xff\n"])
+def test_files_of_something_else_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad").write_text(text, encoding="latin-1")
+    with pytest.raises(InputError, match="bad, line 1: not a score"):
+        list(read_attention(tmp_path / "bad"))
+
+
+def test_a_tree_of_more_words_than_the_source_has_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "bad", record(0, 4, right_branching(5)))
+    with pytest.raises(InputError, match="bad, line 1: the tree has 5 leaves and the source 4 words; give"):
+        list(read_attention(path))
+
+
+def test_the_longest_short_parsed_sentence_is_chosen(scores: Path) -> None:
+    assert choose(scores, None).number == 3, "the first of its length; another is unparsed, or has 13 words"
+    assert choose(scores, 2).number == 2
+    with pytest.raises(
+        InputError, match=r"scores\.jsonl: holds 5 sentences, but no sentence 7; give another --sentence"
+    ):
+        choose(scores, 7)
+
+
+# The picture
+
+
+def test_words_stand_before_phrases_and_both_have_their_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    axes = drawn(monkeypatch, EXAMPLE, tmp_path / "figure.png")
+    across = [label.get_text() for label in axes.get_xticklabels()]
+    assert across == [*SOURCE, "1  the window is open now", "2  the window", "3  is open now", "4  open now"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == TARGET
+    np.testing.assert_array_equal(axes.get_images()[0].get_array(), WEIGHTS)
+    assert axes.get_images()[0].get_clim() == (0, 1)
+    assert axes.get_images()[0].get_cmap().name == "gray"
+
+
+def test_brackets_join_the_children_above_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = drawn(monkeypatch, EXAMPLE, tmp_path / "figure.png")
+    separator, *brackets = axes.get_lines()
+    assert set(separator.get_xdata()) == {len(SOURCE) - 0.5}
+    sides = {(line.get_xdata()[0], line.get_xdata()[-1]) for line in brackets}
+    assert sides == {(0, 1), (3, 4), (2, 3.5), (0.5, 2.75)}
+    numbers = {text.get_text(): text.get_position() for text in axes.texts}
+    assert {number: x for number, (x, _) in numbers.items()} == {"1": 1.625, "2": 0.5, "3": 2.75, "4": 3.5}
+    # Up is the direction of lower y: each phrase stands above those in it, on its own bar.
+    assert numbers["1"][1] < numbers["3"][1] < numbers["4"][1] == numbers["2"][1]
+    assert {y for _, y in numbers.values()} == {line.get_ydata()[1] for line in brackets}
+    axes.figure.draw_without_rendering()
+    labels = [label.get_window_extent() for label in axes.get_xticklabels()[: len(SOURCE)]]
+    feet = axes.transData.transform((0, max(max(line.get_ydata()) for line in brackets)))[1]
+    assert max(label.y1 for label in labels) < feet < max(label.y1 for label in labels) + 20
+
+
+def test_all_of_it_is_inside_the_picture(tmp_path: Path) -> None:
+    plot_attention(EXAMPLE, tmp_path / "figure.png")
+    pixels = image.imread(tmp_path / "figure.png")[..., :3].mean(axis=-1)
+    assert pixels.shape[0] > 150 * 0.32 * (len(TARGET) + 3)
+    for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
+        assert (edge == 1).all()
+
+
+def test_a_sentence_without_a_parse_has_words_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = drawn(monkeypatch, attended(SOURCE, TARGET, None, WEIGHTS[:, :7]), tmp_path / "figure.png")
+    assert [label.get_text() for label in axes.get_xticklabels()] == SOURCE
+    assert not axes.get_lines()
+
+
+def test_long_labels_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["a" * 50, "b" * 20, "c", "d" * 40, "e", "</s>"]
+    tree = Tree((4, 1, 2, 3))
+    weights = np.full((1, 10), 0.1)
+    axes = drawn(monkeypatch, attended(words, ["</s>"], tree, weights), tmp_path / "figure.png")
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels[0] == "a" * (LONGEST_LABEL - 1) + "…"
+    assert labels[1] == words[1]
+    assert labels[6] == "1  " + "a" * 12 + "… … e"
+    assert labels[7] == "2  " + "a" * 12 + "… … " + "d" * 12 + "…"
+    assert labels[9] == "4  c " + "d" * 12 + "…"
+    assert max(map(len, labels)) <= LONGEST_LABEL + 3
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_the_command_draws_what_it_says(
+    scores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    picture = tmp_path / f"figure.{ending}"
+    run(monkeypatch, scores, picture, "--sentence", 4)
+    assert capsys.readouterr().out == f"attention of sentence 4 -> {picture}\n"
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    assert picture.read_bytes().startswith(starts[ending])
+    if ending == "svg":
+        assert "<!-- 4  s4w3 s4w4 -->" in picture.read_text(encoding="utf-8")
+    assert plt.get_fignums() == []
+
+
+def test_what_cannot_be_read_or_written_is_refused(
+    scores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r"nothing: cannot be read \(No such file"):
+        run(monkeypatch, tmp_path / "nothing", tmp_path / "figure.png")
+    for picture in (tmp_path / "figure.docx", tmp_path / "no_folder" / "figure.png"):
+        with pytest.raises(InputError, match=rf"{picture.name}: cannot be written"):
+            run(monkeypatch, scores, picture)
+
+
+# Fonts
+
+
+def test_a_font_that_has_the_characters_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Path(font_manager.findfont("DejaVu Sans")).parent
+    fonts = {"a.ttf": "DejaVuSans.ttf", "b.ttf": "STIXGeneralBol.ttf", "c.ttf": "STIXGeneral.ttf", "d.ttf": "missing"}
+    for name, font in fonts.items():
+        (tmp_path / name).symlink_to(folder / font)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(tmp_path / name) for name in fonts])
+    added = []
+    monkeypatch.setattr(font_manager.fontManager, "addfont", added.append)
+    with fonts_for(["a", "Ⓐ"]):
+        assert plt.rcParams["font.family"] == ["sans-serif", "STIXGeneral"]
+    assert added == [str(tmp_path / "c.ttf")], "DejaVu lacks the character; bold has it, too"
+    assert not caplog.messages
+    assert plt.rcParams["font.family"] == ["sans-serif"]
+
+
+def test_one_warning_names_what_no_font_has(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
+    words = ["窓", "を", "開け", "</s>"]
+    plot_attention(attended(words, words, Tree((1, 2)), np.full((4, 6), 1 / 6)), tmp_path / "figure.png")
+    (message,) = caplog.messages
+    assert message.startswith("no installed font has け を 窓 開, drawn as boxes; install one")
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
+    assert (tmp_path / "figure.png").exists()
+    caplog.clear()
+    plot_alignment(["a", "é"], ["b", "</s>"], np.full((2, 2), 0.5), tmp_path / "figure.png")
+    assert not caplog.messages

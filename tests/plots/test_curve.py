@@ -1,0 +1,108 @@
+"""``rnnsearch plot curve``."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from matplotlib import image
+from matplotlib import pyplot as plt
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.plots.curve import main, plot_curves
+from rnnsearch_fairseq.plots.train_log import Point
+from tests.plots.builders import write_log
+from tests.plots.test_train_log import inner_line, valid_line
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["plot curve", *map(str, words)])
+        main()
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[plt.Axes, list[str]]]]:
+    """The axes and the legend of the figure that was drawn last."""
+    close = plt.close
+    monkeypatch.setattr(plt, "close", lambda figure: None)
+
+    def last() -> tuple[plt.Axes, list[str]]:
+        figure = plt.gcf()
+        return figure.axes[0], [text.get_text() for text in figure.legends[0].get_texts()]
+
+    yield last
+    close("all")
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_one_log_has_two_lines(tmp_path: Path, run: Run, drawn: Callable) -> None:
+    log = write(tmp_path / "train.log", inner_line(50, 90), inner_line(100, 45, 30), valid_line(1, 5))
+    picture = tmp_path / "curve.png"
+    assert run(log, "--output", picture) == f"learning curves -> {picture}\n"
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    axes, legend = drawn()
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == ("Updates", "Perplexity", "log")
+    assert [list(map(list, line.get_data())) for line in axes.lines] == [[[50, 100], [90, 45]], [[100], [40.5]]]
+    assert legend == ["training", "development"]
+
+
+def test_several_logs_are_told_apart_in_grey_and_by_their_folders(tmp_path: Path, run: Run, drawn: Callable) -> None:
+    lines = [inner_line(50, 90), valid_line(1, 5)]
+    logs = [write(tmp_path / name / "run/train.log", *lines) for name in ("a_$1$", "b/c")]
+    run(*logs, "--output", tmp_path / "curve.svg")
+    axes, legend = drawn()
+    assert legend == ["a_$1$, training", "a_$1$, development", "b/c, training", "b/c, development"]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in axes.lines}) == 4
+    assert "<svg" in (tmp_path / "curve.svg").read_text()
+
+
+def test_bleu_against_training_time(tmp_path: Path, run: Run, drawn: Callable) -> None:
+    lines = [inner_line(50, 90, 5400), valid_line(1, 5, updates=50) + " | bleu 20.5", inner_line(100, 9, 5400)]
+    log = write(tmp_path / "train.log", *lines, valid_line(1, 5) + " | bleu 31.5")
+    run(log, "--output", tmp_path / "curve.pdf", "--measure", "bleu", "--against", "time")
+    axes, legend = drawn()
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == (
+        "Training time (hours)",
+        "BLEU score",
+        "linear",
+    )
+    assert [list(map(list, line.get_data())) for line in axes.lines] == [[[1.5, 3], [20.5, 31.5]]]
+    assert legend == ["development"]
+
+
+def test_only_some_of_many_points_are_marked(tmp_path: Path, drawn: Callable) -> None:
+    points = [Point(update, None, 1.0, None) for update in range(1, 32)]
+    plot_curves({"": ([], points)}, "perplexity", False, tmp_path / "curve.png")
+    assert drawn()[0].lines[0].get_markevery() == 3
+    assert image.imread(tmp_path / "curve.png").size > 0
+
+
+def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
+    log = write(tmp_path / "train.log", inner_line(50, 90), valid_line(1, 5))
+    other = write_log(tmp_path / "other.log", [(100, 60, 5.0, 4.0)])
+    timeless = write(tmp_path / "timeless.log", valid_line(1, 5))
+    picture = ["--output", tmp_path / "curve.png"]
+    for words, message in (
+        ([log, "--measure", "bleu"], r"train\.log: holds no bleu of a development set; train with --eval-bleu"),
+        ([log, other], r"other\.log: holds no perplexity of a development set; give a log"),
+        ([timeless, "--against", "time"], r"timeless\.log: does not say how long"),
+        ([log, log], r"a log is given twice"),
+        ([tmp_path / "nothing.log"], r"nothing\.log: cannot be read"),
+        ([log, "--output", log], r"--output .*train\.log: it would replace an input"),
+        ([log, "--output", tmp_path / "curve.doc"], r"curve\.doc: cannot be written"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run(*picture, *words)
+    assert not (tmp_path / "curve.png").exists()

@@ -1,0 +1,97 @@
+"""RIBES, against the paper's examples and against the definition, written down anew."""
+
+import math
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from recipes.reproduce.ribes import align, sentence_ribes
+from recipes.reproduce.token_scores import score_tokens
+
+Words = list[str]
+
+
+def places(ngram: Words, sentence: Words) -> Words:
+    return [k for k in range(len(sentence)) if sentence[k : k + len(ngram)] == ngram]
+
+
+def rank(i: int, hypothesis: Words, reference: Words) -> int | None:
+    """Where the reference has word i, by the shortest of its n-grams that settle it, those that end in it first."""
+    for n in range(1, len(hypothesis) + 1):
+        for start in (i - n + 1, i):
+            ngram = hypothesis[max(start, 0) : start + n]
+            if len(ngram) == n and len(places(ngram, hypothesis)) == 1 and len(places(ngram, reference)) == 1:
+                return places(ngram, reference)[0] + i - start
+    return None
+
+
+def ribes(reference: Words, hypothesis: Words) -> float:
+    if not hypothesis:
+        return 0.0
+    ranks = [found for i in range(len(hypothesis)) if (found := rank(i, hypothesis, reference)) is not None]
+    n = len(ranks)
+    if n >= 2:
+        concordant = sum(ranks[i] < ranks[j] for j in range(n) for i in range(j))
+        discordant = n * (n - 1) // 2 - concordant
+        tau = (concordant - discordant) / (n * (n - 1) / 2)
+    else:
+        tau = 1 if n == 1 and len(reference) == 1 else -1
+    shortness = 1 if len(hypothesis) >= len(reference) else math.exp(1 - len(reference) / len(hypothesis))
+    return (tau + 1) / 2 * math.pow(n / len(hypothesis), 1 / 4) * math.pow(shortness, 1 / 10)
+
+
+sentences = st.integers(1, 12).flatmap(lambda words: st.lists(st.sampled_from("abcdefghijkl"[:words]), max_size=14))
+
+
+@settings(deadline=None, max_examples=400)
+@given(reference=sentences.filter(len), hypothesis=sentences)
+@example(reference=["a"] * 3, hypothesis=["a"] * 3)
+@example(reference=["a"], hypothesis=["b", "a"])
+def test_any_two_sentences_score_as_defined(reference: Words, hypothesis: Words) -> None:
+    assert sentence_ribes(reference, hypothesis) == pytest.approx(ribes(reference, hypothesis), abs=1e-12)
+
+
+@settings(deadline=None, max_examples=200)
+@given(words=sentences.filter(len), cuts=st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=3))
+def test_a_sentence_and_what_moving_its_phrases_makes_score_as_defined(
+    words: Words, cuts: list[tuple[int, int]]
+) -> None:
+    moved = words
+    for start, end in cuts:
+        moved = moved[:start] + moved[end:] + moved[start:end]
+    assert sentence_ribes(words, moved) == pytest.approx(ribes(words, moved), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "positions", "score"),
+    [
+        # Isozaki et al. (2010): their sentences H0 and R0, and H1 and R1. They align the second "he" to word 0, by
+        # "he was"; RIBES.py to word 7, by "because he", which it looks at first.
+        (
+            "he was interested in world history because he read the book",
+            "he read the book because he was interested in world history",
+            [7, 8, 9, 10, 6, 7, 1, 2, 3, 4, 5],
+            17 / 55,
+        ),
+        ("John hit Bob yesterday", "Bob hit John yesterday", [2, 1, 0, 3], 3 / 6),
+        # Two of three words are aligned, in order; and the hypothesis is shorter than the reference.
+        ("a b c d", "a x c", [0, 2], (2 / 3) ** 0.25 * math.exp(1 - 4 / 3) ** 0.1),
+        # The words before a word decide before those after it.
+        ("a y b x a", "x a y", [3, 4, 1], 1 / 3 * math.exp(1 - 5 / 3) ** 0.1),
+        ("a a a", "a a a", [0, 2], (2 / 3) ** 0.25),
+        ("a", "a", [0], 1),
+        ("a", "a b", [0], (1 / 2) ** 0.25),
+        ("a b", "a", [0], 0),
+        ("a", "b", [], 0),
+        ("a b", "", [], 0),
+        ("", "a", [], 0),
+    ],
+)
+def test_scores_by_hand(reference: str, hypothesis: str, positions: list[int], score: float) -> None:
+    assert align(reference.split(), hypothesis.split()) == positions
+    assert sentence_ribes(reference.split(), hypothesis.split()) == pytest.approx(score)
+
+
+def test_sentences_are_averaged() -> None:
+    assert score_tokens(["a b", "c d"], ["a b", "d c"]).ribes == 50

@@ -1,0 +1,303 @@
+"""Data selection: against a computation by hand, with language models of the test's own; and with KenLM's, if any."""
+
+import importlib.util
+import itertools
+import math
+import random
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from recipes.wmt14_en_fr import selection
+from recipes.wmt14_en_fr.selection import Scores, choose, select
+from rnnsearch_fairseq.errors import InputError
+
+LANGUAGES = ("en", "fr")
+without_kenlm = pytest.mark.skipif(
+    shutil.which("lmplz") is None or importlib.util.find_spec("kenlm") is None, reason="no lmplz or no kenlm"
+)
+
+
+def write(prefix: Path, pairs: list[tuple[str, str]]) -> tuple[Path, Path]:
+    paths = tuple(prefix.with_name(f"{prefix.name}.{language}") for language in LANGUAGES)
+    for side, path in enumerate(paths):
+        path.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    return paths
+
+
+def read(prefix: Path) -> list[tuple[str, str]]:
+    sides = [prefix.with_name(f"{prefix.name}.{language}").read_text(encoding="utf-8") for language in LANGUAGES]
+    return list(zip(*(side.splitlines() for side in sides), strict=True))
+
+
+def unigrams(counts: Counter[str], words: int) -> Callable[[str], float]:
+    """Add-one smoothing over ``words`` words; a sentence is its words and its end."""
+
+    def score(sentence: str) -> float:
+        tokens = [*sentence.split(), "</s>"]
+        return sum(math.log10((counts[token] + 1) / (counts.total() + words)) for token in tokens)
+
+    return score
+
+
+def make_unigrams(text: Path, words: int) -> Callable[[str], float]:
+    return unigrams(Counter(text.read_text(encoding="utf-8").replace("\n", " </s> ").split()), words)
+
+
+@pytest.fixture
+def own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "make_language_model", make_unigrams)
+
+
+def domain(seed: int, permutation: int, number: int) -> list[tuple[str, str]]:
+    """Sentences of Zipf-distributed words, whose ranks are those of the permutation; the other side has its own."""
+    draw = random.Random(seed)
+    words = list(range(300))
+    random.Random(permutation).shuffle(words)
+    pairs = []
+    for _ in range(number):
+        ranks = [int(300 ** draw.random()) - 1 for _ in range(draw.randint(3, 12))]
+        pairs.append(tuple(" ".join(f"{language}{words[rank]}" for rank in ranks) for language in LANGUAGES))
+    return pairs
+
+
+def find_in_domain(folder: Path) -> tuple[float, float]:
+    """Choose 200 of 2,000 pairs, 200 of them in-domain: the share of those, and the area under the ROC curve."""
+    mixed = [(pair, True) for pair in domain(1, 10, 200)] + [(pair, False) for pair in domain(2, 20, 1800)]
+    random.Random(3).shuffle(mixed)
+    general = write(folder / "general", [pair for pair, _ in mixed])
+    in_domain = write(folder / "in", domain(4, 10, 400))
+    scores, chosen = select(general, in_domain, tuple(folder / f"out.{x}" for x in LANGUAGES), most_pairs=200)
+    assert read(folder / "out") == [pair for (pair, _), is_chosen in zip(mixed, chosen) if is_chosen], "in order"
+    relevant = np.array([is_relevant for _, is_relevant in mixed])
+    wins = scores.differences[relevant][:, None] < scores.differences[~relevant]
+    return relevant[chosen].mean(), wins.mean()
+
+
+# Scores
+
+
+GENERAL = [("the cat", "le chat"), ("", "vide"), ("a stock rises", "une action monte"), ("the end", ""), ("b", "b")]
+IN_DOMAIN = [("a stock", "une action"), ("stock a", "action une"), ("x </s>", "y </s>"), ("</s>", "</s>")]
+
+
+def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path, own_models: None) -> None:
+    general, in_domain = write(tmp_path / "general", GENERAL), write(tmp_path / "in", IN_DOMAIN)
+    scores, _ = select(general, in_domain, tuple(tmp_path / f"out.{x}" for x in LANGUAGES), most_pairs=1)
+    halves = selection.draw(GENERAL, 4)
+    assert sorted(map(len, halves)) == [1, 2], "three pairs have words on both sides"
+    expected = np.zeros(5)
+    for side in (0, 1):
+        # Twice or more in the in-domain text, and not a mark of the models': "a" and "stock".
+        vocabulary = {pair[side].split()[k] for pair in IN_DOMAIN[:1] for k in (0, 1)}
+        models = []
+        for pairs in (IN_DOMAIN, *([GENERAL[i] for i in half] for half in halves)):
+            tokens = Counter()
+            for pair in pairs:
+                tokens += Counter(w if w in vocabulary else "other" for w in pair[side].split())
+                tokens["end"] += 1
+            models.append(tokens)
+        for i, pair in enumerate(GENERAL):
+            words = [w if w in vocabulary else "other" for w in pair[side].split()] + ["end"]
+            # a, stock, other, end-of-sentence and <unk>
+            entropies = [
+                -sum(math.log2((tokens[w] + 1) / (tokens.total() + 5)) for w in words) / len(words) for tokens in models
+            ]
+            expected[i] += entropies[0] - entropies[2 if i in halves[0] else 1]
+    expected[[1, 3]] = np.inf
+    np.testing.assert_allclose(scores.differences, expected, rtol=1e-12)
+    assert scores.words.tolist() == [2, 1, 3, 0, 1]
+    assert read(tmp_path / "out") == [GENERAL[expected.argmin()]]
+    assert not list(tmp_path.glob(".*")), "temporary files are gone"
+
+
+def test_two_samples_as_large_as_the_in_domain_text_are_drawn_from_anywhere() -> None:
+    pairs = [("", "a"), *[("a", "b")] * 50, ("a", " ")]
+    first, second = selection.draw(pairs, 10)
+    assert len(first) == len(second) == 10
+    assert not first & second
+    assert all(min(half) < 20 and max(half) > 30 for half in (first, second))
+    for size in (25, 26, 99):
+        first, second = selection.draw(pairs, size)
+        assert len(first) == 25
+        assert first | second == set(range(1, 51))
+        assert any(number < 25 for number in second), "they are not the first and the second half of the text"
+
+
+class Scripted:
+    """A generator whose choices are given; ``probability`` is that of just these."""
+
+    def __init__(self, choices: list[int]) -> None:
+        self.choices = iter(choices)
+        self.probability = Fraction(1)
+
+    def randrange(self, stop: int) -> int:
+        choice = next(self.choices, None)
+        if choice is None:
+            raise _OneMoreChoice(stop)
+        self.probability /= stop
+        return choice
+
+    def shuffle(self, items: list[int]) -> None:
+        orders = list(itertools.permutations(items))
+        items[:] = orders[self.randrange(len(orders))]
+
+
+class _OneMoreChoice(Exception):
+    """Its argument says among how many."""
+
+
+def test_every_pair_of_samples_is_equally_likely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that the generator may choose, with its probability: exactly the same for each pair of samples."""
+    pairs = [("a", "b"), ("c", "d"), ("", "e"), ("f", "g"), ("h", " "), ("i", "j"), ("k", "l")]
+    eligible, size = [0, 1, 3, 5, 6], 1
+    likelihood: Counter[tuple[int, ...]] = Counter()
+    unfinished: list[list[int]] = [[]]
+    while unfinished:
+        choices = unfinished.pop()
+        generator = Scripted(choices)
+        monkeypatch.setattr(selection, "random", SimpleNamespace(Random=lambda seed, made=generator: made))
+        try:
+            first, second = selection.draw(pairs, size)
+        except _OneMoreChoice as more:
+            unfinished += [[*choices, choice] for choice in range(more.args[0])]
+        else:
+            likelihood[(*first, *second)] += generator.probability
+    assert likelihood == dict.fromkeys(itertools.permutations(eligible, 2), Fraction(1, 20))
+
+
+def test_in_domain_pairs_are_found(tmp_path: Path, own_models: None) -> None:
+    precision, area = find_in_domain(tmp_path)
+    assert precision > 0.85
+    assert area > 0.99
+
+
+@without_kenlm
+def test_in_domain_pairs_are_found_by_kenlm(tmp_path: Path) -> None:
+    precision, area = find_in_domain(tmp_path)
+    assert precision > 0.85
+    assert area > 0.98
+
+
+@without_kenlm
+def test_the_two_models_of_kenlm_share_their_words(tmp_path: Path) -> None:
+    """Over all words that both know, probabilities sum to one, whichever of them were seen."""
+    seen = tmp_path / "text"
+    seen.write_text("a b\nb\nb a\n", encoding="utf-8")
+    vocabulary = {"a", "b", *(f"unseen{i}" for i in range(20))}
+    model = selection.make_language_model(seen, len(vocabulary) + 3)
+    # p(w | <s>) is p(<s> w <end>) / p(<end> | <s> w); the ends of all unseen words are alike, so count on "w" alone.
+    import kenlm
+
+    assert isinstance(model.__self__, kenlm.Model)
+    first = [
+        10 ** model.__self__.score(word, bos=True, eos=False) for word in (*vocabulary, "<unk>", "<other>", "</s>")
+    ]
+    assert sum(first) == pytest.approx(1, abs=1e-5)
+
+
+@without_kenlm
+@pytest.mark.parametrize("pairs", [[("a", "b")], [("<s> <unk> x\0y", "</s> <UNK>")] * 2])
+def test_tiny_and_odd_texts_pass_kenlm(tmp_path: Path, pairs: list[tuple[str, str]]) -> None:
+    general, in_domain = write(tmp_path / "general", GENERAL), write(tmp_path / "in", pairs)
+    scores, chosen = select(general, in_domain, tuple(tmp_path / f"out.{x}" for x in LANGUAGES), most_pairs=9)
+    assert chosen.tolist() == [True, False, True, False, True]
+    assert np.isfinite(scores.differences).tolist() == chosen.tolist()
+
+
+# Choice
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words", "chosen"),
+    [
+        (1, None, [4]),
+        (2, None, [1, 4]),  # of three equals, the first
+        (3, None, [1, 2, 4]),
+        (5, None, [0, 1, 2, 4, 5]),
+        (99, None, [0, 1, 2, 4, 5]),  # never the one of an empty side
+        (None, 6, []),
+        (None, 7, [4]),
+        (None, 9, [4]),
+        (None, 10, [1, 4]),
+        (None, 15, [1, 2, 4, 5]),  # exactly
+        (None, 99, [0, 1, 2, 4, 5]),
+    ],
+)
+def test_the_best_are_chosen_and_of_equals_the_first(pairs: int | None, words: int | None, chosen: list[int]) -> None:
+    scores = Scores(np.array([9.0, -1, -1, np.inf, -3, -1]), np.array([1, 3, 4, 0, 7, 1], dtype=np.int32))
+    assert np.flatnonzero(choose(scores, pairs, words)).tolist() == chosen
+
+
+# The command
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, own_models: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Run the command on GENERAL and IN_DOMAIN; returns what it printed."""
+    write(tmp_path / "general", GENERAL)
+    write(tmp_path / "in", IN_DOMAIN)
+    monkeypatch.setattr(selection, "find_lmplz", lambda: "lmplz")
+
+    def run(*words: str, general: str = "general", out: str = "out") -> str:
+        prefixes = [str(tmp_path / name) for name in (general, "in", out)]
+        monkeypatch.setattr(sys, "argv", ["selection", *prefixes, "-s", "en", "-t", "fr", *words])
+        selection.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_lines_are_written_as_they_are(tmp_path: Path, command: Callable[..., str]) -> None:
+    (tmp_path / "general.en").write_bytes(b"the cat\n\na stock  rises \r\nthe end\nb")
+    printed = command("--words", "5")
+    assert (tmp_path / "out.en").read_bytes() == b"a stock  rises \r\nb\n"
+    assert (tmp_path / "out.fr").read_bytes() == b"une action monte\nb\n"
+    assert "4 in-domain and 1 general pairs" in printed
+    assert "chose 2 of 5 pairs, 4 of 7 target words" in printed
+    assert "2 pairs have an empty side" in printed
+
+
+def test_bad_input_is_refused(tmp_path: Path, command: Callable[..., str]) -> None:
+    with pytest.raises(InputError, match="--pairs is 0; give at least 1"):
+        command("--pairs", "0")
+    with pytest.raises(InputError, match="would replace"):
+        command("--pairs", "1", out="in")
+    with pytest.raises(InputError, match=r"nowhere: cannot be written"):
+        command("--pairs", "1", out="nowhere/out")
+    with pytest.raises(InputError, match=r"other\.en: cannot be read"):
+        command("--pairs", "1", general="other")
+    write(tmp_path / "in", [("", "a"), ("b", "")])
+    with pytest.raises(InputError, match=r"in\.en, .*in\.fr: too few pairs have words on both sides"):
+        command("--pairs", "1")
+    (tmp_path / "in.en").write_text("a\n")
+    with pytest.raises(InputError, match="differ in their numbers of lines"):
+        command("--pairs", "1")
+    assert not list(tmp_path.glob("out*"))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_missing_and_failing_tools_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"lmplz is not on PATH; .*--help"):
+        selection.find_lmplz()
+    program = tmp_path / "lmplz"
+    program.write_text("#!/bin/sh\necho first >&2\necho no room >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setitem(sys.modules, "kenlm", None)
+    with pytest.raises(InputError, match=r"kenlm is not installed; .*--help"):
+        selection.find_lmplz()
+    fake = type(sys)("kenlm")
+    fake.__spec__ = importlib.util.spec_from_loader("kenlm", None)
+    monkeypatch.setitem(sys.modules, "kenlm", fake)
+    with pytest.raises(InputError, match=r"lmplz failed \(no room\); check its memory"):
+        selection.make_language_model(tmp_path / "text", 9)

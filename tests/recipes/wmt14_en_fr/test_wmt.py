@@ -1,0 +1,325 @@
+"""Large raw text to tokens and into random order, and the recipe that does it."""
+
+import gzip
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from recipes.wmt14_en_fr import wmt
+from recipes.wmt14_en_fr.wmt import main, tokenize
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text import prepare
+from rnnsearch_fairseq.text.preparation import Preparation, read_record
+
+ROOT = Path(__file__).resolve().parents[2]
+LANGUAGES = ("en", "fr")
+
+
+def write(prefix: Path, *sides: list[str]) -> tuple[Path, Path]:
+    paths = tuple(prefix.with_name(f"{prefix.name}.{language}") for language in LANGUAGES)
+    for path, lines in zip(paths, sides):
+        path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return paths
+
+
+def read(path: Path) -> list[str]:
+    *lines, last = path.read_bytes().decode().split("\n")
+    assert last == ""
+    return lines
+
+
+def texts(prefix: Path) -> tuple[Path, Path]:
+    return write(prefix)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["wmt", *map(str, words), "-s", "en", "-t", "fr"])
+    main()
+
+
+# Tokens
+
+
+ENGLISH = ["Hello, world!", "It's a well-known story.", "", "one two three", "A man, a plan.", "a\rb c", "x &amp; y"]
+FRENCH = ["Bonjour, le monde !", "L'histoire.", "vide", "un deux trois quatre", "Un homme, un plan.", "a b\r", "x et y"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_tokens_are_those_of_preparation_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(wmt, "CHUNK", 2)
+    raw, out = write(tmp_path / "raw", ENGLISH * 20, FRENCH * 20), texts(tmp_path / "out")
+    assert tokenize(raw, out, LANGUAGES, workers=workers) == (140, 140)
+    for side, (path, language) in enumerate(zip(raw, LANGUAGES)):
+        path.write_bytes(path.read_bytes().replace(b"\r", b" "))
+        prepare.tokenize(path, tmp_path / "expected", language)
+        assert out[side].read_bytes() == (tmp_path / "expected").read_bytes()
+    assert read(out[0])[5] == "a b c", "a carriage return parts words, and does not end the line"
+
+
+def test_pairs_that_are_too_long_or_empty_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(wmt, "CHUNK", 2)
+    write(tmp_path / "raw", ENGLISH, FRENCH)
+    run(monkeypatch, "tokenize", tmp_path / "raw", tmp_path / "out", "--max-words", 4, "--workers", 2)
+    assert read(tmp_path / "out.en") == ["one two three", "a b c"]
+    assert read(tmp_path / "out.fr") == ["un deux trois quatre", "a b"]
+    assert "tokenised 7 pairs, kept 2 ->" in capsys.readouterr().out
+    assert read_record(tmp_path) == dict.fromkeys(LANGUAGES, Preparation("moses"))
+
+
+def test_bad_text_is_refused_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wmt, "CHUNK", 2)
+    out = tmp_path / "out.en", tmp_path / "out.fr"
+    raw = write(tmp_path / "raw", ENGLISH, FRENCH[:-1])
+    with pytest.raises(InputError, match=r"raw.fr: ends at line 6, and .*raw.en goes on"):
+        tokenize(raw, out, LANGUAGES)
+    write(tmp_path / "raw", ENGLISH[:4], FRENCH)
+    with pytest.raises(InputError, match=r"raw.en: ends at line 4, and .*raw.fr goes on"):
+        tokenize(raw, out, LANGUAGES)
+    write(tmp_path / "raw", ENGLISH, FRENCH)
+    raw[1].write_bytes(raw[1].read_bytes().replace(b"un plan", b"un pl\xe9n"))
+    with pytest.raises(InputError, match=r"raw.fr, line 5: byte 0xe9 at column 16 is not UTF-8"):
+        tokenize(raw, out, LANGUAGES, workers=2)
+    with pytest.raises(InputError, match="no pair with 1 to 1 words on each side"):
+        tokenize(write(tmp_path / "raw", ["a b", ""], ["a", "b"]), out, LANGUAGES, most_words=1)
+    with pytest.raises(InputError, match="no pair; give"):
+        tokenize(write(tmp_path / "raw", [], []), out, LANGUAGES)
+    raw[0].unlink()
+    with pytest.raises(InputError, match=r"raw.en: cannot be read"):
+        tokenize(raw, out, LANGUAGES)
+    assert not list(tmp_path.glob("*out*"))
+
+
+# Order
+
+
+def test_pairs_are_shuffled_together_and_the_text_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [str(n) for n in range(100)]
+    text = write(tmp_path / "text", numbers, [f"n{n}" for n in numbers])
+    run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / "out", "--seed", 3)
+    english, french = read(tmp_path / "out.en"), read(tmp_path / "out.fr")
+    assert sorted(english, key=int) == numbers != english
+    assert french == [f"n{n}" for n in english]
+    assert read(text[0]) == numbers
+    run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / "again", "--seed", 3)
+    assert read(tmp_path / "again.en") == english
+    run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / "other", "--seed", 4)
+    assert read(tmp_path / "other.en") != english
+
+
+def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "text", ["a"], ["b"])
+    for option in ("max-words", "workers"):
+        with pytest.raises(InputError, match=f"--{option} is 0; give at least 1"):
+            run(monkeypatch, "tokenize", tmp_path / "text", tmp_path / "out", f"--{option}", 0)
+    for name in ("text", "none/out"):
+        with pytest.raises(InputError, match=r"text.en: cannot be copied"):
+            run(monkeypatch, "shuffle", tmp_path / "text", tmp_path / name)
+
+
+# The recipe
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/usr/bin/env bash\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout that is set up, with programs that only say how they were called; the data is made."""
+    shutil.copytree(ROOT / "recipes/wmt14_en_fr", tmp_path / "recipes/wmt14_en_fr")
+    setup = (ROOT / "recipes/setup.sh").read_text()
+    (tmp_path / "recipes/setup.sh").write_text(f"{setup}\nset_up() {{ USER_DIR=plugin; }}\n")
+    for name in ("fairseq-train", "fairseq-preprocess", "torchrun", "rnnsearch", "lmplz"):
+        program(tmp_path / "bin" / name, f'echo {name} "$@" >> {tmp_path}/calls')
+    (tmp_path / "runs/wmt14_en_fr/bin").mkdir(parents=True)
+    (tmp_path / "runs/wmt14_en_fr/bin/.done").touch()
+    (tmp_path / "runs/wmt14_en_fr/.made-by").write_text("wmt14_en_fr\n")
+    return tmp_path
+
+
+def script(checkout: Path, name: str, *options: str, status: int = 0, **environment: str) -> str:
+    """What the script prints; the calls of programs, one a line, are in ``calls``."""
+    (checkout / "calls").unlink(missing_ok=True)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    path = os.pathsep.join([str(checkout / "bin"), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", str(checkout / "recipes/wmt14_en_fr" / name), *options],
+        cwd=checkout,
+        env={**inherited, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def option(call: str, name: str) -> str:
+    words = call.split()
+    return words[words.index(name) + 1]
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_all_gpus_together_get_batches_of_80_pairs(checkout: Path, gpus: int) -> None:
+    script(checkout, "train.sh", "RNNsearch-30", str(gpus), "--interval", "7", "--", "--bf16")
+    (call,) = read(checkout / "calls")
+    torchrun = f"torchrun --standalone --nproc-per-node 4 {checkout}/bin/fairseq-train "
+    assert call.startswith("fairseq-train " if gpus == 1 else torchrun)
+    assert int(option(call, "--batch-size")) * gpus == 80
+    assert "--pool-batches" not in call  # which counts updates, whatever the number of GPUs
+    assert option(call, "--distributed-world-size") == str(gpus)
+    assert option(call, "--max-update") == "471000" and option(call, "--max-words") == "30"
+    assert option(call, "--context") == "attention" and option(call, "--save-interval-updates") == "7"
+    assert call.endswith(" --bf16")
+
+
+def test_the_longest_training_begins_with_what_is_learnt(checkout: Path) -> None:
+    first = checkout / "runs/wmt14_en_fr/runs/RNNsearch-50"
+    (first / "checkpoints").mkdir(parents=True)
+    (first / "checkpoints/checkpoint_last.pt").write_text("288,000")
+    (first / "train.log").write_text("epoch 2\n")
+    script(checkout, "train.sh", "RNNsearch-50-long", "1")
+    run = first.with_name("RNNsearch-50-long")
+    assert (run / "checkpoints/checkpoint_last.pt").read_text() == "288,000"
+    assert (run / "train.log").read_text() == "epoch 2\n"
+    (run / "checkpoints/checkpoint_last.pt").write_text("400,000")
+    (run / ".trained").unlink()
+    script(checkout, "train.sh", "RNNsearch-50-long", "1")
+    assert option(read(checkout / "calls")[0], "--max-update") == "667000"
+    assert (run / "checkpoints/checkpoint_last.pt").read_text() == "400,000"
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["checkpoint_last.pt"]
+
+
+def test_what_is_trained_is_not_trained_again_unless_it_is_told_otherwise(checkout: Path) -> None:
+    program(checkout / "bin/fairseq-train", "exit 3")
+    assert "fairseq-train failed" in script(checkout, "train.sh", "RNNsearch-50", "1", status=1)
+    program(checkout / "bin/fairseq-train", f'echo "$@" > {checkout}/calls')
+    for options, calls in (([], 1), ([], 0), (["--", "--max-update", "500000"], 1)):
+        script(checkout, "train.sh", "RNNsearch-50", "1", *options)
+        assert (checkout / "calls").exists() == bool(calls)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["RNNsearch-50"], "give a model and the number of GPUs"),
+        (["RNNsearch", "1"], "RNNsearch is none of"),
+        (["RNNsearch-50", "3"], "3 GPUs cannot share 80 pairs"),
+        (["RNNsearch-50", "0"], "gpus: 0 is no number"),
+        (["RNNsearch-50", "1", "--nodes", "2"], "--nodes 2 needs --master"),
+        (["RNNsearch-50", "1", "--out", "nowhere"], "nowhere has no data"),
+    ],
+)
+def test_bad_options_of_training_are_refused(checkout: Path, options: list[str], message: str) -> None:
+    assert message in script(checkout, "train.sh", *options, status=1)
+    assert not (checkout / "calls").exists()
+
+
+def job(checkout: Path, **environment: str) -> str:
+    program(
+        checkout / "bin/scontrol", f'if [ $1 = show ]; then printf "n7\\nn9\\n"; else echo "$@" > {checkout}/queued; fi'
+    )
+    environment = {"SLURM_JOB_ID": "20042", "SLURM_JOB_NODELIST": "n[7,9]", "SLURM_GPUS_ON_NODE": "2", **environment}
+    return script(checkout, "slurm.sh", "RNNsearch-50", "--", "--fp16", SLURM_SUBMIT_DIR=str(checkout), **environment)
+
+
+def test_machines_of_a_job_train_together(checkout: Path) -> None:
+    program(checkout / "bin/srun", 'shift; for n in 1 0; do SLURM_NODEID=$n "$@" || exit; done')
+    job(checkout)
+    calls = read(checkout / "calls")
+    for node, call in zip((1, 0), calls):
+        together = f"--nnodes 2 --node-rank {node} --master-addr n7 --master-port 20042 --nproc-per-node 2"
+        assert call.startswith(f"torchrun {together} {checkout}/bin/fairseq-train ")
+        assert option(call, "--batch-size") == "20" and option(call, "--distributed-world-size") == "4"
+        assert call.endswith(" --fp16")
+    assert len(calls) == 2 and not (checkout / "queued").exists()
+
+
+def test_a_job_whose_time_is_over_queues_itself_again(checkout: Path) -> None:
+    program(
+        checkout / "bin/srun",
+        f"trap 'kill $!; echo stopped > {checkout}/calls; exit 1' TERM; kill -USR1 $PPID; sleep 30 > /dev/null & wait",
+    )
+    assert "another turn" in job(checkout)
+    assert read(checkout / "calls") == ["stopped"]
+    assert read(checkout / "queued") == ["requeue 20042"]
+
+
+CORPORA = {
+    "wmt13/training-parallel-europarl-v7.tgz": ["training/europarl-v7.fr-en.en", "training/europarl-v7.fr-en.fr"],
+    "wmt14/training-parallel-nc-v9.tgz": [
+        "training/news-commentary-v9.fr-en.en",
+        "training/news-commentary-v9.fr-en.fr",
+    ],
+    "wmt13/training-parallel-commoncrawl.tgz": ["commoncrawl.fr-en.en", "commoncrawl.fr-en.fr"],
+    "wmt13/training-parallel-un.tgz": ["un/undoc.2000.fr-en.en", "un/undoc.2000.fr-en.fr"],
+    "wmt10/training-giga-fren.tar": ["giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"],
+    "wmt14/dev.tgz": [f"dev/newstest201{year}.{language}" for year in (2, 3) for language in LANGUAGES],
+}
+
+
+def write_archives(folder: Path) -> None:
+    """The archives as they are on the web, with a line that names it in each file, and another language's file."""
+    for name, files in CORPORA.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(folder / name, "w:gz" if name.endswith("tgz") else "w") as archive:
+            for file in [*files, f"{files[0]}.de"]:
+                text = f"{Path(file.removesuffix('.gz')).name}\n".encode()
+                content = gzip.compress(text) if file.endswith(".gz") else text
+                member = tarfile.TarInfo(file)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+
+def test_what_is_missing_is_downloaded_and_unpacked(checkout: Path) -> None:
+    write_archives(checkout / "web")
+    program(
+        checkout / "bin/curl",
+        f'echo curl "${{@: -1}}" >> {checkout}/calls; output="${{@: -2:1}}"; url="${{@: -1}}"\n'
+        f'cp {checkout}/web/${{url#https://www.statmt.org/}} "$output"',
+    )
+    given = checkout / "given"
+    given.mkdir()
+    for name in ("undoc.2000.fr-en", "europarl-v7.fr-en"):
+        write(given / name, ["given"], ["given"])
+    (given / "europarl-v7.fr-en.fr").unlink()
+    program(checkout / "bin/sacrebleu", f'echo sacrebleu "$@" >> {checkout}/calls; echo "the &quot;R&amp;D&quot;"')
+    # The programs after the downloads only say how they were called, so the first that needs a file's content fails.
+    said = script(checkout, "data.sh", "--data", str(given), "--out", str(checkout / "new"), status=1)
+    calls = read(checkout / "calls")
+    downloaded = [call.removeprefix("curl https://www.statmt.org/") for call in calls if call.startswith("curl")]
+    assert downloaded == [name for name in CORPORA if name != "wmt13/training-parallel-un.tgz"], said
+    raw = checkout / "new/raw"
+    for files in CORPORA.values():
+        for file in files:
+            name = Path(file.removesuffix(".gz")).name
+            assert read(raw / name) == ["given" if name.startswith("undoc") else name]
+    assert not list(raw.glob("*.de")) and not list((checkout / "new").glob("*.t*"))
+    sides = [call for call in calls if call.startswith("sacrebleu")]
+    assert sides == [f"sacrebleu --test-set wmt14/full --language-pair en-fr --echo {side}" for side in ("src", "ref")]
+    for language in LANGUAGES:
+        assert read(raw / f"newstest2014.{language}") == ['the "R&D"']
+    script(checkout, "data.sh", "--data", str(given), "--out", str(checkout / "new"), status=1)
+    assert not (checkout / "calls").exists(), "nothing is done twice"
+
+
+def test_the_test_set_may_lie_in_sacrebleus_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "wmt14/full"
+    folder.mkdir(parents=True)
+    for field in ("src", "ref", "docid", "genre", "origlang"):
+        (folder / f"wmt14_full.en-fr.{field}").write_text(f"{field}\n")
+    call = ["sacrebleu", "--test-set", "wmt14/full", "--language-pair", "en-fr", "--echo", "src"]
+    environment = {**os.environ, "SACREBLEU": str(tmp_path)}
+    assert subprocess.run(call, env=environment, capture_output=True, check=True, text=True).stdout == "src\n"

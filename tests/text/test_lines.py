@@ -1,0 +1,93 @@
+"""What is read and written as text is checked before fairseq-preprocess begins."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.lines import check_parallel, check_preprocessing, check_text_file
+from tests.files.builders import preprocessing_args, write_corpus
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "argv", ["fairseq-preprocess"])
+    write_corpus(tmp_path, {"train": 13, "valid": 5, "valid1": 3, "test": 5})
+    return tmp_path
+
+
+@pytest.mark.parametrize("extra", [[], ["--workers", "2"], ["--dataset-impl", "raw"], ["--joined-dictionary"]])
+def test_good_input_passes(corpus: Path, extra: list[str]) -> None:
+    check_preprocessing(preprocessing_args(corpus, *extra))
+
+
+def test_only_what_is_read_is_checked(corpus: Path) -> None:
+    (corpus / "train.en").unlink()
+    check_preprocessing(preprocessing_args(corpus, "--only-source"))
+    (corpus / "train.en").write_text("a\n")
+    (corpus / "test.de").unlink()
+    check_preprocessing(preprocessing_args(corpus, "--dict-only"))
+
+
+def test_alignments_are_counted(corpus: Path) -> None:
+    (corpus / "test.align").write_text("0-0\n")
+    with pytest.raises(InputError, match=r"test\.align has 1"):
+        check_preprocessing(preprocessing_args(corpus, "--align-suffix", "align"))
+
+
+def test_dictionaries_are_not_overwritten(corpus: Path) -> None:
+    (corpus / "bin").mkdir()
+    (corpus / "bin" / "dict.en.txt").write_text("w1 1\n")
+    with pytest.raises(InputError, match=r"dict\.en\.txt exists already; .* --tgtdict"):
+        check_preprocessing(preprocessing_args(corpus))
+    check_preprocessing(preprocessing_args(corpus, "--tgtdict", f"{corpus}/bin/dict.en.txt"))
+    with pytest.raises(InputError, match=r"none\.txt: cannot be read"):
+        check_preprocessing(preprocessing_args(corpus, "--tgtdict", f"{corpus}/none.txt"))
+
+
+def test_a_destination_that_is_a_file_is_refused(corpus: Path) -> None:
+    (corpus / "bin").write_text("")
+    with pytest.raises(InputError, match=r"--destdir .*bin: cannot be created"):
+        check_preprocessing(preprocessing_args(corpus))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "x: the file is empty; give"),
+        (b"good\nbad \xff here\n", "x, line 2: byte 0xff at column 5 is not UTF-8; .* iconv"),
+        (b"good\nbad \xc3\n", "x, line 2: byte 0xc3 at column 5"),
+        (b"good\nba\rd\n", "x, line 2: stray carriage return"),
+        (b"good\rbad\r\n", "x, line 1: stray carriage return"),
+    ],
+)
+def test_bad_text_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        check_text_file(tmp_path / "x")
+
+
+def test_unreadable_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="x: cannot be read"):
+        check_text_file(tmp_path / "x")
+    with pytest.raises(InputError, match=r"not a regular file"):
+        check_text_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["a\nb\n", "a\nb", "a\r\nb\r\n", "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\n\n", "ä\ufeff\n\nb"]
+)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_lines_are_counted_as_fairseq_reads_them(tmp_path: Path, text: str, workers: int) -> None:
+    from fairseq.file_chunker_utils import Chunker, find_offsets
+
+    path = tmp_path / "x"
+    path.write_bytes(text.encode())
+    offsets = find_offsets(str(path), workers)
+    read = 0
+    for start, end in pairwise(offsets):
+        with Chunker(str(path), start, end) as lines:
+            read += sum(1 for _ in lines)
+    assert check_parallel([path, path]) == read

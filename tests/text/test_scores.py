@@ -1,0 +1,120 @@
+"""Files of scores, read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.scores import AlignedPair, read_scores, write_scores
+from tests.files.builders import record
+
+CURE = "give what rnnsearch score wrote"
+
+
+def pair(source: str, target: str, phrases: list[tuple[int, int]] | None) -> AlignedPair:
+    """A pair with random weights, as it is written."""
+    sides = [[*words.split(), "</s>"] for words in (source, target)]
+    rows, columns = len(sides[1]), len(sides[0])
+    to_phrases = None if phrases is None else torch.rand(rows, len(phrases))
+    return AlignedPair(*sides, torch.full((rows,), -0.5).double(), torch.rand(rows, columns), phrases, to_phrases)
+
+
+def write(path: Path, *lines: dict[str, Any] | bytes) -> Path:
+    path.write_bytes(
+        b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
+    )
+    return path
+
+
+@pytest.mark.parametrize("trees", [False, True])
+def test_what_is_read_is_what_was_written(tmp_path: Path, trees: bool) -> None:
+    torch.manual_seed(1)
+    parses = [[(0, 3), (1, 3)], [], []] if trees else [None] * 3
+    texts = ("das <unk> schläft", "the zèbre"), ("", ""), ("窓", "a b c")
+    written = [pair(*sides, phrases) for sides, phrases in zip(texts, parses)]
+    with (tmp_path / "scores").open("wb") as out:
+        write_scores(written, out)
+    read = list(read_scores(tmp_path / "scores"))
+    assert [score.number for score in read] == [0, 1, 2]
+    assert [score.where for score in read] == [f"{tmp_path / 'scores'}, line {number}" for number in (1, 2, 3)]
+    for found, given in zip(read, written):
+        assert (found.source, found.target, found.phrases) == (given.source, given.target, given.phrases)
+        np.testing.assert_allclose(found.alignment, given.alignment, rtol=0, atol=1e-6)
+        if trees:
+            assert found.phrase_attention.shape == given.phrase_attention.shape
+            np.testing.assert_allclose(found.phrase_attention, given.phrase_attention, rtol=0, atol=1e-6)
+        else:
+            assert found.phrase_attention is None
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"-3.2\t2\t-1 -2", "not JSON"),
+        (json.dumps(record(1)).encode()[:-9], "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"", "not JSON"),
+        (b"[]", "no object"),
+        (record(1, id=...), 'no "id"'),
+        (record(1, alignment=...), 'no "alignment"'),
+        (record(1, source=..., target=...), 'no "source", no "target"'),
+        (record(1, phrases=...), 'no "phrases"'),
+        (record(1, phrase_attention=...), 'no "phrase_attention"'),
+        (record(1, source="a </s>"), '"source" is no list of words'),
+        (record(1, target=["x", 2]), '"target" is no list of words'),
+        (record(1, source=[], alignment=[[], []]), '"source" is no list of words'),
+        (record(1, alignment=[[0.5, 0.5, 0], [1, 0]]), '"alignment" is no matrix of numbers'),
+        (record(1, alignment={}), '"alignment" is no matrix of numbers'),
+        (record(1, alignment=[[0, None, 1]] * 2), '"alignment" is no matrix of numbers'),
+        (record(1, alignment=[[0, 10**400, 1]] * 2), '"alignment" is no matrix of numbers'),
+        (record(1, alignment=[[0, 1]] * 3), '"alignment" has the shape (3, 2) and not (2, 3)'),
+        (record(1, phrase_attention=[[1]]), '"phrase_attention" has the shape (1, 1) and not (2, 1)'),
+        (record(1, phrases=[]), '"phrase_attention" has the shape (2, 1) and not (2, 0)'),
+        (record(1, phrases=None), '"phrases" is no list of pairs of numbers'),
+        (record(1, phrases=[[0, 1, 2]]), '"phrases" is no list of pairs of numbers'),
+        (record(1, phrases=[[0, 1.5]]), '"phrases" is no list of pairs of numbers'),
+        (record(1, phrases=["02"]), '"phrases" is no list of pairs of numbers'),
+    ],
+)
+def test_lines_that_are_no_scores_are_named_when_they_come(
+    tmp_path: Path, line: dict[str, Any] | bytes, why: str
+) -> None:
+    scores = read_scores(write(tmp_path / "bad", record(0), line))
+    assert next(scores).number == 0
+    with pytest.raises(InputError) as raised:
+        next(scores)
+    assert str(raised.value) == f"{tmp_path / 'bad'}, line 2: not a score ({why}); {CURE}"
+
+
+@pytest.mark.parametrize("number", [0, 2, "1", None])
+def test_scores_out_of_their_place_are_refused(tmp_path: Path, number: Any) -> None:
+    path = write(tmp_path / "bad", record(0), record(number))
+    with pytest.raises(InputError, match=rf"bad, line 2: the score of sentence {number}, not 1; give each file"):
+        list(read_scores(path))
+
+
+def test_a_model_without_attention_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "bad", record(0), record(1, alignment=None, phrases=..., phrase_attention=...))
+    with pytest.raises(InputError, match="bad, line 2: no alignment; score with a model that has attention"):
+        list(read_scores(path))
+
+
+def test_files_that_cannot_be_read_or_are_empty_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"nothing: cannot be read \(No such file or directory\); {CURE}"):
+        list(read_scores(tmp_path / "nothing"))
+    with pytest.raises(InputError, match=rf"cannot be read \(Is a directory\); {CURE}"):
+        list(read_scores(tmp_path))
+    with pytest.raises(InputError, match=rf"empty: the file is empty; {CURE}"):
+        list(read_scores(write(tmp_path / "empty")))
+
+
+def test_lines_are_read_as_they_are_needed(tmp_path: Path) -> None:
+    path = write(tmp_path / "scores", record(0))
+    scores = read_scores(path)
+    next(scores)
+    write(path, record(0), record(1))
+    assert next(scores).number == 1

@@ -1,0 +1,428 @@
+"""One corpus to training, development and test sets, and the commands that ``rnnsearch prepare`` prints for them."""
+
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import numpy as np
+import pytest
+from fairseq import options
+from fairseq.data import Dictionary
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.next_commands import BATCH, EPOCHS, LARGE, next_commands
+from rnnsearch_fairseq.text.pairs import CHUNK, Pair, read_corpus, read_tmx
+from rnnsearch_fairseq.text.prepare import main
+from rnnsearch_fairseq.text.scripts import count_words, lacks_blanks
+from rnnsearch_fairseq.text.split import PARTS, choose, group, split_corpus
+from tests.commands import BIN
+
+LANGUAGES = ("en", "fr")
+ENGLISH = ["a", "big", "black", "cat", "sees", "the", "small", "red", "house", "of", "my", "good", "old", "friend"]
+FRENCH = ["un", "grand", "noir", "chat", "voit", "la", "petite", "rouge", "maison", "de", "mon", "bon", "vieil", "ami"]
+
+
+def make_pairs(number: int, seed: int = 1) -> list[Pair]:
+    """Pairs of 2 to 6 words; many sources and targets repeat, in pairs of their own or equal ones."""
+    generator = random.Random(seed)
+    pairs = []
+    for _ in range(number):
+        words = [generator.randrange(len(ENGLISH)) for _ in range(generator.randint(2, 6))]
+        source, target = (" ".join(side[word] for word in words) for side in (ENGLISH, FRENCH))
+        pairs.append((source, target))
+        other = generator.choice(pairs)
+        pairs += generator.choice([[], [], [], [other], [(source, other[1])], [(other[0], target)], [(source, "ami")]])
+    return pairs[:number]
+
+
+def write_files(folder: Path, pairs: list[Pair]) -> list[Path]:
+    paths = [folder / f"corpus.{language}" for language in LANGUAGES]
+    for path, side in zip(paths, zip(*pairs)):
+        path.write_bytes("".join(f"{sentence}\n" for sentence in side).encode())
+    return paths
+
+
+def write_tsv(folder: Path, pairs: list[Pair]) -> list[Path]:
+    path = folder / "corpus.tsv"
+    path.write_bytes("".join(f"{source}\t{target}\n" for source, target in pairs).encode())
+    return [path]
+
+
+def unit(source: str, target: str) -> str:
+    english, french = escape(source), escape(target)
+    return f'<tu><tuv xml:lang="en"><seg>{english}</seg></tuv><tuv xml:lang="fr"><seg>{french}</seg></tuv></tu>\n'
+
+
+def write_tmx(folder: Path, pairs: list[Pair]) -> list[Path]:
+    return write_units(folder, "".join(unit(*pair) for pair in pairs))
+
+
+def write_units(folder: Path, units: str, doctype: str = "", encoding: str = "utf-8") -> list[Path]:
+    path = folder / "corpus.tmx"
+    head = f'<?xml version="1.0" encoding="{encoding}"?>\n{doctype}\n<tmx version="1.4"><header/><body>'
+    path.write_bytes(f"{head}{units}</body></tmx>\n".encode(encoding))
+    return [path]
+
+
+def read_parts(folder: Path) -> dict[str, list[Pair]]:
+    sides = {
+        part: [(folder / f"{part}.{language}").read_text().splitlines() for language in LANGUAGES] for part in PARTS
+    }
+    return {part: list(zip(*both, strict=True)) for part, both in sides.items()}
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["prepare", *map(str, words), "-s", "en", "-t", "fr"])
+    main()
+
+
+# Parts
+
+
+def test_no_sentence_is_in_two_parts(tmp_path: Path) -> None:
+    pairs = make_pairs(600)
+    plain = Counter(pairs)
+    assert max(plain.values()) > 1 and len({source for source, _ in pairs}) < 500 > len({target for _, target in pairs})
+    pairs += [(f"  {source.upper()}", target.replace(" ", "  ")) for source, target in pairs[::7]]
+    split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "raw", (40, 50))
+    parts = read_parts(tmp_path / "raw")
+    assert {part: len(of_part) for part, of_part in parts.items()} == {
+        "train": len(pairs) - 90,
+        "valid": 40,
+        "test": 50,
+    }
+    for side in (0, 1):
+        sentences = [{pair[side].lower() for pair in of_part} for of_part in parts.values()]
+        assert sum(map(len, sentences)) == len(set().union(*sentences))
+    cleaned = [tuple(" ".join(sentence.split()) for sentence in pair) for pair in pairs]
+    assert Counter(pair for of_part in parts.values() for pair in of_part) == Counter(cleaned)
+    for of_part in parts.values():
+        remaining = iter(cleaned)
+        assert all(pair in remaining for pair in of_part), "the order is kept"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_are_those_that_merging_finds(seed: int) -> None:
+    hashes = np.random.RandomState(seed).randint(0, 40, (30, 2)).astype(np.uint64)
+    groups = [{number} for number in range(30)]
+    for first in range(30):
+        for second in range(first):
+            if (hashes[first] == hashes[second]).any() and groups[first] is not groups[second]:
+                groups[first] |= groups[second]
+                for number in groups[first]:
+                    groups[number] = groups[first]
+    assert group(hashes).tolist() == [min(members) for members in groups]
+
+
+def test_equal_texts_of_source_and_target_do_not_join_pairs() -> None:
+    assert group(np.array([[1, 2], [2, 3], [4, 3]], np.uint64)).tolist() == [0, 1, 1]
+
+
+def test_equal_pairs_in_any_number_are_one_group() -> None:
+    assert set(group(np.array([[1, 2]] * 256 + [[1, 3]], np.uint64))) == {0}
+
+
+def test_the_seed_determines_the_split(tmp_path: Path) -> None:
+    files = write_files(tmp_path, make_pairs(400))
+    found = []
+    for seed in (1, 1, 2):
+        split_corpus(files, LANGUAGES, tmp_path / "raw", (30, 30), seed)
+        found.append(read_parts(tmp_path / "raw"))
+    assert found[0] == found[1]
+    assert found[0]["valid"] != found[2]["valid"]
+    assert found[0]["test"] != found[2]["test"]
+
+
+def test_every_group_is_chosen_equally_often() -> None:
+    counts = np.zeros((6, 3))
+    for seed in range(600):
+        parts = choose(np.arange(6), (1, 2), seed)
+        assert np.bincount(parts).tolist() == [3, 1, 2]
+        counts[np.arange(6), parts] += 1
+    expected = np.array([300, 100, 200])
+    # Chi-squared with 10 degrees of freedom is over 35.6 once in 10,000 times.
+    assert ((counts - expected) ** 2 / expected).sum() < 35.6
+
+
+def test_a_group_too_large_for_a_part_is_training_text() -> None:
+    parts = choose(np.array([0, 0, 0, 0, 4, 4, 6, 7]), (3, 2), 1)
+    assert parts[:4].tolist() == [0] * 4
+    assert parts[4] == parts[5]
+
+
+@pytest.mark.parametrize(("number", "size"), [(200, 10), (100, 5)])
+def test_small_corpora_give_a_twentieth(tmp_path: Path, number: int, size: int) -> None:
+    pairs = [(f"word {index}", f"mot {index}") for index in range(number)]
+    split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "raw")
+    assert [len(part) for part in read_parts(tmp_path / "raw").values()] == [number - 2 * size, size, size]
+
+
+# Cleaning
+
+
+def test_dropped_pairs_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = [("\ufeffone  two", "un\u2028deux"), ("a " * 100, "b " * 100), ("one", "b " * 9), ("x y", "猫" * 36)]
+    empty = [("", "un"), ("one", "  "), ("\ufeff", "un")]
+    long = [("a " * 101, "b " * 90), ("a " * 90, "猫" * 202)]
+    unequal = [("one", "b " * 10), ("x y", "猫" * 37), ("b " * 19, "un deux")]
+    split_corpus(write_files(tmp_path, good + unequal + empty + long), LANGUAGES, tmp_path / "raw", (1, 1))
+    found = {pair for part in read_parts(tmp_path / "raw").values() for pair in part}
+    assert found == {("one two", "un deux"), *((source.strip(), target.strip()) for source, target in good[1:])}
+    printed = capsys.readouterr().out
+    assert "read 12 pairs" in printed and "dropped 8:" in printed
+    assert "3 without a sentence on a side, 2 of more than 100 words on a side, 3 with over 9 times as many" in printed
+    assert "split 4 pairs (seed 1): train 2, valid 1, test 1" in printed
+
+
+def test_words_of_scripts_without_blanks() -> None:
+    assert count_words("the cat sees 3 dogs") == 5
+    assert count_words("고양이가 개를 봅니다") == 3
+    assert count_words("猫がiPhoneを見る。") == 1 + 1 + 5 / 2
+
+
+# Formats
+
+
+@pytest.mark.parametrize("write", [write_tsv, write_tmx])
+def test_formats_give_the_same_split(tmp_path: Path, write: Callable[[Path, list[Pair]], list[Path]]) -> None:
+    pairs = [*make_pairs(300), ('the <b>cat</b> & the "dog"', "le <b>chat</b> & le chien"), ("", "vide")]
+    split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "files", (20, 30))
+    split_corpus(write(tmp_path, pairs), LANGUAGES, tmp_path / "other", (20, 30))
+    assert read_parts(tmp_path / "other") == read_parts(tmp_path / "files")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_translation_memories_of_many_programs(tmp_path: Path, encoding: str) -> None:
+    units = (
+        '<tu><prop type="x">ignored</prop><note>ignored</note>'
+        '<tuv xml:lang="EN-us"><seg>A <bpt i="1">&lt;b&gt;</bpt>na\u00efve <hi>cat</hi><ept i="1">&lt;/b&gt;</ept><ph/>'
+        "\n sleeps.</seg></tuv>"
+        '<tuv xml:lang="de"><seg>Katze</seg></tuv><tuv lang="FR_ca"><seg>Un chat<ut>x</ut> dort.</seg></tuv></tu>'
+        '<tu><tuv xml:lang="en"><seg>alone</seg></tuv><tuv xml:lang="frr"><seg>Frisian</seg></tuv></tu>'
+        '<tu><tuv xml:lang="fr-CA"><seg>ici</seg></tuv><tuv xml:lang="en"><seg>here</seg></tuv>'
+        '<tuv xml:lang="fr"><seg>l\u00e0</seg></tuv></tu>'
+    )
+    (path,) = write_units(tmp_path, units, '<!DOCTYPE tmx SYSTEM "tmx14.dtd">', encoding)
+    found = [tuple(" ".join(side.split()) for side in pair) for pair in read_tmx(path, LANGUAGES)]
+    assert found == [("A naïve cat sleeps.", "Un chat dort."), ("alone", ""), ("here", "là")]
+    assert [pair[1] for pair in read_tmx(path, ("en", "FR-CA"))][2] == "ici"
+
+
+def test_large_translation_memories_are_streamed(tmp_path: Path) -> None:
+    pairs = make_pairs(CHUNK // 50)
+    (path,) = write_tmx(tmp_path, pairs)
+    path.write_bytes(path.read_bytes() + b"<unexpected/>")
+    assert list(islice(read_tmx(path, LANGUAGES), 100)) == pairs[:100]
+    with pytest.raises(InputError, match=r"corpus\.tmx, line \d+: not well-formed XML"):
+        list(read_tmx(path, LANGUAGES))
+
+
+BOMB = '<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", b"one\tun\none two\n", r"a\.tsv, line 2: columns: 1,"),
+        ("a.tsv", b"one\tun\t0.5\n", r"a\.tsv, line 1: columns: 3,.*cut -f 1,2"),
+        ("a.tsv", b"one\tun\n\xe9\tun\n", r"a\.tsv, line 2: .*not UTF-8"),
+        ("a.tmx", f"<?xml version='1.0'?>{BOMB}<tmx>&b;</tmx>".encode(), "holds definitions"),
+        ("a.tmx", f"<tmx>{unit('one', 'un')}</tu></tmx>".encode(), r"a\.tmx, line 2: not well-formed XML \(mismatched"),
+        ("a.tmx", unit("one", "un").replace("fr", "de").encode(), "no unit has both en and fr; .*: de, en"),
+        ("a.tmx", b'<?xml version="1.0" encoding="big5"?><tmx/>', r"a\.tmx: its encoding .*export it as UTF-8"),
+        ("a.tmx", b'<?xml version="1.0" encoding="unheard"?><tmx/>', r"a\.tmx: its encoding cannot be read"),
+        ("a.tmx", b"<tmx/>", "no unit has both"),
+        ("a.tmx", b"", "not well-formed"),
+        ("a.txt", b"one\tun\n", r"a\.txt: give a folder, two files of text"),
+        ("absent.tmx", None, r"absent\.tmx: cannot be read"),
+        ("absent.tsv", None, r"absent\.tsv: cannot be read"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        list(read_corpus([tmp_path / name], LANGUAGES))
+
+
+def test_files_of_different_length_are_refused(tmp_path: Path) -> None:
+    files = write_files(tmp_path, make_pairs(30))
+    files[1].write_text("un\n")
+    with pytest.raises(InputError, match=r"corpus\.fr: ends at line 1,"):
+        split_corpus(files, LANGUAGES, tmp_path / "out" / "raw")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "sizes", "message"),
+    [
+        (make_pairs(10), None, "10 pairs are too few to split"),
+        (make_pairs(50), (30, 30), r"50 pairs are too few .*--split DEV,TEST"),
+        ([("same", "même")] * 50, (3, 3), r"train 50, valid 0, test 0; equal sentences"),
+        ([("", "vide")] * 50, None, "0 pairs are too few"),
+    ],
+)
+def test_too_few_pairs_are_refused(
+    tmp_path: Path, pairs: list[Pair], sizes: tuple[int, int] | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "raw", sizes)
+    assert not (tmp_path / "raw").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--split", "10"], "--split 10: give two numbers"),
+        (["--split", "0,5"], "--split 0,5: give two numbers"),
+        (["--split-seed", "-1"], "--split-seed is -1"),
+        (["--valid", "dev"], "--train, --valid and --test name files of a folder"),
+        (["--bpe", "9", "--sentencepiece", "9"], "give one of them"),
+    ],
+)
+def test_impossible_options_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run_main(monkeypatch, *write_tsv(tmp_path, make_pairs(50)), tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_is_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="a folder has its own parts"):
+        run_main(monkeypatch, tmp_path, tmp_path / "out", "--split", "5,5")
+
+
+def test_the_corpus_is_not_overwritten(tmp_path: Path) -> None:
+    split_corpus(write_tsv(tmp_path, make_pairs(50)), LANGUAGES, tmp_path / "raw")
+    files = [tmp_path / "raw" / f"train.{language}" for language in LANGUAGES]
+    with pytest.raises(InputError, match="it would replace an input"):
+        split_corpus(files, LANGUAGES, tmp_path / "raw")
+
+
+# Scripts without blanks
+
+JAPANESE = "彼は昨日、新しいiPhoneを買いました。"
+THAI = "ฉันชอบกินข้าวผัดและต้มยำกุ้ง แต่เพื่อนของฉันไม่ชอบ"
+
+
+@pytest.mark.parametrize(
+    ("line", "lacking"),
+    [
+        (JAPANESE, True),
+        (THAI, True),
+        ("我昨天买了一部新手机。", True),
+        ("彼 は 昨日 、 新しい iPhone を 買い まし た 。", False),
+        ("ฉัน ชอบ กิน ข้าวผัด และ ต้มยำกุ้ง แต่ เพื่อน ของ ฉัน ไม่ ชอบ", False),
+        ("He bought the book 猫 yesterday.", False),
+        ("나는 어제 새 휴대폰을 샀다.", False),
+        ("", False),
+    ],
+)
+def test_text_without_blanks_is_recognised(line: str, lacking: bool) -> None:
+    assert lacks_blanks([line, ""]) == lacking
+
+
+def test_text_without_blanks_is_told_of_sentencepiece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [(f"He bought a new phone on day {number}.", f"{JAPANESE}{number}") for number in range(100)]
+    hint = "train.fr: there are no blanks between words; prepare again with --sentencepiece 8000"
+    for words, hinted in (([], True), (["--bpe", "20"], True), (["--sentencepiece", "8000"], False)):
+        run_main(monkeypatch, *write_tsv(tmp_path, pairs), tmp_path / "out", *words)
+        printed = capsys.readouterr().out
+        assert (hint in printed) == hinted
+        assert printed.count("no blanks") == hinted, "English has blanks"
+
+
+# The next commands
+
+SUBWORDS = {"words": [], "bpe": ["--bpe", "40"], "sentencepiece": ["--sentencepiece", "50"]}
+
+
+def commands_of(printed: str) -> str:
+    _, commands = printed.split("The next commands, to binarize the text, to train and to translate:\n")
+    return commands
+
+
+def parse(command: str) -> object:
+    name, *words = shlex.split(command.replace("\\\n", " "))
+    if name == "fairseq-preprocess":
+        return options.get_preprocessing_parser().parse_args(words)
+    if name == "fairseq-interactive":
+        return options.parse_args_and_arch(options.get_interactive_generation_parser(), words)
+    assert name == "fairseq-train"
+    return options.parse_args_and_arch(options.get_training_parser(), words)
+
+
+@pytest.mark.parametrize("subwords", SUBWORDS)
+def test_printed_commands_fit_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subwords: str
+) -> None:
+    out = tmp_path / "my text"
+    run_main(monkeypatch, *write_files(tmp_path, make_pairs(300)), out, "--max-words", "4", *SUBWORDS[subwords])
+    printed = capsys.readouterr().out
+    preprocess, train, interactive = re.findall(r"^fairseq-(?:.*\\\n)*.*$", commands_of(printed), re.MULTILINE)
+    args = parse(preprocess)
+    for split in PARTS:
+        prefix = getattr(args, f"{split}pref")
+        assert prefix == str(out / split)
+        assert all(Path(f"{prefix}.{language}").is_file() for language in (args.source_lang, args.target_lang))
+    assert args.joined_dictionary == (subwords != "words")
+    assert (args.nwordssrc, args.nwordstgt) == ((30004, 30004) if subwords == "words" else (-1, -1))
+    args = parse(train)
+    assert args.data == preprocess.split("--destdir")[1].strip().strip("'").replace("'", "") == str(out / "bin")
+    assert args.save_dir == str(out / "checkpoints")
+    assert args.max_update == int(args.total_num_update) == 2000
+    best = f"{args.save_dir}/checkpoint_best.pt"
+    args = parse(interactive)
+    assert (args.data, args.path, args.source_lang, args.target_lang) == (str(out / "bin"), best, *LANGUAGES)
+    assert shlex.split(printed.splitlines()[-1]) == ["rnnsearch", "serve", "--path", best, "--beam", "12"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [SUBWORDS["words"], [*SUBWORDS["bpe"], "--segmentations", "2"]])
+def test_printed_preprocessing_runs_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path, make_pairs(300))
+    run_main(monkeypatch, "corpus.en", "corpus.fr", "my text", *words)
+    preprocess, _, train = commands_of(capsys.readouterr().out).partition("fairseq-train")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", preprocess], env=environment, check=True)
+    args = parse(f"fairseq-train{train.partition('#')[0]}")
+    folders = [Path(folder) for folder in args.data.split(":")]
+    assert len(folders) == (2 if words else 1)
+    dictionaries = [Dictionary.load(str(folder / f"dict.{code}.txt")) for folder in folders for code in LANGUAGES]
+    for folder in folders:
+        assert (folder / "preparation.json").is_file()
+        for split in PARTS:
+            assert (folder / f"{split}.en-fr.fr.idx").is_file()
+    if words:
+        assert all(dictionary == dictionaries[0] for dictionary in dictionaries)
+        for number in range(2):
+            pieces = Path(f"my text/train.{number}.fr").read_text().split()
+            assert dictionaries[0].unk() not in map(dictionaries[0].index, pieces)
+    else:
+        assert dictionaries[0] != dictionaries[1]
+
+
+def test_training_is_longer_on_more_text() -> None:
+    def train(pairs: int) -> str:
+        return next_commands(Path("text"), LANGUAGES, pairs, True, 0).split("fairseq-train")[1].partition("#")[0]
+
+    args = parse("fairseq-train" + train(29_000))
+    assert args.arch == "bahdanau_gru_small"
+    assert args.max_update == int(args.total_num_update) == EPOCHS * 363
+    assert args.batch_size == BATCH
+    args = parse("fairseq-train" + train(LARGE))
+    assert (args.arch, args.task, args.max_epoch) == ("bahdanau_gru", "pooled_translation", 5)

@@ -1,0 +1,516 @@
+"""Trees and their transitions, and the readers of parsers' output, against recursive definitions and real parses."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairseq.data import Dictionary
+from fairseq.tokenizer import tokenize_line
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rnnsearch_fairseq import grammar
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.trees import (
+    READERS,
+    NoParse,
+    Parse,
+    Tree,
+    first_difference,
+    format_transitions,
+    join_lines,
+    parse_transitions,
+    read_enju,
+    read_penn,
+    shown,
+)
+from tests.data.builders import PIECES, check_tree
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+ENJU, TANAKA, MODEL = SHARED / "data/enju", SHARED / "data/tanaka", SHARED / "reference/tree2seq-model"
+
+
+def needs(folder: Path) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not folder.is_dir(), reason=f"not ours to ship, and not there: {folder}")
+
+
+# A tree by its definition: a word is its position, a phrase the list of its two parts.
+Nested = Any
+
+
+def nested_trees(start: int, end: int) -> Iterator[Nested]:
+    if end - start == 1:
+        yield start
+    for split in range(start + 1, end):
+        for left in nested_trees(start, split):
+            for right in nested_trees(split, end):
+                yield [left, right]
+
+
+def words_of(tree: Nested) -> list[int]:
+    return [tree] if isinstance(tree, int) else words_of(tree[0]) + words_of(tree[1])
+
+
+def transitions_of(tree: Nested) -> str:
+    return "S" if isinstance(tree, int) else f"{transitions_of(tree[0])} {transitions_of(tree[1])} R"
+
+
+def phrases_of(tree: Nested) -> list[Nested]:
+    return [] if isinstance(tree, int) else [tree, *phrases_of(tree[0]), *phrases_of(tree[1])]
+
+
+def spans_of(tree: Nested) -> list[tuple[int, int]]:
+    return [(words_of(phrase)[0], words_of(phrase)[-1] + 1) for phrase in phrases_of(tree)]
+
+
+def nested(tree: Tree) -> Nested:
+    """The nested form of a tree, from its children."""
+    made: dict[int, Nested] = {word: word for word in range(tree.leaves)}
+    for phrase, children in reversed([*enumerate(tree.children(), tree.leaves)]):
+        made[phrase] = [made[child] for child in children]
+    return made[tree.leaves] if tree.splits else 0
+
+
+ALL_TREES = [tree for leaves in range(1, 7) for tree in nested_trees(0, leaves)]
+
+
+def test_every_small_tree_is_what_its_definition_says() -> None:
+    assert len(ALL_TREES) == 1 + 1 + 2 + 5 + 14 + 42
+    for by_definition in ALL_TREES:
+        line = transitions_of(by_definition)
+        tree = parse_transitions(line)
+        assert tree is not None
+        assert format_transitions(tree) == line
+        assert tree.leaves == len(words_of(by_definition)) == line.count("S")
+        assert tree.spans() == spans_of(by_definition)
+        assert nested(tree) == by_definition
+        assert Tree(tree.splits) == tree
+
+
+def test_transitions_of_a_tree_by_hand() -> None:
+    tree = parse_transitions("S S R S S S R R R")  # ((a b) (c (d e)))
+    assert tree == Tree((2, 1, 3, 4))
+    assert tree.spans() == [(0, 5), (0, 2), (2, 5), (3, 5)]
+    assert tree.children() == [(6, 7), (0, 1), (2, 8), (3, 4)]
+
+
+def test_no_parse() -> None:
+    assert parse_transitions("-") is None
+    assert parse_transitions(" -\n") is None
+    assert format_transitions(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("", "end with 0 phrases"),
+        ("R", "transition 1 is R"),
+        ("S R", "transition 2 is R"),
+        ("S S R R", "transition 4 is R"),
+        ("S S", "end with 2 phrases"),
+        ("S S R S", "end with 2 phrases"),
+        ("S -", "transition 2 is '-'"),
+        ("- -", "transition 1 is '-'"),
+        ("S s R", "transition 2 is 's'"),
+        ("SSR", "transition 1 is 'SSR'"),
+        ("X" * 10**6, "transition 1 is 'XXX"),
+    ],
+)
+def test_malformed_transitions_are_refused(line: str, why: str) -> None:
+    with pytest.raises(InputError, match=f"^train.tree, line 7: .*{why}.*; write") as caught:
+        parse_transitions(line, "train.tree, line 7")
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("splits", [(0,), (2,), (-1,), (1, 1), (2, 2), (3, 1), (1, 3), (0, 0, 0), (9, 9, 9)])
+def test_splits_that_make_no_tree_are_refused(splits: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="cannot be split"):
+        Tree(splits)
+
+
+def test_a_tree_does_not_change() -> None:
+    tree = Tree((1, 2))
+    with pytest.raises(AttributeError):
+        tree.splits = (2, 1)  # type: ignore[misc]
+    assert len({tree, Tree((1, 2)), Tree((2, 1))}) == 2
+
+
+def test_fairseq_reads_transitions_as_words() -> None:
+    dictionary = Dictionary()
+    for tree in (None, Tree(()), Tree((2, 1, 3, 4))):
+        line = format_transitions(tree)
+        ids = dictionary.encode_line(line, append_eos=False)
+        assert len(ids) == (1 if tree is None else 2 * tree.leaves - 1)
+        assert dictionary.string(ids) == line
+        assert parse_transitions(dictionary.string(ids)) == tree
+    assert len(dictionary) == dictionary.nspecial + 3
+
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("(X " * DEEP + "w" + " w)" * DEEP, [(0, n) for n in range(DEEP + 1, 1, -1)]),
+        ("(X w " * DEEP + "w" + ")" * DEEP, [(n, DEEP + 1) for n in range(DEEP)]),
+        ("(X " * DEEP + "w" + ")" * DEEP, []),
+    ],
+    ids=["left", "right", "unary"],
+)
+def test_a_tree_as_deep_as_it_is_long(text: str, spans: list[tuple[int, int]]) -> None:
+    parse = read_penn(text)
+    assert isinstance(parse, Parse)
+    assert parse.tree.spans() == spans
+    assert len(parse.tree.children()) == len(spans)
+    assert parse_transitions(format_transitions(parse.tree)) == parse.tree
+    enju = text.replace("(X ", "<cons>").replace(")", "</cons>").replace(" ", "").replace("w", "<tok>w</tok>")
+    assert read_enju(f'<sentence parse_status="success">{enju}</sentence>') == parse
+
+
+# Penn brackets
+
+
+def read(text: str, binarize: str = "right") -> tuple[str, str]:
+    """Leaves and transitions, each as a string."""
+    parse = read_penn(text, binarize)
+    assert isinstance(parse, Parse), f"{text}: {parse}"
+    assert parse.tree.leaves == len(parse.words)
+    return " ".join(parse.words), format_transitions(parse.tree).replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves", "right", "left"),
+    [
+        ("(S (NP (PRP he)) (VP (VBD slept)) (. .))", "he slept .", "SSSRR", "SSRSR"),
+        ("(ROOT\n  (S\n    (NP (PRP he))\n    (VP (VBD slept))))\n", "he slept", "SSR", "SSR"),
+        ("( (S (A a) (B b)))", "a b", "SSR", "SSR"),
+        ("(X a b c d e)", "a b c d e", "SSSSSRRRR", "SSRSRSRSR"),
+        ("(X (X a b c) d (X e f g))", "a b c d e f g", "SSSRRSSSSRRRR", "SSRSRSRSSRSRR"),
+        ("(NP John)", "John", "S", "S"),
+        ("(S (NP John) (VP has (VP come)))", "John has come", "SSSRR", "SSSRR"),
+        ("(A (B (C (D x))))", "x", "S", "S"),
+        ("(A (B) (C ()) (D x) (()) (E y) ((F)))", "x y", "SSR", "SSR"),
+        ("(S (A (B) x (C)))", "x", "S", "S"),
+        ("(S (NP (-NONE- *T*-1)) (VP (V go) (NP (-NONE- 0) it)))", "go it", "SSR", "SSR"),
+        ("(S (-NONE- *T*-1) word)", "word", "S", "S"),
+        ("(-LRB- -LRB-)", "-LRB-", "S", "S"),
+        ("  (S(A a)(B b))  ", "a b", "SSR", "SSR"),
+        ("(S (CD 1\xa01/2))", "1 1/2", "SSR", "SSR"),
+    ],
+)
+def test_penn_brackets(text: str, leaves: str, right: str, left: str) -> None:
+    assert read(text) == read(text, "right") == (leaves, right)
+    assert read(text, "left") == (leaves, left)
+
+
+EMPTY = ["", " \n", "()", "(())", "( () )", "(ROOT )", "(X (Y ))", "(S (-NONE- *))", "SENTENCE_SKIPPED_OR_UNPARSABLE\n"]
+BROKEN = [
+    "(",
+    ")",
+    ")(",
+    "(S (A a)",
+    "(S (A a)))",
+    "(A a) (B b)",
+    "(()) (A a)",
+    "a",
+    "a (A a)",
+    "(A a) a",
+    "((()",
+    "<a/>",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [(text, NoParse.EMPTY) for text in EMPTY] + [(text, NoParse.UNUSABLE) for text in BROKEN]
+)
+def test_penn_brackets_without_a_tree(text: str, reason: NoParse) -> None:
+    assert read_penn(text, "right") is reason
+    assert read_penn(text, "left") is reason
+
+
+def nodes_of(text: str) -> list[Any]:
+    """A tree of which every node has a label, as nested lists of words."""
+    tokens = iter(text.replace("(", " ( ").replace(")", " ) ").split())
+
+    def children() -> list[Any]:
+        next(tokens)  # the label
+        return [children() if token == "(" else token for token in iter(lambda: next(tokens), ")")]
+
+    next(tokens)
+    return children()
+
+
+def binary_of(node: Any, left: bool) -> str:
+    """The transitions of a node of nested lists, by definition."""
+    if isinstance(node, str):
+        return "S"
+    if len(node) == 1:
+        return binary_of(node[0], left)
+    middle = -1 if left else 1
+    return binary_of(node[:middle], left) + binary_of(node[middle:], left) + "R"
+
+
+@pytest.mark.parametrize("binarize", ["left", "right"])
+def test_the_grammars_trees_are_read(binarize: str) -> None:
+    for pair in grammar.generate(400, seed=3):
+        leaves, transitions = read(pair.parse, binarize)
+        assert leaves.split() == pair.source
+        assert transitions == binary_of(nodes_of(pair.parse), binarize == "left")
+
+
+@needs(TANAKA)
+def test_the_tanaka_trees_are_read() -> None:
+    sources, parses = ((TANAKA / f"dev.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "tree"))
+    read = [read_penn(text) for text in parses]
+    assert [parse for parse in read if not isinstance(parse, Parse)] == [NoParse.EMPTY] * 36
+    for source, text, parse in zip(sources, parses, read):
+        if isinstance(parse, Parse):
+            assert parse.words == source.split()
+            assert format_transitions(parse.tree).replace(" ", "") == binary_of(nodes_of(text), left=False)
+
+
+def test_trees_over_several_lines() -> None:
+    lines = [
+        *["(ROOT\n", "  (S (A a)\n", "    (B b)))\n"],
+        *["\n", "\n", "(())\n", "(S (A a) (B b))\n"],
+        *["Sentence skipped: no PCFG fallback.\n", "SENTENCE_SKIPPED_OR_UNPARSABLE\n"],
+        *["(S (A cut short)\n", " \n", "(A a) (B b)\n", "))\n", "(A a))\n", "(S\n", "Sentence skipped:\n", "(A a)"],
+    ]
+    found = list(join_lines(lines))
+    assert [first for first, _ in found] == [1, 6, 7, 9, 10, 12, 13, 14, 15]
+    assert "".join(text for _, text in found).split() == [
+        word for line in lines if line != lines[7] for word in line.split()
+    ]
+    tree = Parse(["a", "b"], Tree((1,)))
+    assert [read_penn(text) for _, text in found] == [
+        *[tree, NoParse.EMPTY, tree, NoParse.EMPTY],
+        *[NoParse.UNUSABLE] * 5,
+    ]
+    assert list(join_lines([])) == list(join_lines(["\n", "", " "])) == []
+
+
+# Enju
+
+
+def enju(inside: str, status: str = "success") -> str:
+    return f'<sentence id="s1" parse_status="{status}" fom="1.5">{inside}</sentence>'
+
+
+def tok(word: str) -> str:
+    return f'<cons id="c1" cat="N"><tok id="t1" cat="N" lexentry="[&lt;N&gt;]">{word}</tok></cons>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "leaves", "transitions"),
+    [
+        (f"<cons>{tok('He')} {tok('slept')}</cons>.", "He slept", "S S R"),
+        (f"<cons>{tok('Perfect')} {tok('!')}</cons>", "Perfect !", "S S R"),
+        (f"<cons>{tok('Well')}? <cons>{tok('you')} {tok('come')}</cons></cons>?", "Well you come", "S S S R R"),
+        (f"<cons><cons>{tok('a')}</cons></cons>", "a", "S"),
+        (f"<cons>{tok('a')}{tok('b')}{tok('c')}</cons>", "a b c", "S S S R R"),
+        (f"<cons>{tok('a')}<cons></cons>{tok(' ')}{tok('b')}</cons>", "a b", "S S R"),
+        (tok("&lt;&amp;&quot;&apos;&gt;&#x61;&#98;é"), "<&\"'>abé", "S"),
+        (tok("AT&amp;lt;T"), "AT&lt;T", "S"),
+        (tok("1\xa01/2"), "1 1/2", "S S R"),
+        (tok("a" * 20000), "a" * 20000, "S"),
+        ("<tok>a</tok>", "a", "S"),
+    ],
+)
+def test_enju(inside: str, leaves: str, transitions: str) -> None:
+    for text in (enju(inside), f"{enju(inside)}\r\n"):
+        parse = read_enju(text)
+        assert isinstance(parse, Parse)
+        assert parse.words == leaves.split()
+        assert format_transitions(parse.tree) == transitions
+
+
+BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 1000}">' for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", NoParse.EMPTY),
+        (" \n", NoParse.EMPTY),
+        (enju(""), NoParse.EMPTY),
+        (enju("."), NoParse.EMPTY),
+        (enju("<cons></cons>"), NoParse.EMPTY),
+        (enju(tok("a"), "fragmental parse"), NoParse.STATUS),
+        (enju("a & b", ""), NoParse.STATUS),
+        (enju(tok("a"), "Success"), NoParse.STATUS),
+        (f"<sentence>{tok('a')}</sentence>", NoParse.STATUS),
+        (tok("a"), NoParse.UNUSABLE),
+        ("(S (A a))", NoParse.UNUSABLE),
+        (enju(tok("a") + tok("b")), NoParse.UNUSABLE),
+        (enju(tok("a")) * 2, NoParse.UNUSABLE),
+        (enju(enju(tok("a"))), NoParse.UNUSABLE),
+        (enju(tok("a")[:-1]), NoParse.UNUSABLE),
+        (enju(tok("a"))[:-1], NoParse.UNUSABLE),
+        (enju(tok("a")) + "a", NoParse.UNUSABLE),
+        (enju(tok("<tok>a</tok>")), NoParse.UNUSABLE),
+        (enju(tok("<cons>a</cons>")), NoParse.UNUSABLE),
+        (enju(f"<b>{tok('a')}</b>"), NoParse.UNUSABLE),
+        (enju(tok("a & b")), NoParse.UNUSABLE),
+        (enju(tok("&nbsp;")), NoParse.UNUSABLE),
+        (enju(tok("\0")), NoParse.UNUSABLE),
+        (enju(tok("\ud800")), NoParse.UNUSABLE),
+        (enju('<cons id="1" id="2"><tok>a</tok></cons>'), NoParse.UNUSABLE),
+        (f"<!DOCTYPE sentence [{BOMB}]>{enju(tok('&e9;'))}", NoParse.UNUSABLE),
+        (f'<!DOCTYPE sentence [<!ENTITY e "a">]>{enju(tok("&e;"))}', NoParse.UNUSABLE),
+        (f'<!DOCTYPE sentence [<!ENTITY e SYSTEM "file:///etc/passwd">]>{enju(tok("&e;"))}', NoParse.UNUSABLE),
+        (f'<!DOCTYPE sentence SYSTEM "file:///etc/passwd">{enju(tok("a"))}', NoParse.UNUSABLE),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else value.name,
+)
+def test_enju_without_a_tree(text: str, reason: NoParse) -> None:
+    began = time.process_time()
+    assert read_enju(text) is reason
+    assert time.process_time() - began < 1
+
+
+def lines_of(split: str, side: str) -> list[str]:
+    return (ENJU / f"{split}.{side}").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def reference_of(split: str) -> list[dict[str, Any]]:
+    name, key = {"train": ("train_ids.json", None), "dev": ("softmax.json", "dev")}[split]
+    content = json.loads((MODEL / name).read_text(encoding="utf-8"))
+    return content if key is None else content[key]
+
+
+@needs(ENJU)
+@needs(MODEL)
+@pytest.mark.parametrize(("split", "sentences", "phrases"), [("train", 500, 3542), ("dev", 10, 105)])
+def test_enju_trees_are_those_of_the_original(split: str, sentences: int, phrases: int) -> None:
+    references = reference_of(split)
+    assert len(references) == sentences
+    found = 0
+    for source, text, reference in zip(lines_of(split, "en"), lines_of(split, "enju"), references, strict=True):
+        parse = read_enju(text)
+        assert isinstance(parse, Parse)
+        assert nested(parse.tree) == reference["tree"]
+        assert first_difference(parse.words, source.split(), lowercase=True) is None
+        assert len(reference["src"]) == len(source.split()) + 1, "the original's words are the source's"
+        if "phrase_spans" in reference:
+            assert parse.tree.spans() == [tuple(span) for span in reference["phrase_spans"]]
+        found += len(parse.tree.splits)
+    assert found == phrases
+
+
+# Leaves and words
+
+
+@pytest.mark.parametrize(
+    ("leaf", "word"),
+    [
+        *[("-LRB-", "("), ("(", "-LRB-"), ("-lrb-", "-LRB-"), ("-RRB-", ")"), ("-LSB-", "&#91;"), ("-RSB-", "]")],
+        *[("-LCB-", "{"), ("-RCB-", "}"), (":-RRB-", ":)"), ("``", '"'), ("''", "&quot;"), ("``", "“"), ("``", "``")],
+        *[("'s", "&apos;s"), ("`", "'"), ("'s", "’s"), ("1\\/2", "1/2"), ("\\*", "*"), ("AT&T", "AT&amp;T")],
+        *[("&lt;", "<"), ("|", "&#124;"), ("-LſB-", "-LſB-"), ("naïve", "naïve")],
+    ],
+)
+def test_a_word_may_be_written_in_several_ways(leaf: str, word: str) -> None:
+    assert first_difference([leaf], [word]) is None
+    assert first_difference([word], [leaf]) is None
+
+
+@pytest.mark.parametrize(
+    ("leaves", "words", "lowercase", "position"),
+    [
+        ("a b c", "a b c", False, None),
+        ("a b", "a b . !? ) '' -RRB- &quot; …", False, None),
+        ("a b", "a b . c .", False, 3),
+        ("a b", "a b 's", False, 2),
+        ("a b", "a b &apos;", False, None),
+        ("a b", "a b 5", False, 2),
+        ("a b", "a", False, 1),
+        ("a", "", False, 0),
+        ("a x c", "a b c", False, 1),
+        ("b", "a b", False, 0),
+        ("The US", "the us", False, 0),
+        ("The US", "the us", True, None),
+        ("The US", "the US", True, 1),
+        ("-LRB- A", "( a", True, None),
+        ("can't", "ca n't", False, 0),
+        ("-LſB-", "-lsb-", False, 0),
+    ],
+)
+def test_leaves_and_words(leaves: str, words: str, lowercase: bool, position: int | None) -> None:
+    assert first_difference(leaves.split(), words.split(), lowercase) == position
+
+
+def test_words_are_split_where_fairseq_splits_them() -> None:
+    text = "".join(map(chr, range(0x3100))).replace("(", "").replace(")", "")
+    parse = read_penn(f"(X {text})")
+    assert isinstance(parse, Parse)
+    assert parse.words == tokenize_line(text) == text.split()
+
+
+def test_a_word_in_a_message_is_short() -> None:
+    assert shown("it's\n") == '"it\'s\\n"'
+    assert shown("x" * 60) == f"'{'x' * 60}'"
+    assert shown("x" * 10**6) == f"'{'x' * 57}...'"
+
+
+# Hostile input
+
+REAL = {
+    "penn": [pair.parse for pair in grammar.generate(20, seed=1)],
+    "enju": [enju(f"<cons>{tok('He')} <cons>{tok('slept')} {tok('&quot;')}</cons></cons>.")],
+}
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_any_input_is_a_tree_or_no_parse(form: str) -> None:
+    @settings(max_examples=300, deadline=None, derandomize=True)
+    @given(
+        st.lists(st.sampled_from(PIECES[form]) | st.text(max_size=3)).map("".join), st.sampled_from(["left", "right"])
+    )
+    def read_pieces(text: str, binarize: str) -> None:
+        check_tree(form, text, binarize)
+        for _, joined in join_lines(text.splitlines(keepends=True)):
+            check_tree("penn", joined, binarize)
+
+    read_pieces()
+    generator = random.Random(1)
+    trees = 0
+    for _ in range(2000):
+        text = list(generator.choice(REAL[form]))
+        for _ in range(generator.choice([0, 1, 1, 2, 5])):
+            start = generator.randrange(len(text))
+            text[start : start + generator.choice([0, 0, 1, 1, 4])] = generator.choice(
+                [generator.choice(PIECES[form]), ""]
+            )
+            text = text or [""]
+        trees += check_tree(form, "".join(text), "right")
+    assert 400 < trees < 1800, "the mutations are neither harmless nor fatal"
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("penn", "(" * 10**6),
+        ("penn", "()" * 500_000),
+        ("penn", "(X a)" * 200_000),
+        ("penn", "(X" + " a" * 500_000 + ")"),
+        ("penn", "(X " + "-LRB-&quot;" * 90_000 + ")"),
+        ("enju", "<" * 10**6),
+        ("enju", '<sentence parse_status="success">' + "<cons>" * 160_000),
+        ("enju", '<sentence parse_status="success"' + "".join(f" a{n}=''" for n in range(100_000)) + "/>"),
+        ("enju", enju(tok("&amp;" * 200_000))),
+        ("enju", enju("<cons>" + "<tok>a</tok>" * 80_000 + "</cons>")),
+    ],
+    ids=lambda value: value[:12].strip("<>"),
+)
+def test_a_million_characters_are_read_in_seconds(form: str, text: str) -> None:
+    began = time.process_time()
+    parse = READERS[form](text, "left")
+    if isinstance(parse, Parse):
+        assert len(format_transitions(parse.tree)) == 4 * parse.tree.leaves - 3
+        assert first_difference(parse.words, parse.words[::-1], lowercase=True) is None
+    assert time.process_time() - began < 5
