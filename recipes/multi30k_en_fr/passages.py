@@ -25,7 +25,7 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import BPE_MARK, check_parallel, read_pairs
-from rnnsearch_fairseq.text.preparation import copy_record
+from rnnsearch_fairseq.text.preparation import read_preparations, write_preparations
 from rnnsearch_fairseq.text.texts import Texts, add_languages, texts_of
 
 WIDTH = 10  # words of a bin
@@ -108,7 +108,9 @@ def write_passages(
                 file.write(f"{' '.join(' '.join(pairs[sentence][side]) for sentence in passage)}\n".encode())
             items = (f"{len(source)}-{len(target)}" for source, target in (pairs[sentence] for sentence in passage))
             sizes.write(f"{' '.join(items)}\n".encode())
-    copy_record(text[0].parent, out[0].parent)
+    preparations = read_preparations(text[0].parent)
+    if preparations is not None:
+        write_preparations(out[0].parent, preparations)
     return len(pairs), len({sentence for passage in passages for sentence in passage})
 
 

@@ -26,7 +26,7 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizer
 from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_pairs
-from rnnsearch_fairseq.text.preparation import Preparation, write_record
+from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
 from rnnsearch_fairseq.text.prepare import shuffle
 from rnnsearch_fairseq.text.texts import Texts, add_languages, texts_of
 
@@ -119,5 +119,5 @@ def main() -> None:
         print(f"shuffled (seed {args.seed}) -> {source}, {target}")
         return
     read, kept = tokenize(text, out, languages, args.max_words, args.workers)
-    write_record(source.parent, dict.fromkeys(languages, Preparation("moses")))
+    write_preparations(source.parent, dict.fromkeys(languages, Preparation("moses")))
     print(f"tokenised {read:,} pairs, kept {kept:,} -> {source}, {target}")

@@ -11,7 +11,7 @@ from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.grammar.derivations import Grammar
 from rnnsearch_fairseq.grammar.phrases import Phrase, brackets, contract, elide, leaves
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_record
+from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
 
 SHORTEST = 3  # words of the shortest sentence: subject, verb, full stop
 LONGEST = 60
@@ -117,7 +117,7 @@ def write_corpus(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder") from error
-    write_record(folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
+    write_preparations(folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
     rest = iter(pairs)
     parts = {part: list(islice(rest, size)) for part, size in sizes.items()}
     for part, of_part in parts.items():

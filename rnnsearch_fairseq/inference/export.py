@@ -31,10 +31,10 @@ from fairseq.tasks.translation import TranslationTask
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.checkpoints import load_checkpoint, write_checkpoint
 from rnnsearch_fairseq.inference.loading import add_data_options, load_models
+from rnnsearch_fairseq.inference.record import write_record
 from rnnsearch_fairseq.inference.text import Found, TypedText, configure, find_preparation
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
-from rnnsearch_fairseq.text.preparation import write_record
 
 CARD = "README.md"
 LANGUAGES = "languages.{}-{}.txt"

@@ -17,8 +17,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.inference.record import Preparation, read_record
 from rnnsearch_fairseq.text.lines import BPE_MARK
-from rnnsearch_fairseq.text.preparation import CODES, PIECES, RECORD, Preparation, read_record
+from rnnsearch_fairseq.text.preparation import CODES, PIECES, RECORD
 
 logger = logging.getLogger(__name__)
 

@@ -37,10 +37,11 @@ from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq.errors import InputError, input_error_behind, print_without_traceback
+from rnnsearch_fairseq.inference.record import copy_record
 from rnnsearch_fairseq.inference.text import typed_lines
 from rnnsearch_fairseq.patches.around import Original, around
 from rnnsearch_fairseq.text.lines import check_preprocessing
-from rnnsearch_fairseq.text.preparation import RECORD, copy_record
+from rnnsearch_fairseq.text.preparation import RECORD
 
 logger = logging.getLogger(__name__)
 

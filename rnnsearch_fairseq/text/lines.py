@@ -63,6 +63,29 @@ def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool =
         ) from error
 
 
+def read_plain(path: Path, most_bytes: int) -> bytes:
+    """Read a file that belongs to a model or to prepared text.
+
+    Raises:
+        InputError: it is missing, a link, no plain file, too large, or cannot be read.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise InputError(f"{path}: there is no such plain file (a link does not count); copy it there")
+    try:
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions") from error
+    if len(content) > most_bytes:
+        raise InputError(f"{path}: has more than {most_bytes:,} bytes; give the file that was written there first")
+    return content
+
+
+def shown(word: str) -> str:
+    """A word for a message: in quotation marks and cut to 60 characters."""
+    return repr(word if len(word) <= 60 else word[:57] + "...")
+
+
 def unescaped(text: str) -> str:
     """``text`` with HTML entities replaced by their characters; numeric ones too long for Python stay."""
     try:

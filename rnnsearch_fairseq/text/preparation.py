@@ -1,33 +1,32 @@
-"""Record how a corpus was prepared, so that typed text can be prepared in the same way.
+"""How text of a language is prepared, so that typed text can be prepared as the training text was.
 
-``rnnsearch record FOLDER LANGUAGE [OPTIONS]``
+On disk it is ``preparation.json``, an object that maps each language to its options, and beside it ``bpe.codes``
+(subword-nmt's merges) or ``sentencepiece.model``. A language that does not share them has ``bpe.en.codes`` or
+``sentencepiece.en.model``. ``rnnsearch prepare`` writes these files. A training looks for them in its data folder and
+then in the folder above, and keeps what they hold in its checkpoints.
 
-writes how the text of one language was prepared to FOLDER/preparation.json, and keeps the entries of other languages.
-The options are those of fairseq-interactive; without any, the text is already words with blanks between. FOLDER holds
-the text that fairseq-preprocess will read, or a checkpoint without a record. ``rnnsearch prepare`` and the recipes
-write the record themselves; fairseq-preprocess copies it to the binarized data, and fairseq-train copies it from there
-to the checkpoints.
-
-The file is a JSON object that maps each language to an object with the fields of :class:`Preparation`.
+``rnnsearch record FOLDER LANGUAGE [OPTIONS]`` writes the entry of one language for text that other programs prepared.
 """
 
 import argparse
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.lines import read_plain
 
 RECORD = "preparation.json"
 CODES = "bpe.codes"
 PIECES = "sentencepiece.model"
+SUBWORDS = {"bpe": CODES, "sentencepiece": PIECES}  # the file of each kind
 MOST_BYTES = 100_000  # of a record
-FLAGS = ("moses_no_escape", "moses_no_dash_splits", "lowercase")
-FILES = ("bpe_codes", "sentencepiece_model")
+MOST_SUBWORD_BYTES = 50_000_000
+CURE = "write it with rnnsearch prepare or rnnsearch record"
 
 
 @dataclass(frozen=True)
@@ -39,148 +38,187 @@ class Preparation:
         moses_no_escape: the tokenizer leaves & | < > ' " [ ] as they are.
         moses_no_dash_splits: the tokenizer leaves words with hyphens whole.
         lowercase: all of the text is in lower case.
-        bpe_codes: the file of subword-nmt's merges, in the record's folder; None: whole words.
-        sentencepiece_model: the file of sentencepiece's model, in the record's folder.
+        bpe: the text of subword-nmt's file of merges; None: words stay whole.
+        sentencepiece: the content of sentencepiece's file of a model, likewise.
+
+    Raises:
+        ValueError: a value is wrong.
     """
 
     tokenizer: str | None = None
     moses_no_escape: bool = False
     moses_no_dash_splits: bool = False
     lowercase: bool = False
-    bpe_codes: str | None = None
-    sentencepiece_model: str | None = None
+    bpe: str | None = field(default=None, repr=False)
+    sentencepiece: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.tokenizer not in (None, "moses"):
+            raise ValueError(f"the tokenizer is {self.tokenizer!r}, not moses or null")
+        for flag in ("moses_no_escape", "moses_no_dash_splits", "lowercase"):
+            if type(getattr(self, flag)) is not bool:
+                raise ValueError(f"{flag} is {getattr(self, flag)!r}, not true or false")
+        if not isinstance(self.bpe, str | None) or not isinstance(self.sentencepiece, bytes | None):
+            raise ValueError("the subwords are neither text of bpe nor bytes of sentencepiece")
+        if self.bpe is not None and self.sentencepiece is not None:
+            raise ValueError("there are both bpe and sentencepiece")
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data for a checkpoint."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: Any) -> "Preparation":
+        """Read what :meth:`to_state` returned.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        if not isinstance(state, dict) or set(state) != {one.name for one in fields(cls)}:
+            raise ValueError("not the options of a preparation")
+        return cls(**state)
 
     @property
-    def files(self) -> list[str]:
-        """The names of the files that the record needs in its folder."""
-        return [name for name in (self.bpe_codes, self.sentencepiece_model) if name is not None]
+    def subwords(self) -> str | None:
+        """The kind of subwords: "bpe", "sentencepiece" or None."""
+        return next((kind for kind in SUBWORDS if getattr(self, kind) is not None), None)
 
-    def describe(self) -> str:
-        """Describe the preparation in words, for a message."""
-        words = "words with blanks between" if self.sentencepiece_model is None else "text"
-        steps = [words if self.tokenizer is None else "tokens of the Moses tokenizer"]
-        return ", ".join([*steps, *["in lower case"] * self.lowercase, *(f"split by {name}" for name in self.files)])
-
-    def options(self, folder: Path) -> dict[str, Any]:
-        """fairseq's options ``tokenizer`` and ``bpe``, and their own options; there is none for lower case."""
-        options: dict[str, Any] = {}
-        if self.tokenizer is not None:
-            options |= {"tokenizer": self.tokenizer}
-            options |= {name: getattr(self, name) for name in ("moses_no_escape", "moses_no_dash_splits")}
-        if self.bpe_codes is not None:
-            options |= {"bpe": "subword_nmt", "bpe_codes": str(folder / self.bpe_codes)}
-        if self.sentencepiece_model is not None:
-            options |= {"bpe": "sentencepiece", "sentencepiece_model": str(folder / self.sentencepiece_model)}
-        return options
+    def options(self) -> dict[str, Any]:
+        """The entry of a record: plain values for JSON, with the kind of subwords in place of their files' contents."""
+        values = {name: value for name, value in asdict(self).items() if name not in SUBWORDS}
+        return {**values, "subwords": self.subwords}
 
 
 # Moses tokens without escapes, and with hyphens inside words.
 PLAIN_MOSES = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=True)
 
 
-def write_record(folder: Path, record: Mapping[str, Preparation]) -> None:
-    """Write ``FOLDER/preparation.json``, in place of any older one.
+def write_preparations(folder: Path, preparations: Mapping[str, Preparation]) -> None:
+    """Write ``FOLDER/preparation.json`` and the files of subwords, in place of older ones.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: a file cannot be written.
     """
-    text = json.dumps({language: asdict(one) for language, one in record.items()}, indent=2, ensure_ascii=False)
+    write_subwords(folder, preparations)
+    record = {language: one.options() for language, one in preparations.items()}
     with open_output(folder / RECORD) as out:
-        out.write(f"{text}\n".encode())
+        out.write(f"{json.dumps(record, indent=2, ensure_ascii=False)}\n".encode())
 
 
-def read_record(folder: Path) -> dict[str, Preparation] | None:
+def write_subwords(folder: Path, preparations: Mapping[str, Preparation]) -> None:
+    """Write the files of subwords that :func:`read_preparation` reads; older ones are removed.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    for kind, name in SUBWORDS.items():
+        contents = {language: content for language, one in preparations.items() if (content := getattr(one, kind))}
+        shared = len(set(contents.values())) == 1
+        for path in (folder / name, *(_own_file(folder, name, language) for language in preparations)):
+            path.unlink(missing_ok=True)
+        for language, content in contents.items():
+            with open_output(folder / name if shared else _own_file(folder, name, language)) as out:
+                out.write(content.encode() if isinstance(content, str) else content)
+
+
+def read_preparations(folder: Path) -> dict[str, Preparation] | None:
     """Read the preparation of each language from ``FOLDER/preparation.json``; None if there is no such file.
 
     Raises:
-        InputError: the file is damaged, or names a file that is not a plain file in its folder.
+        InputError: a file is damaged, missing, a link or too large.
     """
     path = folder / RECORD
     if not os.path.lexists(path):
         return None
-    if not path.is_file():
-        raise InputError(f"{path}: not a plain file; remove it, or put the record there")
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); repair or remove it") from error
-    try:
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-        record = json.loads(content)
+        record = json.loads(read_plain(path, MOST_BYTES))
         if not isinstance(record, dict):
             raise ValueError("it holds no object")
-        return {language: _preparation(one, language, folder) for language, one in record.items()}
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: not a record of a preparation ({in_short(error)}); copy it from the prepared text, or "
-            "write it with rnnsearch record"
-        ) from error
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not a record of a preparation ({in_short(error)}); {CURE}") from error
+    return {language: read_preparation(options, language, folder, str(path)) for language, options in record.items()}
 
 
-def copy_record(source: Path, target: Path) -> None:
-    """Copy a folder's record, if it has one, and the files that the record names, to another folder.
+def read_preparation(options: Any, language: str, folder: Path, where: str) -> Preparation:
+    """Read a preparation whose ``options`` are an entry of a record, and its subwords from ``folder``.
 
-    Raises:
-        InputError: the record is damaged, or a file cannot be written.
-    """
-    record = read_record(source)
-    if record is None or source.resolve() == target.resolve():
-        return
-    # The record comes last, after the files that it names.
-    for name in (*sorted({name for one in record.values() for name in one.files}), RECORD):
-        content, copy = (source / name).read_bytes(), target / name
-        # A resumed training must not need disk space for files that it has already.
-        if not (copy.is_file() and copy.read_bytes() == content):
-            with open_output(copy) as out:
-                out.write(content)
-
-
-def _preparation(fields_of_one: Any, language: str, folder: Path) -> Preparation:
-    """Read the preparation of one language from its fields.
+    Args:
+        where: the file that has the options, for messages.
 
     Raises:
-        ValueError: a field is unknown, has a wrong value, or names a file that is not there.
+        InputError: an option is unknown or has a wrong value, or the file of the subwords is missing or damaged.
     """
-    names = {field.name for field in fields(Preparation)}
-    if not isinstance(fields_of_one, dict) or not names.issuperset(fields_of_one):
-        raise ValueError(f"{language!r} is no object of {', '.join(sorted(names))}")
-    one = Preparation(**fields_of_one)
-    if one.tokenizer not in (None, "moses"):
-        raise ValueError(f"the tokenizer of {language!r} is {one.tokenizer!r}, not moses or null")
-    for flag in FLAGS:
-        if type(getattr(one, flag)) is not bool:
-            raise ValueError(f"{flag} of {language!r} is {getattr(one, flag)!r}, not true or false")
-    for name in one.files:
-        if not isinstance(name, str) or name != Path(name).name or "\0" in name:
-            raise ValueError(f"{name!r} is no plain file name")
-        if not (folder / name).is_file():
-            raise ValueError(f"it names {name}, and there is no such file beside it")
-    if len(one.files) > 1:
-        raise ValueError(f"{language!r} has both bpe_codes and a sentencepiece_model")
-    return one
+    try:
+        if not isinstance(options, dict) or "/" in language or "\0" in language:
+            raise ValueError("not an object of options by language")
+        options = dict(options)
+        kind = options.pop("subwords", None)
+        if kind is not None and kind not in SUBWORDS:
+            raise ValueError(f"the subwords are {kind!r}, not bpe, sentencepiece or null")
+        if not options.keys() <= Preparation().options().keys():
+            raise ValueError("an unknown option")
+        preparation = Preparation(**options)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where}: {in_short(language)!r}: {error}; {CURE}") from error
+    if kind is None:
+        return preparation
+    own = _own_file(folder, SUBWORDS[kind], language)
+    path = own if own.exists() else folder / SUBWORDS[kind]
+    content = read_plain(path, MOST_SUBWORD_BYTES)
+    try:
+        return replace(preparation, **{kind: content.decode() if kind == "bpe" else content})
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8; give the file that split the training text") from error
+
+
+def find_preparations(data: Path, languages: Sequence[str]) -> list[Preparation] | None:
+    """The preparations of these languages, from the folder of the binarized text or the folder above it.
+
+    Returns:
+        None: neither folder has a record.
+
+    Raises:
+        InputError: the record is damaged, or lacks one of the languages.
+    """
+    for folder in (data, data.absolute().parent):
+        preparations = read_preparations(folder)
+        if preparations is None:
+            continue
+        for language in languages:
+            if language not in preparations:
+                raise InputError(f"{folder / RECORD}: does not say how the text in {language} was prepared; {CURE}")
+        return [preparations[language] for language in languages]
+    return None
+
+
+def _own_file(folder: Path, name: str, language: str) -> Path:
+    """``bpe.en.codes`` for ``bpe.codes``."""
+    stem, _, ending = name.partition(".")
+    return folder / f"{stem}.{language}.{ending}"
 
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("folder", type=Path, help="folder of the text or of a checkpoint; must be there")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder of the binarized text, or the one above; must be there")
     parser.add_argument("language", help="language code: en for train.en")
     parser.add_argument("--tokenizer", choices=("moses",), help="the tokenizer of the text (default: none)")
     parser.add_argument("--moses-no-escape", action="store_true", help="leave & | < > ' \" [ ] as they are")
     parser.add_argument("--moses-no-dash-splits", action="store_true", help="leave words with hyphens whole")
     parser.add_argument("--lowercase", action="store_true", help="all of the text is in lower case")
-    parser.add_argument("--bpe-codes", metavar="NAME", help="file of subword-nmt's merges, in FOLDER")
-    parser.add_argument("--sentencepiece-model", metavar="NAME", help="file of sentencepiece's model, in FOLDER")
+    parser.add_argument("--bpe", type=Path, metavar="FILE", help="subword-nmt's file of merges")
+    parser.add_argument("--sentencepiece", type=Path, metavar="FILE", help="sentencepiece's file of a model")
     options = vars(parser.parse_args())
     folder, language = options.pop("folder"), options.pop("language")
+    for kind in SUBWORDS:
+        if options[kind] is not None:
+            content = read_plain(options[kind], MOST_SUBWORD_BYTES)
+            options[kind] = content.decode() if kind == "bpe" else content
     try:
-        written = _preparation(options, language, folder)
+        preparation = Preparation(**options)
     except ValueError as error:
-        raise InputError(f"{folder}: {error}; give the names of files in that folder") from error
-    write_record(folder, {**(read_record(folder) or {}), language: written})
+        raise InputError(f"{error}; give one of --bpe and --sentencepiece") from error
+    write_preparations(folder, {**(read_preparations(folder) or {}), language: preparation})
     print(f"{language} -> {folder / RECORD}")

@@ -41,6 +41,7 @@ import random
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -57,7 +58,7 @@ from rnnsearch_fairseq.text.limit import limit
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines
 from rnnsearch_fairseq.text.next_commands import next_commands
 from rnnsearch_fairseq.text.pairs import is_folder
-from rnnsearch_fairseq.text.preparation import CODES, PIECES, RECORD, Preparation, write_record
+from rnnsearch_fairseq.text.preparation import CODES, PIECES, RECORD, Preparation, write_preparations
 from rnnsearch_fairseq.text.scripts import lacks_blanks
 from rnnsearch_fairseq.text.split import PARTS, split_corpus
 from rnnsearch_fairseq.text.texts import add_languages
@@ -184,8 +185,6 @@ def prepare(
     prepared = Preparation(
         tokenizer=None if pieces or tokenized else "moses",
         lowercase=lowercase,
-        bpe_codes=CODES if merges else None,
-        sentencepiece_model=PIECES if pieces else None,
     )
     for split, paths in sources.items():
         for raw, language in zip(paths, languages):
@@ -207,7 +206,11 @@ def prepare(
         _say(f"shuffled the training pairs (seed {seed})")
     texts = [out / f"{split}.{language}" for split in splits for language in languages]
     _split_words(train, texts, merges, pieces, segmentations, randomness)
-    write_record(out, dict.fromkeys(languages, prepared))
+    if merges:
+        prepared = replace(prepared, bpe=(out / CODES).read_text(encoding="utf-8"))
+    if pieces:
+        prepared = replace(prepared, sentencepiece=(out / PIECES).read_bytes())
+    write_preparations(out, dict.fromkeys(languages, prepared))
     for path in [] if pieces else sources["train"]:
         if lacks_blanks(islice(read_lines(path), SAMPLE)):
             _say(f"{path}: there are no blanks between words; prepare again with --sentencepiece 8000")

@@ -14,9 +14,9 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.integrity import count_updates, find_damage
 from rnnsearch_fairseq.inference.export import export, main
 from rnnsearch_fairseq.inference.loading import find_checkpoints
+from rnnsearch_fairseq.inference.record import Preparation, write_record
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.serve.main import load_model, parse_arguments
-from rnnsearch_fairseq.text.preparation import Preparation, write_record
 from rnnsearch_fairseq.text.prepare import learn_codes
 from tests.commands import Output, generate, interactive
 from tests.inference.builders import write_pairs
@@ -169,7 +169,7 @@ def test_codes_of_subwords_travel_with_the_model(run: Path, tmp_path: Path) -> N
     with pytest.raises(InputError, match=r"bin/bpe\.codes: cannot split words"):
         export([str(run / BEST)], tmp_path / "other")
     (run / "bin" / "bpe.codes").unlink()
-    with pytest.raises(InputError, match=r"it names bpe\.codes, and there is no such file beside it"):
+    with pytest.raises(InputError, match=r"bpe\.codes: there is no such plain file"):
         export([str(run / BEST)], tmp_path / "other")
     assert not (tmp_path / "other").exists()
     run.rename(tmp_path / "gone")

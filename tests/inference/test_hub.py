@@ -19,11 +19,11 @@ from rnnsearch_fairseq.inference import hub
 from rnnsearch_fairseq.inference import text as text_module
 from rnnsearch_fairseq.inference.hub import TranslationHub
 from rnnsearch_fairseq.inference.loading import find_data, load_models
+from rnnsearch_fairseq.inference.record import Preparation
 from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, score_pairs
 from rnnsearch_fairseq.inference.text import Found, TextEncoder, configure, guess_preparation
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
-from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.prepare import learn_codes, learn_pieces
 from tests.trained import PAIRS, PARSES, train
 

@@ -17,9 +17,10 @@ from starlette.testclient import TestClient
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.hub import load
+from rnnsearch_fairseq.inference.record import Preparation, write_record
 from rnnsearch_fairseq.inference.text import TextEncoder, configure, typed_lines
 from rnnsearch_fairseq.serve.server import make_app
-from rnnsearch_fairseq.text.preparation import RECORD, Preparation, write_record
+from rnnsearch_fairseq.text.preparation import RECORD
 from rnnsearch_fairseq.text.prepare import learn_codes, learn_pieces, prepare
 from tests.commands import PLUGIN, TINY, Output
 from tests.trained import train as learn

@@ -31,8 +31,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rnnsearch_fairseq import patches
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.inference.record import PLAIN_MOSES, Preparation, read_record, write_record
 from rnnsearch_fairseq.patches import ORIGINALS, fixes
-from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation, read_record, write_record
 from tests.files.builders import preprocessing_args, write_corpus
 
 pytestmark = pytest.mark.patched

@@ -1,5 +1,6 @@
-"""The record of a preparation: written and read again, copied, and refused where it is damaged."""
+"""The record of a preparation: written, read and found again, and refused where it is damaged."""
 
+import io
 import json
 import os
 import sys
@@ -7,51 +8,75 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from rnnsearch_fairseq import grammar
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.text import TextEncoder, configure
 from rnnsearch_fairseq.text import preparation
-from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, RECORD, Preparation, copy_record, read_record, write_record
+from rnnsearch_fairseq.text.preparation import (
+    CODES,
+    PIECES,
+    RECORD,
+    Preparation,
+    find_preparations,
+    read_preparations,
+    write_preparations,
+)
 
-EVERYTHING = Preparation("moses", True, True, True, "bpe.codes")
-SUBWORDS = {"en": EVERYTHING, "ja": Preparation(sentencepiece_model="ja.model")}
+BPE = Preparation("moses", True, True, True, bpe="#version: 0.2\ne s</w>\né t\n")
+PIECEWISE = Preparation(sentencepiece=bytes(range(256)))
+OTHER_BPE = Preparation(bpe="#version: 0.2\na b\n")
 
 
-def write_files(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "bpe.codes").write_text("#version: 0.2\ne s</w>\n", encoding="utf-8")
-    (folder / "ja.model").write_bytes(bytes(range(256)))
-    write_record(folder, SUBWORDS)
-    return folder
+@pytest.mark.parametrize(
+    ("languages", "files"),
+    [
+        ({"en": BPE, "fr": BPE}, {CODES}),
+        ({"en": BPE, "ja": PIECEWISE}, {CODES, PIECES}),
+        ({"en": BPE, "ja": OTHER_BPE}, {"bpe.en.codes", "bpe.ja.codes"}),
+        ({"en": Preparation("moses"), "ja": Preparation()}, set()),
+    ],
+)
+def test_what_is_written_is_read(tmp_path: Path, languages: dict[str, Preparation], files: set[str]) -> None:
+    older = dict(zip(languages, (OTHER_BPE, BPE)))
+    write_preparations(tmp_path, older)  # replaced with all of its files
+    write_preparations(tmp_path, languages)
+    assert {path.name for path in tmp_path.iterdir()} == {RECORD, *files}
+    assert read_preparations(tmp_path) == languages
 
 
-def test_what_is_written_is_read_and_copied_with_its_files(tmp_path: Path) -> None:
-    text = write_files(tmp_path / "text")
-    assert read_record(text) == SUBWORDS
-    (tmp_path / "bin").mkdir()
-    copy_record(text, tmp_path / "bin")
-    assert read_record(tmp_path / "bin") == SUBWORDS
-    for name in ("bpe.codes", "ja.model", RECORD):
-        assert (tmp_path / "bin" / name).read_bytes() == (text / name).read_bytes()
-    written = (tmp_path / "bin" / RECORD).stat()
-    copy_record(text, tmp_path / "bin")
-    copy_record(text, text)
-    assert (tmp_path / "bin" / RECORD).stat() == written, "the same is written again"
-    (text / RECORD).unlink()
-    copy_record(text, tmp_path / "bin")
-    assert read_record(tmp_path / "bin") == SUBWORDS
-    assert read_record(text) is None
+def test_a_checkpoint_keeps_it_as_plain_data() -> None:
+    for one in (BPE, PIECEWISE):
+        file = io.BytesIO()
+        torch.save(one.to_state(), file)
+        file.seek(0)
+        assert Preparation.from_state(torch.load(file, weights_only=True)) == one
+    for state in (None, {}, {**BPE.to_state(), "more": 1}, {**BPE.to_state(), "bpe": b"a b"}):
+        with pytest.raises(ValueError):
+            Preparation.from_state(state)
+
+
+def test_a_training_looks_beside_its_data_and_then_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "bin"
+    data.mkdir()
+    assert find_preparations(data, ["en", "fr"]) is None
+    write_preparations(tmp_path, {"en": BPE, "fr": Preparation()})
+    monkeypatch.chdir(data)
+    assert find_preparations(Path("."), ["fr", "en"]) == [Preparation(), BPE]
+    with pytest.raises(InputError, match="does not say how the text in de was prepared"):
+        find_preparations(data, ["en", "de"])
+    write_preparations(data, {"en": OTHER_BPE, "de": OTHER_BPE})
+    assert find_preparations(data, ["en", "de"]) == [OTHER_BPE, OTHER_BPE]
 
 
 def test_the_command_adds_a_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = write_files(tmp_path / "text")
-    options = ["--tokenizer", "moses", "--moses-no-escape", "--lowercase", "--bpe-codes", "bpe.codes"]
-    monkeypatch.setattr(sys, "argv", ["preparation", str(text), "fr", *options])
+    write_preparations(tmp_path, {"en": BPE})
+    (tmp_path / "codes").write_text(OTHER_BPE.bpe, encoding="utf-8")
+    options = ["--tokenizer", "moses", "--moses-no-escape", "--bpe", str(tmp_path / "codes")]
+    monkeypatch.setattr(sys, "argv", ["record", str(tmp_path), "fr", *options])
     preparation.main()
-    assert read_record(text) == {**SUBWORDS, "fr": Preparation("moses", True, False, True, "bpe.codes")}
-    monkeypatch.setattr(sys, "argv", ["preparation", str(text), "fr", "--bpe-codes", "other"])
-    with pytest.raises(InputError, match="names other, and there is no such file beside it"):
+    assert read_preparations(tmp_path) == {"en": BPE, "fr": Preparation("moses", True, bpe=OTHER_BPE.bpe)}
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--sentencepiece", str(tmp_path / "codes")])
+    with pytest.raises(InputError, match="give one of --bpe and --sentencepiece"):
         preparation.main()
 
 
@@ -63,70 +88,30 @@ def test_the_command_adds_a_language(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (b"\xff{}", "not a record of a preparation"),
         (b"[" * 90_000, "not a record of a preparation"),
         (b" " * 200_000, "more than 100,000 bytes"),
-        ({"en": []}, "'en' is no object of"),
-        ({"en": {"tokeniser": "moses"}}, "'en' is no object of"),
-        ({"en": {"tokenizer": "nltk"}}, "the tokenizer of 'en' is 'nltk'"),
-        ({"en": {"tokenizer": ["moses"]}}, "the tokenizer of 'en' is"),
-        ({"en": {"lowercase": 1}}, "lowercase of 'en' is 1, not true or false"),
-        ({"en": {"bpe_codes": "../secret"}}, "'../secret' is no plain file name"),
-        ({"en": {"bpe_codes": "/etc/passwd"}}, "'/etc/passwd' is no plain file name"),
-        ({"en": {"bpe_codes": ".."}}, "names .., and there is no such file"),
-        ({"en": {"bpe_codes": ""}}, "and there is no such file"),
-        ({"en": {"bpe_codes": "a\0"}}, "is no plain file name"),
-        ({"en": {"bpe_codes": 7}}, "7 is no plain file name"),
-        ({"en": {"sentencepiece_model": "gone"}}, "names gone, and there is no such file beside it"),
-        ({"en": {"sentencepiece_model": RECORD, "bpe_codes": RECORD}}, "both bpe_codes and a sentencepiece_model"),
+        ({"en": []}, "'en': not an object"),
+        ({"../en": {}}, "'../en': not an object"),
+        ({"en": {"bpe_codes": "../secret"}}, "'en': an unknown option"),
+        ({"en": {"bpe": "a b"}}, "'en': an unknown option"),
+        ({"en": {"tokenizer": "nltk"}}, "the tokenizer is 'nltk'"),
+        ({"en": {"lowercase": 1}}, "lowercase is 1, not true or false"),
+        ({"en": {"subwords": "../secret"}}, "the subwords are '../secret'"),
+        ({"en": {"subwords": ["bpe"]}}, "'en': unhashable"),
+        ({"en": {"subwords": "sentencepiece"}}, r"sentencepiece\.model: there is no such plain file"),
+        ({"en": {"subwords": "bpe"}}, r"bpe\.codes: there is no such plain file"),
     ],
 )
 def test_a_damaged_record_is_refused_in_one_sentence(tmp_path: Path, content: Any, message: str) -> None:
-    (tmp_path / "secret").write_text("")
+    (tmp_path / "secret").write_text("a b\n")
     folder = tmp_path / "model"
     folder.mkdir()
+    (folder / CODES).symlink_to(tmp_path / "secret")
     (folder / RECORD).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    for read in (read_record, lambda folder: copy_record(folder, tmp_path)):
-        with pytest.raises(InputError, match=message) as error:
-            read(folder)
-        assert str(error.value).startswith(str(folder / RECORD))
-        assert "\n" not in str(error.value)
-    assert not (tmp_path / RECORD).exists()
+    with pytest.raises(InputError, match=message) as error:
+        read_preparations(folder)
+    assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "option"), [("subword_nmt", "bpe_codes"), ("sentencepiece", "sentencepiece_model")])
-@pytest.mark.parametrize("content", [b"", b"#version: 0.2\na b c\n", b"\xff\0", b"\n\n \n", bytes(range(256)) * 20])
-def test_damaged_subwords_are_refused_in_one_sentence(
-    tmp_path: Path, name: str, option: str, content: bytes, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_bytes(content)
-    cfg = configure({"bpe": name, option: str(tmp_path / "file")})
-    try:
-        encoder = TextEncoder(cfg, "en")
-    except InputError as error:
-        assert str(error).startswith(f"{tmp_path}/file: cannot split words (")
-    else:
-        assert encoder.encode("abc") is not None
-
-
-def test_what_is_no_plain_file_is_no_record(tmp_path: Path) -> None:
+def test_a_pipe_is_no_record(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / RECORD)
-    with pytest.raises(InputError, match=r"preparation\.json: not a plain file"):
-        read_record(tmp_path)
-
-
-def typed(words: list[str], language: str) -> str:
-    """A sentence of the grammar as people write it."""
-    text = " ".join(words)
-    for sign in (".", ",", "?"):
-        text = text.replace(f" {sign}", sign)
-    text = text.replace(" '", "'") if language == "en" else text.replace("' ", "'")
-    return text[0].upper() + text[1:]
-
-
-def test_typed_sentences_of_the_grammar_become_its_words(tmp_path: Path) -> None:
-    pairs = grammar.write_corpus(tmp_path, {"train": 800}, seed=3)["train"]
-    assert read_record(tmp_path) == {"en": PLAIN_MOSES, "fr": PLAIN_MOSES}
-    for language, side in (("en", "source"), ("fr", "target")):
-        encoder = TextEncoder(configure(PLAIN_MOSES.options(tmp_path)), language)
-        for pair in pairs:
-            words = getattr(pair, side)
-            text = encoder.encode(typed(words, language))
-            assert text[0].lower() + text[1:] == " ".join([words[0][0].lower() + words[0][1:], *words[1:]])
+    with pytest.raises(InputError, match=r"preparation\.json: there is no such plain file"):
+        read_preparations(tmp_path)

@@ -16,9 +16,9 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizer
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE, SubwordNMTBPEConfig
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.text import TextEncoder, configure
 from rnnsearch_fairseq.text import prepare as module
-from rnnsearch_fairseq.text.preparation import read_record
+from rnnsearch_fairseq.text.codec import TextCodec
+from rnnsearch_fairseq.text.preparation import read_preparations
 from rnnsearch_fairseq.text.prepare import main, prepare, shuffle
 
 ENGLISH = [
@@ -273,9 +273,9 @@ def test_text_typed_by_the_record_becomes_what_was_prepared(
 ) -> None:
     out = raw.parent / "recorded"
     prepare(raw, SPLITS, ("en", "fr"), out, **subwords, lowercase=lowercase)
-    for language, one in read_record(out).items():
+    for language, one in read_preparations(out).items():
         assert one.lowercase == lowercase
-        encoder = TextEncoder(configure(one.options(out)), language, one.lowercase)
+        encoder = TextCodec(one, language)
         prepared = read(out / f"train.{language}")
         assert [encoder.encode(line) for line in RAW[language]] == prepared
         assert not lowercase or prepared == [line.lower() for line in prepared]
@@ -339,9 +339,9 @@ def test_tokenised_text_is_split_at_blanks(raw: Path) -> None:
     assert read(out / "train.en") == ENGLISH
     prepare(raw, SPLITS, ("en", "fr"), out, merges=40, tokenized=True, lowercase=True)
     assert [line.replace("@@ ", "") for line in read(out / "train.fr")] == [line.lower() for line in FRENCH]
-    one = read_record(out)["fr"]
+    one = read_preparations(out)["fr"]
     assert one.tokenizer is None
-    encoder = TextEncoder(configure(one.options(out)), "fr", one.lowercase)
+    encoder = TextCodec(one, "fr")
     assert [encoder.encode(line) for line in FRENCH] == read(out / "train.fr")
 
 
@@ -461,7 +461,7 @@ def test_command_line_gives_the_same_files(
         assert (out / file.name).read_bytes() == file.read_bytes()
     monkeypatch.setattr(sys, "argv", [*command, "--lowercase"])
     main()
-    assert read_record(out)["en"].lowercase
+    assert read_preparations(out)["en"].lowercase
     expected = raw.parent / "lower"
     prepare(raw, SPLITS, ("en", "fr"), expected, lowercase=True)
     for file in expected.iterdir():

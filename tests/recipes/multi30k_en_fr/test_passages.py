@@ -10,7 +10,7 @@ import pytest
 from recipes.multi30k_en_fr import passages as module
 from recipes.multi30k_en_fr.passages import count_words, draw_passages, main, write_passages
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.preparation import Preparation, read_record, write_record
+from rnnsearch_fairseq.text.preparation import Preparation, read_preparations, write_preparations
 
 Texts = tuple[Path, Path]
 
@@ -97,14 +97,13 @@ def test_too_few_sentences_are_refused(text: Texts, monkeypatch: pytest.MonkeyPa
 def test_the_command_writes_the_same_and_takes_the_record_along(
     text: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (text[0].parent / "bpe.codes").write_text("#version: 0.2\n")
-    write_record(text[0].parent, {"en": Preparation("moses", bpe_codes="bpe.codes"), "fr": Preparation("moses")})
+    write_preparations(text[0].parent, {"en": Preparation("moses", bpe="#version: 0.2\n"), "fr": Preparation("moses")})
     out, words = tmp_path / "out/test", [f"{text[0].parent / 'test'}", "-s", "en", "-t", "fr"]
     command = ["passages", words[0], str(out), *words[1:], "--passages", "70"]
     monkeypatch.setattr(sys, "argv", [*command, "--seed", "3"])
     main()
     assert "70 passages with " in capsys.readouterr().out
-    assert read_record(out.parent) == read_record(text[0].parent)
+    assert read_preparations(out.parent) == read_preparations(text[0].parent)
     assert (out.parent / "bpe.codes").read_text() == "#version: 0.2\n"
     again = tmp_path / "again"
     write_passages(text, texts(again), tmp_path / "again.segments", 70, 5, 70, 3)

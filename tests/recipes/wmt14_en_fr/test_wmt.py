@@ -15,7 +15,7 @@ from recipes.wmt14_en_fr import wmt
 from recipes.wmt14_en_fr.wmt import main, tokenize
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text import prepare
-from rnnsearch_fairseq.text.preparation import Preparation, read_record
+from rnnsearch_fairseq.text.preparation import Preparation, read_preparations
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("en", "fr")
@@ -73,7 +73,7 @@ def test_pairs_that_are_too_long_or_empty_are_left_out(
     assert read(tmp_path / "out.en") == ["one two three", "a b c"]
     assert read(tmp_path / "out.fr") == ["un deux trois quatre", "a b"]
     assert "tokenised 7 pairs, kept 2 ->" in capsys.readouterr().out
-    assert read_record(tmp_path) == dict.fromkeys(LANGUAGES, Preparation("moses"))
+    assert read_preparations(tmp_path) == dict.fromkeys(LANGUAGES, Preparation("moses"))
 
 
 def test_bad_text_is_refused_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

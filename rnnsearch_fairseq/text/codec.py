@@ -1,0 +1,135 @@
+"""Convert text to the words or subwords that a model reads, and back."""
+
+import io
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.text.lines import BPE_MARK
+from rnnsearch_fairseq.text.preparation import Preparation
+from rnnsearch_fairseq.text.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
+
+CACHED_CHARACTERS = 1_000_000  # the most characters of words in subword-nmt's cache
+
+
+class TextCodec:
+    """Converts text of one language, by sacremoses, subword-nmt and sentencepiece.
+
+    Args:
+        vocabulary: a word that is known only in lower case is lowercased; None: no word is. A word of several subwords
+            is known if all of them are.
+
+    Raises:
+        InputError: the merges of BPE or the model of sentencepiece are damaged.
+    """
+
+    def __init__(self, preparation: Preparation, language: str, vocabulary: Vocabulary | None = None) -> None:
+        self.preparation = preparation
+        self.vocabulary = vocabulary
+        self._tokenize, self._detokenize = _moses(preparation, language)
+        try:
+            self._split_words, self._join = _subwords(preparation)
+        except (Exception, SystemExit) as error:  # subword-nmt exits at a damaged line
+            raise InputError(
+                f"the {preparation.subwords} of {language!r} cannot split words ({in_short(error)}); "
+                "give the file that split the training text"
+            ) from error
+
+    def encode(self, text: str) -> str:
+        """Convert text to words or subwords with single blanks between."""
+        text = self._tokenize(" ".join(text.split()))
+        if self.preparation.lowercase:
+            text = text.lower()
+        words = self._split(text)
+        if self._knows(words):
+            return words
+        return self._split(" ".join(map(self._as_known, text.split())))
+
+    def decode(self, words: str) -> str:
+        """Convert words or subwords to text."""
+        return self._detokenize(self._join(words))
+
+    def _split(self, text: str) -> str:
+        return " ".join(self._split_words(text).split())
+
+    def _knows(self, words: str) -> bool:
+        return self.vocabulary is None or all(word in self.vocabulary for word in words.split())
+
+    def _as_known(self, word: str) -> str:
+        lower = word.lower()
+        known_in_lower_case = not self._knows(self._split(word)) and self._knows(self._split(lower))
+        return lower if known_in_lower_case else word
+
+
+def make_codecs(
+    preparations: Sequence[Preparation] | None, languages: Sequence[str], vocabularies: Sequence[Vocabulary]
+) -> tuple[TextCodec, TextCodec]:
+    """The codecs of source and target; without preparations, text is words with blanks between, and the log says so.
+
+    Raises:
+        InputError: the merges of BPE or the model of sentencepiece are damaged.
+    """
+    if preparations is None:
+        logger.warning("the model does not say how its text was prepared: text is read as words with blanks between")
+        preparations = (Preparation(), Preparation())
+    source, target = map(TextCodec, preparations, languages, vocabularies)
+    return source, target
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """Functions that tokenize and detokenize."""
+    if preparation.tokenizer is None:
+        return _same, _same
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+
+    tokenizer, detokenizer = MosesTokenizer(language), MosesDetokenizer(language)
+
+    def tokenize(text: str) -> str:
+        return tokenizer.tokenize(
+            text,
+            aggressive_dash_splits=not preparation.moses_no_dash_splits,
+            escape=not preparation.moses_no_escape,
+            return_str=True,
+        )
+
+    return tokenize, lambda words: detokenizer.detokenize(words.split())
+
+
+def _subwords(preparation: Preparation) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """Functions that split words into subwords and join them; any exception means damage."""
+    if preparation.bpe is not None:
+        from subword_nmt.apply_bpe import BPE
+
+        bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
+        return _Bounded(bpe), lambda words: f"{words} ".replace(f"{BPE_MARK} ", "").rstrip()
+    if preparation.sentencepiece is not None:
+        from sentencepiece import SentencePieceProcessor
+
+        processor = SentencePieceProcessor(model_proto=preparation.sentencepiece)
+        return (
+            lambda text: " ".join(processor.encode(text, out_type=str)),
+            lambda words: words.replace(" ", "").replace("▁", " ").strip(),
+        )
+    return _same, _same
+
+
+class _Bounded:
+    """Splits words by subword-nmt, whose cache of split words would grow without end."""
+
+    def __init__(self, bpe: Any) -> None:
+        self._bpe = bpe
+        self._cached = 0
+
+    def __call__(self, text: str) -> str:
+        self._cached += len(text)
+        if self._cached > CACHED_CHARACTERS:
+            self._bpe.cache.clear()
+            self._cached = len(text)
+        return self._bpe.process_line(text)

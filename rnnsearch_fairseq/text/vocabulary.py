@@ -1,0 +1,85 @@
+"""The vocabulary of one language: its symbols and their ids, in the format of fairseq's dict.txt."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.lines import check_line, read_plain, shown
+
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+BOS, PAD, EOS, UNK = range(len(SPECIAL))
+MOST_BYTES = 200_000_000
+LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
+
+
+class Vocabulary:
+    """Symbols in the order of their ids; the first four are :data:`SPECIAL`. Of equal symbols, words are the last.
+
+    Raises:
+        InputError: these are not a list of symbols that begins so.
+    """
+
+    def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
+        if not all(isinstance(symbol, str) for symbol in symbols) or tuple(symbols[: len(SPECIAL)]) != SPECIAL:
+            raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
+        self.symbols = list(symbols)
+        self._ids = {symbol: number for number, symbol in enumerate(self.symbols)}
+
+    @classmethod
+    def read(cls, path: Path) -> "Vocabulary":
+        """Read lines of a word and its count, as fairseq-preprocess writes them to ``dict.LANGUAGE.txt``.
+
+        Raises:
+            InputError: the file cannot be read, or a line is bad or repeats a word.
+        """
+        symbols = list(SPECIAL)
+        seen = set(symbols)
+        for number, line in enumerate(read_plain(path, MOST_BYTES).splitlines(keepends=True), 1):
+            match = LINE.fullmatch(check_line(path, number, line).rstrip())
+            if match is None:
+                raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
+            word, _, overwrite = match.groups()
+            if word in seen and not overwrite:
+                raise InputError(f"{path}, line {number}: {shown(word)} stands here a second time; delete the line")
+            seen.add(word)
+            symbols.append(word)
+        return cls(symbols, str(path))
+
+    def write(self, path: Path) -> None:
+        """Write a file that :meth:`read` and fairseq read; all counts are 1.
+
+        Raises:
+            InputError: it cannot be written, or a symbol cannot stand in a line.
+        """
+        seen = set(SPECIAL)
+        with open_output(path) as out:
+            for symbol in self.symbols[len(SPECIAL) :]:
+                if not symbol or "\n" in symbol or "\r" in symbol:
+                    raise InputError(f"{path}: the symbol {shown(symbol)} cannot be written; train the model again")
+                out.write(f"{symbol} 1{' #fairseq:overwrite' * (symbol in seen)}\n".encode())
+                seen.add(symbol)
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def __contains__(self, word: str) -> bool:
+        """Whether the word has an id of its own. In text, ``<s>``, ``<pad>``, ``</s>`` and ``<unk>`` are unknown."""
+        return self._ids.get(word, UNK) >= len(SPECIAL)
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """The ids of words; that of ``<unk>`` for an unknown one."""
+        ids = (self._ids.get(word, UNK) for word in words)
+        return [number if number >= len(SPECIAL) else UNK for number in ids]
+
+    def encode(self, line: str) -> Tensor:
+        """The ids of a line of words with blanks between, and of end-of-sentence: int64, ``(words + 1,)``."""
+        return torch.tensor([*self.ids(line.split()), EOS])
+
+    def words(self, ids: Iterable[int]) -> list[str]:
+        """The symbols of ids."""
+        return [self.symbols[number] for number in ids]

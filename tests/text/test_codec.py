@@ -1,0 +1,129 @@
+"""Text to words and back: as fairseq's encoders do it, and in the case that the model knows."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairseq.data import encoders
+from omegaconf import OmegaConf
+
+from rnnsearch_fairseq import grammar
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text import codec
+from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
+from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation, read_preparations
+from rnnsearch_fairseq.text.prepare import learn_codes, learn_pieces
+from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
+
+TEXTS = [
+    'It\'s a well-known story: "Tom & Mary" [1] <b>live</b> in the U.S. and pay 3.5% | more...',
+    "L'homme qu'elle a vu aujourd'hui n'est-ce pas, c'est M. Dupont ; il dit « non » à 10 h 30.",
+    "昨日、東京タワーへ行きました。 It was ﬁne，１２３！",
+    "see http://a.b/c?d=1 or mail x_y@z.org -- now! \x01 Über café naïve\u00a0text 😀 &amp; @-@ a@@ b",
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("subwords")
+    text = folder / "text"
+    text.write_text("\n".join(TEXTS * 20) + "\n", encoding="utf-8")
+    learn_codes([text], folder / "bpe.codes", 60)
+    learn_pieces([text], folder / "sentencepiece.model", 140)
+    return folder
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "ja", "it", "unknown"])
+@pytest.mark.parametrize("no_escape", [False, True])
+@pytest.mark.parametrize("no_dash_splits", [False, True])
+def test_tokens_are_those_of_fairseqs_moses(language: str, no_escape: bool, no_dash_splits: bool) -> None:
+    ours = TextCodec(Preparation("moses", no_escape, no_dash_splits), language)
+    options = {"moses_no_escape": no_escape, "moses_no_dash_splits": no_dash_splits}
+    languages = {"source_lang": language, "target_lang": language}
+    theirs = encoders.build_tokenizer(OmegaConf.create({"_name": "moses", **languages, **options}))
+    for text in TEXTS:
+        tokens = ours.encode(text)
+        assert tokens == theirs.encode(text)
+        assert ours.decode(tokens) == theirs.decode(tokens)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("bpe", {"_name": "subword_nmt", "bpe_codes": "bpe.codes"}),
+        ("sentencepiece", {"_name": "sentencepiece", "sentencepiece_model": "sentencepiece.model"}),
+    ],
+)
+def test_subwords_are_those_of_fairseqs_encoders(folder: Path, kind: str, options: dict[str, Any]) -> None:
+    name, file = list(options)[1], folder / list(options.values())[1]
+    content = file.read_text(encoding="utf-8") if kind == "bpe" else file.read_bytes()
+    ours = TextCodec(Preparation(**{kind: content}), "en")
+    theirs = encoders.build_bpe(OmegaConf.create({**options, name: str(file)}))
+    for text in TEXTS:
+        text = " ".join(text.split())
+        words = ours.encode(text)
+        assert words == " ".join(theirs.encode(text).split())
+        assert ours.decode(words) == theirs.decode(words)
+
+
+def test_a_word_that_is_known_only_in_lower_case_is_lowercased(folder: Path) -> None:
+    vocabulary = Vocabulary([*SPECIAL, "the", "cat", "US", "us", "Tom"])
+    words = TextCodec(PLAIN_MOSES, "en", vocabulary)
+    assert words.encode("THE  Cat and Tom in US\tPARIS.") == "the cat and Tom in US PARIS ."
+    assert TextCodec(PLAIN_MOSES, "en").encode("The Cat.") == "The Cat ."
+    codes = (folder / "bpe.codes").read_text(encoding="utf-8")
+    pieces = TextCodec(Preparation(bpe=codes), "en").encode("xyz").split()
+    subwords = TextCodec(Preparation(bpe=codes), "en", Vocabulary([*SPECIAL, *pieces]))
+    assert subwords.encode("XYZ xyz") == " ".join(pieces * 2)
+    lower = TextCodec(Preparation("moses", lowercase=True), "en")
+    assert lower.encode('Tom\'s "Cat"') == "tom &apos;s &quot; cat &quot;"
+
+
+def test_the_cache_of_split_words_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "CACHED_CHARACTERS", 100)
+    ours = TextCodec(Preparation(bpe=(folder / "bpe.codes").read_text(encoding="utf-8")), "en")
+    for number in range(1000):
+        ours.encode(f"word{number}")
+        assert sum(map(len, ours._split_words._bpe.cache)) <= 100
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [Preparation(bpe="#version: 0.2\na b c\n"), Preparation(bpe="#version: x\n")]
+    + [Preparation(sentencepiece=content) for content in (b"\xff\0", bytes(range(256)) * 20)],
+)
+def test_damaged_subwords_are_refused_in_one_sentence(damaged: Preparation) -> None:
+    with pytest.raises(InputError, match=r"of 'en' cannot split words .*; give the file that split the training text"):
+        TextCodec(damaged, "en")
+
+
+def test_without_a_preparation_text_is_words_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    vocabulary = Vocabulary([*SPECIAL, "a@@", "b"])
+    with caplog.at_level(logging.WARNING):
+        source, target = make_codecs(None, ("en", "fr"), (vocabulary, vocabulary))
+    assert len(caplog.records) == 1
+    assert "text is read as words with blanks between" in caplog.text
+    assert source.encode(" a@@ B  it's") == "a@@ b it's"
+    assert target.decode("a@@ b") == "a@@ b"
+
+
+def typed(words: list[str], language: str) -> str:
+    """A sentence of the grammar as people write it."""
+    text = " ".join(words)
+    for sign in (".", ",", "?"):
+        text = text.replace(f" {sign}", sign)
+    text = text.replace(" '", "'") if language == "en" else text.replace("' ", "'")
+    return text[0].upper() + text[1:]
+
+
+def test_typed_sentences_of_the_grammar_become_its_words(tmp_path: Path) -> None:
+    pairs = grammar.write_corpus(tmp_path, {"train": 800}, seed=3)["train"]
+    assert read_preparations(tmp_path) == {"en": PLAIN_MOSES, "fr": PLAIN_MOSES}
+    for language, side in (("en", "source"), ("fr", "target")):
+        ours = TextCodec(PLAIN_MOSES, language)
+        for pair in pairs:
+            words = getattr(pair, side)
+            text = ours.encode(typed(words, language))
+            assert text[0].lower() + text[1:] == " ".join([words[0][0].lower() + words[0][1:], *words[1:]])

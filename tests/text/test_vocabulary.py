@@ -1,0 +1,60 @@
+"""The vocabulary: fairseq's ids and file format."""
+
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.vocabulary import EOS, SPECIAL, UNK, Vocabulary
+
+LINES = "the 9\ncafé 7\n\u3042\u00a0b 3\nc d 2\n▁x@@ 1\nmadeupword0000 0\n"
+LINES += "the 1 #fairseq:overwrite\n<s> 1 #fairseq:overwrite\n"
+
+
+def test_symbols_have_fairseqs_ids_and_are_written_as_fairseq_reads_them(tmp_path: Path) -> None:
+    path, copy = tmp_path / "dict.en.txt", tmp_path / "copy"
+    path.write_text(LINES, encoding="utf-8")
+    vocabulary = Vocabulary.read(path)
+    vocabulary.write(copy)
+    for file in (path, copy):
+        dictionary = Dictionary.load(str(file))
+        assert vocabulary.symbols == dictionary.symbols == Vocabulary.read(file).symbols
+        for word in ("the", "café", "c d", "▁x@@", "madeupword0000", "gone", "<unk>"):
+            assert vocabulary.ids([word]) == [dictionary.index(word)]
+    assert len(vocabulary) == 12
+    assert vocabulary.words([0, 5, 10]) == ["<s>", "café", "the"]
+
+
+def test_lines_of_text_end_with_end_of_sentence_and_special_symbols_in_them_are_unknown(tmp_path: Path) -> None:
+    vocabulary = Vocabulary([*SPECIAL, "a", "b"])
+    assert vocabulary.encode(" b\u3000a  <s> </s> <pad> <unk> c ").tolist() == [5, 4, *[UNK] * 5, EOS]
+    assert vocabulary.encode("").tolist() == [EOS]
+    assert "a" in vocabulary
+    assert not any(word in vocabulary for word in (*SPECIAL, "c"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a 1\nb\n", "line 2: not a word and its count"),
+        (b"a 1\nb one\n", "line 2: not a word and its count"),
+        (b"a 1\n\n", "line 2: not a word and its count"),
+        (b"a 1\na 2\n", "line 2: 'a' stands here a second time"),
+        (b"</s> 1\n", "line 1: '</s>' stands here a second time"),
+        (b"\xff 1\n", "line 1: byte 0xff"),
+    ],
+)
+def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "dict.en.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        Vocabulary.read(path)
+
+
+def test_symbols_that_no_vocabulary_has_are_refused(tmp_path: Path) -> None:
+    for symbols in ([], ["a", *SPECIAL], [*SPECIAL, 7]):
+        with pytest.raises(InputError, match="does not begin with <s> <pad> </s> <unk>"):
+            Vocabulary(symbols)
+    with pytest.raises(InputError, match=r"the symbol 'a\\nb' cannot be written"):
+        Vocabulary([*SPECIAL, "a\nb"]).write(tmp_path / "file")
