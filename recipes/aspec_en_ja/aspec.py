@@ -31,8 +31,7 @@ from sacremoses import MosesTokenizer
 from recipes.aspec_en_ja import wat
 from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs
-from rnnsearch_fairseq.text.prepare import rewrite
+from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs, rewrite
 
 SEPARATOR = "|||"
 # The files of each part, and the number of fields in a line; the last two are Japanese and English.

@@ -86,31 +86,33 @@ test_set() { # SIDE LANGUAGE: write a side of newstest2014 to RAW, with characte
     mv "$RAW/newstest2014.part" "$RAW/newstest2014.$2"
 }
 
+join() { # LANGUAGE NAMES...: the lines of these files; the web's carriage returns inside a line count as a space
+    local name
+    for name in "${@:2}"; do sed -e 's/\r/ /g' -e '$a\' "$RAW/$name.$1"; done
+}
+
 tokens() {
-    local name limit language
-    for name in newstest201{2,3,4} "${CORPORA[@]}"; do
-        [ -f "$TEXT/.$name.done" ] && continue
-        limit=
-        if [[ $name != newstest* ]]; then limit='--max-words 50'; fi
-        # shellcheck disable=SC2086  # a limit is two words
-        rnnsearch wmt tokenize "$RAW/$name" "$TEXT/$name" "${PAIR[@]}" $limit
-        touch "$TEXT/.$name.done"
-    done
+    local language
     for language in en fr; do
-        cat "$TEXT"/newstest201{2,3}."$language" > "$TEXT/valid.$language"
-        cp "$TEXT/newstest2014.$language" "$TEXT/test.$language"
-        for name in "${CORPORA[@]}"; do cat "$TEXT/$name.$language"; done > "$TEXT/all.$language"
+        join "$language" "${CORPORA[@]}" > "$RAW/train.$language"
+        join "$language" newstest201{2,3} > "$RAW/valid.$language"
+        join "$language" newstest2014 > "$RAW/test.$language"
+    done
+    rnnsearch prepare "$RAW" "$TEXT" "${PAIR[@]}" --max-words 50 > "$OUT/prepare.log" 2>&1 ||
+        die_of_log "$OUT/prepare.log" "rnnsearch prepare"
+    for language in en fr; do
+        mv "$TEXT/train.$language" "$TEXT/all.$language"
+        rm "$RAW/train.$language"
     done
 }
 
 # Select pairs similar to the development set, as Cho et al. (2014) did, whose procedure the paper follows.
 selection() {
-    for name in "${CORPORA[@]}"; do rm -f "$TEXT/$name".{en,fr}; done # $TEXT/all has their text
     rnnsearch select "$TEXT/all" "$TEXT/valid" "$TEXT/selected" "${PAIR[@]}" --words "$WORDS"
 }
 
 order() {
-    rnnsearch wmt shuffle "$TEXT/selected" "$TEXT/train" "${PAIR[@]}" --seed 1
+    rnnsearch limit "$TEXT/selected" "$TEXT/train" "${PAIR[@]}" --max-words 50 --shuffle 1
 }
 
 binary() { # --nwords counts fairseq's four symbols, too

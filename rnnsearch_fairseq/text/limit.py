@@ -1,17 +1,19 @@
-"""Leave out training pairs that are too long or have no parse, before anything is counted in the text.
+"""Leave out training pairs that are too long or have no parse, and shuffle, before anything is counted in the text.
 
-``rnnsearch limit TEXT OUT -s en -t ja --max-words 50 [--trees tree] [--pairs N]``
+``rnnsearch limit TEXT OUT -s en -t ja --max-words 50 [--trees tree] [--pairs N] [--shuffle SEED]``
 
 TEXT and OUT are names without language: all stands for all.en and all.ja, both tokenised. A pair stays if each side has
-at most --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
+1 to --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
 without a parse is left out.
 
-fairseq-train can leave out the same pairs (--max-words, --require-parse), but then the dictionaries of
-fairseq-preprocess and the statistics of ``rnnsearch lengths`` have counted them. Both papers count only what they train
-on.
+fairseq-train can leave out the same pairs (--max-words, --require-parse), so that models of several limits are trained
+on one text; but then the dictionaries of fairseq-preprocess and the statistics of ``rnnsearch lengths`` have counted
+them. Both papers count only what they train on.
 """
 
 import argparse
+import random
+import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -23,9 +25,12 @@ from rnnsearch_fairseq.text.lines import check_parallel, read_lines
 from rnnsearch_fairseq.text.texts import add_languages, texts_of
 from rnnsearch_fairseq.text.trees import NO_PARSE
 
+BUCKET = 64 << 20  # bytes of text to shuffle in memory
+MOST_BUCKETS = 500  # the most open files
+
 
 def limit(text: Sequence[Path], out: Sequence[Path], most_words: int, most_pairs: int | None = None) -> int:
-    """Write the pairs of at most ``most_words`` words on each side, in order.
+    """Write the pairs of 1 to ``most_words`` words on each side, in order.
 
     Args:
         text: the files of source, target and, if pairs without a parse are to be left out, transitions.
@@ -43,7 +48,8 @@ def limit(text: Sequence[Path], out: Sequence[Path], most_words: int, most_pairs
     kept = (
         lines
         for lines in zip(*map(read_lines, text))
-        if max(len(side.split()) for side in lines[:2]) <= most_words and [x.strip() for x in lines[2:]] != [NO_PARSE]
+        if all(1 <= len(side.split()) <= most_words for side in lines[:2])
+        and all(transitions.strip() != NO_PARSE for transitions in lines[2:])
     )
     number = 0
     with ExitStack() as stack:
@@ -51,11 +57,34 @@ def limit(text: Sequence[Path], out: Sequence[Path], most_words: int, most_pairs
         for lines in islice(kept, most_pairs):
             number += 1
             for file, line in zip(outs, lines):
-                file.write(line.encode())
+                file.write(f"{line.rstrip()}\n".encode())
         if not number:
             parse = " or has no parse" if len(text) > 2 else ""
             raise InputError(f"--max-words {most_words}: every training pair is longer{parse}; give a greater number")
     return number
+
+
+def shuffle(texts: Sequence[Path], seed: int) -> None:
+    """Shuffle the lines of parallel texts in place, all in the same order; each line must end in a newline.
+
+    Lines go to random buckets on disk, and each bucket is shuffled in memory: every order is equally likely
+    (Sandelius, 1962). The order follows from ``seed`` and the text.
+    """
+    generator = random.Random(seed)
+    with ExitStack() as stack:
+        number = min(sum(text.stat().st_size for text in texts) // BUCKET + 1, MOST_BUCKETS)
+        files = (tempfile.TemporaryFile(dir=texts[0].parent) for _ in range(number))
+        buckets = [stack.enter_context(file) for file in files]
+        for lines in zip(*(stack.enter_context(text.open("rb")) for text in texts)):
+            generator.choice(buckets).writelines(lines)
+        outs = [stack.enter_context(open_output(text)) for text in texts]
+        for bucket in buckets:
+            bucket.seek(0)
+            lines = bucket.readlines()
+            order = list(range(0, len(lines), len(texts)))
+            generator.shuffle(order)
+            for side, out in enumerate(outs):
+                out.writelines(lines[first + side] for first in order)
 
 
 def main() -> None:
@@ -67,6 +96,7 @@ def main() -> None:
     parser.add_argument("--max-words", action=Count, required=True, help="most words of a side (papers: 50)")
     parser.add_argument("--trees", metavar="ENDING", help="ending of the transitions; leave out pairs without a parse")
     parser.add_argument("--pairs", action=Count, help="write the first N pairs that are left (default: all)")
+    parser.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the pairs (default: keep their order)")
     args = parser.parse_args()
     text, out = (
         (*texts_of(name, args), *(Path(f"{name}.{x}") for x in [args.trees] if x)) for name in (args.text, args.out)
@@ -74,4 +104,6 @@ def main() -> None:
     for path in out:
         check_not_input(path, text)
     kept = limit(text, out, args.max_words, args.pairs)
+    if args.shuffle is not None:
+        shuffle(out, args.shuffle)
     print(f"{kept:,} pairs of at most {args.max_words} words a side{' with a parse' * bool(args.trees)} -> {args.out}")

@@ -3,11 +3,12 @@
 import html
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.output import open_output
 
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 
@@ -61,6 +62,12 @@ def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool =
             f"{path}, line {number}: byte {line[error.start]:#04x} at column {error.start + 1} is not UTF-8; "
             "convert the file with iconv"
         ) from error
+
+
+def rewrite(text: Path, out: Path, change: Callable[[str], str]) -> None:
+    """Apply ``change`` to each line of ``text`` and write the lines to ``out``, which may be ``text``."""
+    with open_output(out) as file:
+        file.writelines(f"{change(line.rstrip(chr(10)))}\n".encode() for line in read_lines(text))
 
 
 def read_plain(path: Path, most_bytes: int) -> bytes:

@@ -4,6 +4,8 @@ import shlex
 from pathlib import Path
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq.text.preparation import CODES, PIECES, Preparation
+from rnnsearch_fairseq.text.texts import Texts
 
 # The paper's 30,000 words, and fairseq's four symbols.
 SHORTLIST = "--nwordssrc 30004 --nwordstgt 30004 --padding-factor 1"
@@ -23,55 +25,58 @@ PAPER_MODEL = [
 ]
 
 
-def next_commands(out: Path, languages: tuple[str, str], pairs: int, subwords: bool, segmentations: int) -> str:
+def next_commands(out: Path, languages: tuple[str, str], pairs: int, preparation: Preparation, test: Texts) -> str:
     """Write the lines for the shell that binarize the text in ``out``, train on it, and translate.
 
     Args:
         pairs: number of training pairs.
-        subwords: the text is in subwords; both languages then share a dictionary.
-        segmentations: number of random segmentations of the training text.
+        preparation: how both languages are prepared; with subwords, they share a dictionary.
+        test: the raw test set.
     """
     # Quoted for the shell.
-    folder, user_dir = (shlex.quote(str(path)) for path in (out, Path(rnnsearch_fairseq.__file__).parent))
+    folder, user_dir, raw, reference = (
+        shlex.quote(str(path)) for path in (out, Path(rnnsearch_fairseq.__file__).parent, *test)
+    )
     source, target = map(shlex.quote, languages)
     common = f"--user-dir {user_dir} -s {source} -t {target}"
-    binarize = f"fairseq-preprocess {common} {'--joined-dictionary' if subwords else SHORTLIST}"
-    held_out = f"--validpref {folder}/valid --testpref {folder}/test"
-    if segmentations:
-        numbers = range(segmentations)
-        texts = ["train", *(f"train.{number}" for number in numbers)]
-        commands = [
-            *(
-                f"cat {' '.join(f'{folder}/{text}.{language}' for text in texts)} > {folder}/all.{language}"
-                for language in (source, target)
-            ),
-            _join(binarize, f"--dict-only --trainpref {folder}/all --destdir {folder}/bin"),
-            f"for k in {' '.join(map(str, numbers))}; do",
-            _join(
-                f"    {binarize} --srcdict {folder}/bin/dict.{source}.txt",
-                f"--trainpref {folder}/train.$k {held_out} --destdir {folder}/bin/$k",
-            ),
-            "done",
-        ]
-        data = ":".join(f"{folder}/bin/{number}" for number in numbers)
-    else:
-        commands = [_join(binarize, f"--trainpref {folder}/train {held_out} --destdir {folder}/bin")]
-        data = f"{folder}/bin"
     updates = max(LEAST_UPDATES, EPOCHS * -(-pairs // BATCH))
     model = PAPER_MODEL if pairs >= LARGE else [line.format(updates=updates) for line in SMALL_MODEL]
-    train = _join(
-        f"fairseq-train {data} {common}",
-        *model,
-        f"--batch-size {BATCH} --no-epoch-checkpoints --save-dir {folder}/checkpoints",
-    )
-    path = f"--path {folder}/checkpoints/checkpoint_best.pt --beam 12"
-    translate = [
-        "# Translate what you type; Ctrl-D ends. Training stopped in its first epoch has only checkpoint_last.pt.",
-        _join(f"fairseq-interactive {data} {common}", path),
+    best = f"{folder}/checkpoints/checkpoint_best.pt"
+    translation = f"{folder}/test.hyp.{target}"
+    commands = [
+        _join(
+            f"fairseq-preprocess {common} {SHORTLIST if preparation.subwords is None else '--joined-dictionary'}",
+            f"--trainpref {folder}/train --validpref {folder}/valid --testpref {folder}/test --destdir {folder}/bin",
+        ),
+        _join(
+            f"fairseq-train {folder}/bin {common}",
+            *model,
+            f"--batch-size {BATCH} --no-epoch-checkpoints --save-dir {folder}/checkpoints",
+        ),
+        "# Translate the test set. Training stopped in its first epoch has only checkpoint_last.pt.",
+        f"rnnsearch translate {raw} --model {best} --output {translation}",
+        f"sacrebleu {reference} -i {translation} -l {source}-{target}",
         "# Translate on a page.",
-        f"rnnsearch serve {path}",
+        f"rnnsearch serve --path {best} --beam 12",
     ]
-    return "\n".join([*commands, train, *translate])
+    if not preparation.lowercase:  # fairseq has no option for it
+        commands += [
+            "# Translate what you type, by fairseq; Ctrl-D ends.",
+            _join(
+                f"fairseq-interactive {folder}/bin {common}", f"--path {best} --beam 12{_options(preparation, folder)}"
+            ),
+        ]
+    return "\n".join(commands)
+
+
+def _options(preparation: Preparation, folder: str) -> str:
+    """The options by which fairseq prepares text alike."""
+    subwords = {
+        "bpe": f" --bpe subword_nmt --bpe-codes {folder}/{CODES}",
+        "sentencepiece": f" --bpe sentencepiece --sentencepiece-model {folder}/{PIECES}",
+    }
+    tokenizer = "" if preparation.tokenizer is None else f" --tokenizer {preparation.tokenizer}"
+    return tokenizer + subwords.get(preparation.subwords or "", "")
 
 
 def _join(*lines: str) -> str:

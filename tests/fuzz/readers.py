@@ -25,7 +25,7 @@ from fairseq.tasks.translation import TranslationTask
 
 from recipes.aspec_en_ja import aspec
 from recipes.reproduce import alignment_error, bahdanau_tables, systems, token_scores
-from recipes.wmt14_en_fr import selection, wmt
+from recipes.wmt14_en_fr import selection
 from rnnsearch_fairseq import grammar
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.files.pickles import read_plain_dict
@@ -42,7 +42,7 @@ from rnnsearch_fairseq.plots.train_log import best_epoch, read_curve, read_train
 from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.text import generated, parses, prepare
-from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_pairs
+from rnnsearch_fairseq.text.lines import check_parallel, check_text_file
 from rnnsearch_fairseq.text.link_grammar import put_words
 from tests.builders import make_dictionary, parse_training, randomize, save_checkpoint
 from tests.data.builders import PIECES, check_tree
@@ -308,13 +308,6 @@ def loaded() -> Any:
         return load_models([f"{folder}/model.pt"], folder, cpu=True)
 
 
-@reader("text to tokenise", lambda: [{"a": lines, "b": lines} for lines in LINES], ["a"])
-def read_raw(folder: Path) -> None:
-    raw, languages = (folder / "a", folder / "b"), ("en", "fr")
-    for pair in read_pairs(*raw, stray_returns=True):
-        assert all(tokens.count("\n") == 0 for tokens in wmt._tokenize(languages, pair))
-
-
 @reader(
     "text to prepare",
     lambda: [{f"{part}.{language}": LINES[0] for part in ("train", "valid", "test") for language in ("en", "fr")}],
@@ -323,7 +316,7 @@ def read_raw(folder: Path) -> None:
 def read_to_prepare(folder: Path) -> None:
     splits = {part: part for part in ("train", "valid", "test")}
     with contextlib.redirect_stdout(io.StringIO()):
-        prepare.prepare(folder, splits, ("en", "fr"), folder / "out", most_words=100, seed=1)
+        prepare.prepare(folder, splits, ("en", "fr"), folder / "out", prepare.Settings(max_words=100, shuffle=1))
 
 
 def aspec_files() -> list[Files]:

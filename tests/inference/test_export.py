@@ -17,7 +17,7 @@ from rnnsearch_fairseq.inference.loading import find_checkpoints
 from rnnsearch_fairseq.inference.record import Preparation, write_record
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.serve.main import load_model, parse_arguments
-from rnnsearch_fairseq.text.prepare import learn_codes
+from rnnsearch_fairseq.text.subwords import learn_codes
 from tests.commands import Output, generate, interactive
 from tests.inference.builders import write_pairs
 from tests.trained import PAIRS, PARSES, train
@@ -159,7 +159,7 @@ def test_a_model_that_reads_trees(tmp_path: Path) -> None:
 
 def test_codes_of_subwords_travel_with_the_model(run: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in [*SOURCES, *TARGETS] * 9), encoding="utf-8")
-    learn_codes([tmp_path / "text"], run / "bin" / "bpe.codes", 90)
+    (run / "bin" / "bpe.codes").write_text(learn_codes([tmp_path / "text"], 90), encoding="utf-8")
     write_record(run / "bin", {language: Preparation("moses", bpe_codes="bpe.codes") for language in ("en", "fr")})
     expected = translations(run)
     export([str(run / BEST)], tmp_path / "out")

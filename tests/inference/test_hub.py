@@ -24,7 +24,7 @@ from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, score_pa
 from rnnsearch_fairseq.inference.text import Found, TextEncoder, configure, guess_preparation
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
-from rnnsearch_fairseq.text.prepare import learn_codes, learn_pieces
+from rnnsearch_fairseq.text.subwords import learn_codes, learn_pieces
 from tests.trained import PAIRS, PARSES, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -329,7 +329,7 @@ def test_words_that_were_split_are_not_remembered_for_ever(tmp_path: Path, monke
     monkeypatch.setattr(text_module, "CACHED_CHARACTERS", 20_000)
     text = tmp_path / "text"
     text.write_text("the dog sleeps\n" * 9, encoding="utf-8")
-    learn_codes([text], tmp_path / "bpe.codes", 5)
+    (tmp_path / "bpe.codes").write_text(learn_codes([text], 5), encoding="utf-8")
     cfg = configure({"bpe": "subword_nmt", "bpe_codes": str(tmp_path / "bpe.codes")})
     encoder = TextEncoder(cfg, "en", lowercase=False)
     generator = random.Random(1)
@@ -382,10 +382,10 @@ def test_subwords_are_made_and_joined(folder: Path, tmp_path: Path, kind: str) -
     text = tmp_path / "text"
     text.write_text("the dog sleeps .\nle chien dort .\nthe black cat eats .\n" * 9, encoding="utf-8")
     if kind == "subword_nmt":
-        learn_codes([text], tmp_path / "bpe.codes", 50)
+        (tmp_path / "bpe.codes").write_text(learn_codes([text], 50), encoding="utf-8")
         options = {"bpe": kind, "bpe_codes": str(tmp_path / "bpe.codes")}
     else:
-        learn_pieces([text], tmp_path / "pieces", 26)
+        (tmp_path / "pieces").write_bytes(learn_pieces([text], 26))
         options = {"bpe": kind, "sentencepiece_model": str(tmp_path / "pieces")}
     encoder = TextEncoder(configure(options), "en", lowercase=True)
     words = encoder.encode("The dog ignores the zoo.")

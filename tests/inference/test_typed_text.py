@@ -21,7 +21,8 @@ from rnnsearch_fairseq.inference.record import Preparation, write_record
 from rnnsearch_fairseq.inference.text import TextEncoder, configure, typed_lines
 from rnnsearch_fairseq.serve.server import make_app
 from rnnsearch_fairseq.text.preparation import RECORD
-from rnnsearch_fairseq.text.prepare import learn_codes, learn_pieces, prepare
+from rnnsearch_fairseq.text.prepare import Settings, prepare
+from rnnsearch_fairseq.text.subwords import learn_codes, learn_pieces
 from tests.commands import PLUGIN, TINY, Output
 from tests.trained import train as learn
 
@@ -53,8 +54,8 @@ SENTENCES = list(PAIRS)
 # How the corpus is prepared; and how fairseq-generate, to which the record does not speak, writes text again.
 KINDS = {
     "words": ({"lowercase": True}, "--tokenizer moses"),
-    "bpe": ({"merges": 150}, "--tokenizer moses --bpe subword_nmt --bpe-codes text/bpe.codes"),
-    "sentencepiece": ({"pieces": 150}, "--bpe sentencepiece --sentencepiece-model text/sentencepiece.model"),
+    "bpe": ({"bpe": 150}, "--tokenizer moses --bpe subword_nmt --bpe-codes text/bpe.codes"),
+    "sentencepiece": ({"sentencepiece": 150}, "--bpe sentencepiece --sentencepiece-model text/sentencepiece.model"),
 }
 LEARN = split(
     "--arch bahdanau_gru_small --criterion summed_nll --optimizer adam --lr 0.01 --batch-size 20 --max-epoch 120"
@@ -90,9 +91,8 @@ def test_typed_text_is_translated_as_by_the_pipeline(
 
     options, detokenise = KINDS[kind]
     folder = write_corpus(tmp_path)
-    prepare(
-        folder / "raw", {part: part for part in ("train", "valid", "test")}, ("en", "fr"), folder / "text", **options
-    )
+    names = {part: part for part in ("train", "valid", "test")}
+    prepare(folder / "raw", names, ("en", "fr"), folder / "text", Settings(**options))
     monkeypatch.chdir(folder)
     languages = split("-s en -t fr")
     texts = [f"--{part}pref=text/{part}" for part in ("train", "valid", "test")]
@@ -176,10 +176,10 @@ def test_subwords_that_the_command_has_joined_stay_joined(checkpoints: Path, fil
     text = checkpoints / "text"
     text.write_text("the dog sleeps .\nle chien dort .\n" * 9, encoding="utf-8")
     if file == "bpe.codes":
-        learn_codes([text], checkpoints / file, 5)
+        (checkpoints / file).write_text(learn_codes([text], 5), encoding="utf-8")
         record, words = Preparation(bpe_codes=file), "do@@ g sl@@ eeps"
     else:
-        learn_pieces([text], checkpoints / file, 20)
+        (checkpoints / file).write_bytes(learn_pieces([text], 20))
         record, words = Preparation(sentencepiece_model=file), "▁do g ▁sl eeps"
     write_record(checkpoints, dict.fromkeys(("en", "fr"), record))
     task = load(checkpoints).task

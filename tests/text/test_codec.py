@@ -13,7 +13,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text import codec
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation, read_preparations
-from rnnsearch_fairseq.text.prepare import learn_codes, learn_pieces
+from rnnsearch_fairseq.text.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 TEXTS = [
@@ -30,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("subwords")
     text = folder / "text"
     text.write_text("\n".join(TEXTS * 20) + "\n", encoding="utf-8")
-    learn_codes([text], folder / "bpe.codes", 60)
-    learn_pieces([text], folder / "sentencepiece.model", 140)
+    (folder / "bpe.codes").write_text(learn_codes([text], 60), encoding="utf-8")
+    (folder / "sentencepiece.model").write_bytes(learn_pieces([text], 140))
     return folder
 
 

@@ -1,12 +1,16 @@
-"""Training pairs that are too long or have no parse are left out, on all sides alike."""
+"""Training pairs that are too long or have no parse are left out, on all sides alike; and pairs are shuffled."""
 
+import itertools
+import random
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.limit import limit, main
+from rnnsearch_fairseq.text import limit as module
+from rnnsearch_fairseq.text.limit import limit, main, shuffle
 
 TEXT = {
     "en": ["a b c", "a b c d", "a", "", "a b", "a b c"],
@@ -31,8 +35,8 @@ def lines(*numbers: int) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("options", "kept"),
     [
-        (["--max-words", "3"], [0, 3, 4, 5]),
-        (["--max-words", "4"], [0, 1, 2, 3, 4, 5]),
+        (["--max-words", "3"], [0, 4, 5]),
+        (["--max-words", "4"], [0, 1, 2, 4, 5]),
         (["--max-words", "3", "--trees", "tree"], [0, 5]),
         (["--max-words", "4", "--trees", "tree", "--pairs", "3"], [0, 1, 2]),
     ],
@@ -74,3 +78,39 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(sys, "argv", [*command, *options])
         with pytest.raises(InputError, match=message):
             main()
+
+
+def test_the_command_shuffles_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for language in ("en", "ja"):
+        (tmp_path / f"all.{language}").write_text("".join(f"{language}{number}\n" for number in range(99)) + "\n")
+    command = ["limit", str(tmp_path / "all"), str(tmp_path / "out"), "-s", "en", "-t", "ja", "--max-words", "3"]
+    monkeypatch.setattr(sys, "argv", [*command, "--shuffle", "3"])
+    main()
+    pairs = [(english[2:], japanese[2:]) for english, japanese in read(tmp_path, "out", "en", "ja")]
+    assert all(english == japanese for english, japanese in pairs)
+    assert sorted(int(english) for english, _ in pairs) == [*range(99)] != [int(english) for english, _ in pairs]
+
+
+@pytest.mark.parametrize(("bucket", "files"), [(1 << 20, 1), (10, 3)])
+def test_every_order_is_equally_likely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: int, files: int
+) -> None:
+    """Of 3 pairs, in one bucket and over several; 180 shuffles, 6 orders of 30 each on average."""
+    monkeypatch.setattr(module, "BUCKET", bucket)
+    monkeypatch.setattr(module, "MOST_BUCKETS", 3)
+    opened = []
+    monkeypatch.setattr(
+        tempfile, "TemporaryFile", lambda dir, make=tempfile.TemporaryFile: opened.append(0) or make(dir=dir)
+    )
+    texts = [tmp_path / "en", tmp_path / "fr"]
+    counts = dict.fromkeys(itertools.permutations("abc"), 0)
+    for seed in random.Random(4).sample(range(10**9), 180):
+        for text in texts:
+            text.write_text("".join(f"{text.name} {letter}\n" for letter in "abc"))
+        shuffle(texts, seed)
+        english, french = (tuple(line.split()[1] for line in text.read_text().splitlines()) for text in texts)
+        assert english == french
+        counts[english] += 1
+    assert len(opened) == 180 * files
+    # Chi-squared with 5 degrees of freedom is over 25.7 once in 10,000 times.
+    assert sum((count - 30) ** 2 / 30 for count in counts.values()) < 25.7

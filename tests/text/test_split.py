@@ -1,10 +1,6 @@
-"""One corpus to training, development and test sets, and the commands that ``rnnsearch prepare`` prints for them."""
+"""One corpus to training, development and test sets."""
 
-import os
 import random
-import re
-import shlex
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -14,16 +10,12 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 import pytest
-from fairseq import options
-from fairseq.data import Dictionary
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.next_commands import BATCH, EPOCHS, LARGE, next_commands
 from rnnsearch_fairseq.text.pairs import CHUNK, Pair, read_corpus, read_tmx
 from rnnsearch_fairseq.text.prepare import main
 from rnnsearch_fairseq.text.scripts import count_words, lacks_blanks
 from rnnsearch_fairseq.text.split import PARTS, choose, group, split_corpus
-from tests.commands import BIN
 
 LANGUAGES = ("en", "fr")
 ENGLISH = ["a", "big", "black", "cat", "sees", "the", "small", "red", "house", "of", "my", "good", "old", "friend"]
@@ -341,88 +333,3 @@ def test_text_without_blanks_is_told_of_sentencepiece(
         printed = capsys.readouterr().out
         assert (hint in printed) == hinted
         assert printed.count("no blanks") == hinted, "English has blanks"
-
-
-# The next commands
-
-SUBWORDS = {"words": [], "bpe": ["--bpe", "40"], "sentencepiece": ["--sentencepiece", "50"]}
-
-
-def commands_of(printed: str) -> str:
-    _, commands = printed.split("The next commands, to binarize the text, to train and to translate:\n")
-    return commands
-
-
-def parse(command: str) -> object:
-    name, *words = shlex.split(command.replace("\\\n", " "))
-    if name == "fairseq-preprocess":
-        return options.get_preprocessing_parser().parse_args(words)
-    if name == "fairseq-interactive":
-        return options.parse_args_and_arch(options.get_interactive_generation_parser(), words)
-    assert name == "fairseq-train"
-    return options.parse_args_and_arch(options.get_training_parser(), words)
-
-
-@pytest.mark.parametrize("subwords", SUBWORDS)
-def test_printed_commands_fit_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subwords: str
-) -> None:
-    out = tmp_path / "my text"
-    run_main(monkeypatch, *write_files(tmp_path, make_pairs(300)), out, "--max-words", "4", *SUBWORDS[subwords])
-    printed = capsys.readouterr().out
-    preprocess, train, interactive = re.findall(r"^fairseq-(?:.*\\\n)*.*$", commands_of(printed), re.MULTILINE)
-    args = parse(preprocess)
-    for split in PARTS:
-        prefix = getattr(args, f"{split}pref")
-        assert prefix == str(out / split)
-        assert all(Path(f"{prefix}.{language}").is_file() for language in (args.source_lang, args.target_lang))
-    assert args.joined_dictionary == (subwords != "words")
-    assert (args.nwordssrc, args.nwordstgt) == ((30004, 30004) if subwords == "words" else (-1, -1))
-    args = parse(train)
-    assert args.data == preprocess.split("--destdir")[1].strip().strip("'").replace("'", "") == str(out / "bin")
-    assert args.save_dir == str(out / "checkpoints")
-    assert args.max_update == int(args.total_num_update) == 2000
-    best = f"{args.save_dir}/checkpoint_best.pt"
-    args = parse(interactive)
-    assert (args.data, args.path, args.source_lang, args.target_lang) == (str(out / "bin"), best, *LANGUAGES)
-    assert shlex.split(printed.splitlines()[-1]) == ["rnnsearch", "serve", "--path", best, "--beam", "12"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [SUBWORDS["words"], [*SUBWORDS["bpe"], "--segmentations", "2"]])
-def test_printed_preprocessing_runs_as_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_files(tmp_path, make_pairs(300))
-    run_main(monkeypatch, "corpus.en", "corpus.fr", "my text", *words)
-    preprocess, _, train = commands_of(capsys.readouterr().out).partition("fairseq-train")
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
-    subprocess.run(["bash", "-euo", "pipefail", "-c", preprocess], env=environment, check=True)
-    args = parse(f"fairseq-train{train.partition('#')[0]}")
-    folders = [Path(folder) for folder in args.data.split(":")]
-    assert len(folders) == (2 if words else 1)
-    dictionaries = [Dictionary.load(str(folder / f"dict.{code}.txt")) for folder in folders for code in LANGUAGES]
-    for folder in folders:
-        assert (folder / "preparation.json").is_file()
-        for split in PARTS:
-            assert (folder / f"{split}.en-fr.fr.idx").is_file()
-    if words:
-        assert all(dictionary == dictionaries[0] for dictionary in dictionaries)
-        for number in range(2):
-            pieces = Path(f"my text/train.{number}.fr").read_text().split()
-            assert dictionaries[0].unk() not in map(dictionaries[0].index, pieces)
-    else:
-        assert dictionaries[0] != dictionaries[1]
-
-
-def test_training_is_longer_on_more_text() -> None:
-    def train(pairs: int) -> str:
-        return next_commands(Path("text"), LANGUAGES, pairs, True, 0).split("fairseq-train")[1].partition("#")[0]
-
-    args = parse("fairseq-train" + train(29_000))
-    assert args.arch == "bahdanau_gru_small"
-    assert args.max_update == int(args.total_num_update) == EPOCHS * 363
-    assert args.batch_size == BATCH
-    args = parse("fairseq-train" + train(LARGE))
-    assert (args.arch, args.task, args.max_epoch) == ("bahdanau_gru", "pooled_translation", 5)

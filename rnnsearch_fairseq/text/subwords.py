@@ -1,0 +1,53 @@
+"""Learn subwords from text: byte-pair merges by subword-nmt, or sentencepieces."""
+
+import io
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+
+import sentencepiece
+from subword_nmt.learn_bpe import learn_bpe
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.lines import read_lines
+
+LEARN_FROM = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
+
+
+def learn_codes(texts: Sequence[Path], merges: int) -> str:
+    """Learn byte-pair merges from all of ``texts`` together: the text of subword-nmt's file."""
+    codes = io.StringIO()
+    learn_bpe(chain.from_iterable(map(read_lines, texts)), codes, merges)
+    return codes.getvalue()
+
+
+def learn_pieces(texts: Sequence[Path], pieces: int) -> bytes:
+    """Learn sentencepieces (unigram model) from all of ``texts`` together: the content of sentencepiece's file.
+
+    There are fewer than ``pieces`` if the text is too small for so many.
+
+    Raises:
+        InputError: the text has more different characters than ``pieces``.
+    """
+    model = io.BytesIO()
+    sentencepiece.set_random_generator_seed(1)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line.rstrip("\n") for line in chain.from_iterable(map(read_lines, texts))),
+            model_writer=model,
+            vocab_size=pieces,
+            hard_vocab_limit=False,
+            input_sentence_size=LEARN_FROM,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        reason = str(error).rsplit("] ", 1)[-1].strip()
+        raise InputError(
+            f"--sentencepiece {pieces}: the training text does not allow it ({reason}); give another number"
+        ) from error
+    return model.getvalue()
+
+
+def count_pieces(model: bytes) -> int:
+    """The number of pieces of a model."""
+    return sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()
