@@ -25,8 +25,34 @@ translations() { # FILE [KIND]: print the translations that fairseq-generate pri
     grep "^${2:-H}-" "$1" | sort -t- -k2n | cut -f3
 }
 
-show_progress() { # LOG [NAME]: append what fairseq-train prints to LOG, and show its short lines, after the NAME of the model
-    tee -a "$1" | sed -u -n "s#.* | INFO | progress | #  ${2:+$2: }#p"
+show_progress() { # LOG [NAME]: append the output of fairseq-train --log-format simple to LOG, and show, after the NAME of the
+    # model, a short line for each line of statistics
+    local line set name short
+    tee -a "$1" | while IFS= read -r line; do
+        case $line in
+            *" | train_inner | "*) set= ;;
+            *" | valid | "*) set="valid " ;;
+            *) continue ;;
+        esac
+        short=
+        if [[ $line =~ num_updates[=\ ]([0-9]+) ]]; then short="update ${BASH_REMATCH[1]}"; fi
+        for name in "ppl perplexity" "bleu BLEU"; do
+            if [[ $line =~ \ ${name% *}[=\ ]([^,\ ]+) ]]; then short+=" | $set${name#* } ${BASH_REMATCH[1]}"; fi
+        done
+        if [ -z "$set" ] && [[ $line =~ \ wps=([0-9]+) ]]; then short+=" | ${BASH_REMATCH[1]} words/s"; fi
+        printf '  %s%s\n' "${2:+$2: }" "$short"
+    done
+}
+
+tool() { # PROGRAM WORDS...: run a Python program of the recipes, as reproduce.report
+    PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m "recipes.$1" "${@:2}"
+}
+
+copy_record() { # TEXT FOLDER: copy the record of a text's preparation and its subwords, if there are any, to the data of a model
+    local file
+    for file in "$1"/preparation.json "$1"/{bpe,sentencepiece}*.{codes,model}; do
+        if [ -f "$file" ]; then cp "$file" "$2"; fi
+    done
 }
 
 fast_precision() { # --bf16, unless nothing here multiplies bfloat16
@@ -127,7 +153,7 @@ install_package() {
     "$python" -m venv "$ROOT/.venv"
     # Without a GPU, the build in PyTorch's own index is a tenth the size; if it cannot be reached, use the default index.
     local cpu_build=()
-    command -v nvidia-smi >/dev/null || cpu_build=(--extra-index-url https://download.pytorch.org/whl/cpu --retries 0)
+    command -v nvidia-smi >/dev/null || cpu_build=(--index-url https://download.pytorch.org/whl/cpu --retries 0)
     $pip install --quiet ${cpu_build[@]+"${cpu_build[@]}"} "$TORCH" || $pip install --quiet "$TORCH"
     # With build isolation, pip would download a second PyTorch only to compile fairseq.
     say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"

@@ -14,7 +14,6 @@ COMMANDS = {
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     "prepare": ("text.prepare:main", "split raw parallel text into tokens or subwords"),
     "record": ("text.preparation:main", "record how text was prepared, so that typed text is prepared alike"),
-    "select": ("recipes.wmt14_en_fr.selection:main", "select parallel text of a domain (Axelrod et al., 2011)"),
     "limit": ("text.limit:main", "leave out long training pairs, and those without a parse"),
     "grammar": ("grammar:main", "write the built-in English-French corpus"),
     "parse": ("text.link_grammar:main", "parse English text with Link Grammar"),
@@ -25,10 +24,8 @@ COMMANDS = {
     "average": ("inference.average_checkpoints:main", "average the parameters of checkpoints"),
     "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
     "convert-groundhog": ("groundhog.convert:main", "convert a model of the first paper's own code to a checkpoint"),
-    "tables": ("recipes.reproduce.bahdanau_tables:main", "Tables 1 to 3 of Bahdanau et al. (2015), with significance"),
     "plot alignment": ("plots.alignment:main", "their Figure 3: the alignment of a sentence"),
     "plot curve": ("plots.curve:main", "learning curves, of the logs of fairseq-train"),
-    "tree-tables": ("recipes.reproduce.eriguchi_tables:main", "Tables 3 to 5 of Eriguchi et al. (2016)"),
     "plot constituents": ("plots.constituents:main", "their Figures 4 and 5: words and phrases attended to"),
     "serve": ("serve.main:main", "serve a translation page and a JSON API"),
 }

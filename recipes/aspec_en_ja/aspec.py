@@ -1,19 +1,20 @@
 """Extract the sentences of the English-Japanese corpus ASPEC-JE, and prepare both sides of it.
 
-``rnnsearch aspec extract ASPEC OUT [--pairs N]``
+``python -m recipes.aspec_en_ja.aspec extract ASPEC OUT [--pairs N]``
 
 ASPEC is the folder ASPEC-JE as NICT and JST distribute it. Raw sentences are written to OUT/{train,dev,test}.{en,ja},
 one a line; the training pairs are the first N of train/train-1.txt and train/train-2.txt. A line in train/ is
 ``score ||| document ||| number ||| Japanese ||| English``; lines in dev/ and test/ have no score.
 
-``rnnsearch aspec words TEXT XML --output FILE``
+``python -m recipes.aspec_en_ja.aspec words TEXT XML --output FILE``
 
 XML is the output of ``enju -xml`` for TEXT, one sentence a line. Enju's words are written to FILE in lower case;
 ``rnnsearch trees FILE XML --format enju --lowercase`` then makes the trees. Punctuation that Enju leaves out of the
 tree becomes a word at the end of the sentence, and is dropped inside it. A sentence without words from Enju gets the
 Moses tokenizer's words, and has no tree.
 
-``rnnsearch aspec normalize TEXT --output FILE``, ``rnnsearch aspec join TOKENS --output FILE``
+``python -m recipes.aspec_en_ja.aspec normalize TEXT --output FILE``
+``python -m recipes.aspec_en_ja.aspec join TOKENS --output FILE``
 
 The first prepares Japanese sentences for KyTea as WAT does, the second joins what KyTea splits inside of numbers and of
 words in Latin letters.
@@ -29,7 +30,7 @@ from pathlib import Path
 from sacremoses import MosesTokenizer
 
 from recipes.aspec_en_ja import wat
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs, rewrite
 
@@ -187,3 +188,8 @@ def main() -> None:
         return
     counts = extract(args.aspec, args.out, args.pairs)
     print(f"{', '.join(f'{part}: {count:,} pairs' for part, count in counts.items())} -> {args.out}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

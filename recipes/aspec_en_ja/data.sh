@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepare the training data from ASPEC-JE; run.sh sources this. English words and trees are Enju's. Japanese is prepared as
-# WAT does, before and after KyTea (rnnsearch aspec --help).
+# WAT does, before and after KyTea (aspec.py).
 #
 #   recipes/aspec_en_ja/data.sh --data DIR [--out DIR] [--small]
 #
@@ -44,7 +44,7 @@ convert() { # PROGRAM RAW OUTPUT COMMAND...: write the output of COMMAND for RAW
 if [ ! -f "$OUT/bin/.done" ]; then
     say "preparing the first $PAIRS pairs; words seen less than $SEEN times are unknown"
     rm -rf "$OUT/bin"
-    rnnsearch aspec extract "$DATA" "$OUT/raw" --pairs "$PAIRS"
+    tool aspec_en_ja.aspec extract "$DATA" "$OUT/raw" --pairs "$PAIRS"
     kytea=(kytea)
     if [ -f "$DATA/jp-0.4.2-utf8-1.mod" ]; then kytea+=(-model "$DATA/jp-0.4.2-utf8-1.mod"); fi
     for part in train dev test; do
@@ -54,11 +54,11 @@ if [ ! -f "$OUT/bin/.done" ]; then
         fi
         if [ -f "$DATA/$part.ja" ]; then first_lines "$DATA/$part.ja" "$raw.ja" "$words.ja"
         elif [ ! -f "$words.ja" ]; then
-            rnnsearch aspec normalize "$raw.ja" --output "$OUT/normalized/$part.ja"
+            tool aspec_en_ja.aspec normalize "$raw.ja" --output "$OUT/normalized/$part.ja"
             convert kytea "$OUT/normalized/$part.ja" "$OUT/kytea/$part.ja" "${kytea[@]}" -out tok
-            rnnsearch aspec join "$OUT/kytea/$part.ja" --output "$words.ja"
+            tool aspec_en_ja.aspec join "$OUT/kytea/$part.ja" --output "$words.ja"
         fi
-        rnnsearch aspec words "$raw.en" "$parses" --output "$words.en"
+        tool aspec_en_ja.aspec words "$raw.en" "$parses" --output "$words.en"
         rnnsearch trees "$words.en" "$parses" --format enju --lowercase --output "$words.tree"
     done
     cp "$OUT"/words/{dev,test}.{en,ja,tree} "$OUT/text"
@@ -74,5 +74,6 @@ if [ ! -f "$OUT/bin/.done" ]; then
     preprocess -s en -t ja --thresholdsrc "$SEEN" --thresholdtgt "$SEEN"
     preprocess --only-source -s tree
     rnnsearch lengths "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
+    copy_record "$OUT/text" "$OUT/bin"
     touch "$OUT/bin/.done"
 fi

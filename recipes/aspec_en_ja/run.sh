@@ -42,11 +42,11 @@ if [ -z "$SMALL" ]; then
         name=tree2seq_$width best=$OUT/tree2seq_$width/checkpoints/checkpoint_best.pt
         train "$name" --arch "$name" --criterion blackout --blackout-samples 2500
         translate test "$name" "$best" 20 "${LENGTHS[@]}"
-        rnnsearch token-scores "$OUT/text/test.ja" "$OUT/$name.tok"
+        tool reproduce.token_scores "$OUT/text/test.ja" "$OUT/$name.tok"
         ensemble=${ensemble:+$ensemble:}$best
     done
     translate test ensemble "$ensemble" 20 "${LENGTHS[@]}"
-    rnnsearch token-scores "$OUT/text/test.ja" "$OUT/ensemble.tok"
+    tool reproduce.token_scores "$OUT/text/test.ja" "$OUT/ensemble.tok"
     show_tree_model "$ensemble"
     exit
 fi
@@ -65,6 +65,6 @@ for beam in 6 20; do
     translate valid "runs/tree2seq-blackout2000/lengths$beam" "$best" "$beam" "${LENGTHS[@]}"
 done
 say "the paper's tables, on the development sentences"
-rnnsearch tree-tables "$OUT/runs" --reference "$OUT/text/dev.ja" --output "$OUT/tables.md"
+tool reproduce.eriguchi_tables "$OUT/runs" --reference "$OUT/text/dev.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
 show_tree_model "$best"

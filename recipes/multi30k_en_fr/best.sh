@@ -7,8 +7,7 @@
 # --data     folder with the corpus's own lowercased, normalised, tokenised files {train,val,test_2016_flickr}.{en,fr}
 # --compare  also train fairseq's lstm and its transformer at Transformer-Tiny's size: each with its usual settings,
 #            and with those of RNNsearch; draw the BLEU of the development set against time in OUT/curve.png
-# --ablate   also train RNNsearch for a quarter of the updates: whole, without each ingredient, and with each one that is
-#            not used (development set only)
+# --ablate   also train RNNsearch for a quarter of the updates: whole, and without each ingredient (development set only)
 # --jobs     models to train at a time, each on one core (default: 2)
 # --out      output folder (default: runs/multi30k_best); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
@@ -23,43 +22,19 @@ export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
 UPDATES=9500 # of 1,900 words; 50 to 100 minutes of one core that multiplies bfloat16
 INGREDIENTS="previous-word sharing word-dropout smoothing weight-decay average lenpen"
 AFTER_TRAINING="average lenpen"
-OTHERS="rdrop segmentations annotation-dropout" # these gain little or lose here; see the README
-SEGMENTATIONS=10
 # Keep freed memory: otherwise fairseq's transformer spends a quarter of its time on new pages.
 export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184
-export SEGMENTATIONS
 
-prepare() { # FOLDER OPTIONS...: write text of 10,000 merges to FOLDER
-    rnnsearch prepare "$DATA" "$1" -s en -t fr --valid val --test test_2016_flickr --tokenized --bpe 10000 "${@:2}" \
-        > "$OUT/prepare.log" 2>&1 || die_of_log "$OUT/prepare.log" "rnnsearch prepare"
-}
-
-binarize() {
-    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --joined-dictionary --workers 2 "$@" >> "$OUT/preprocess.log" 2>&1 ||
-        die_of_log "$OUT/preprocess.log" fairseq-preprocess
-}
-
-segment() { # make $OUT/plain: the usual segmentation
-    local text=$OUT/plain/text
+prepare() { # write text of 10,000 merges to $OUT/text, and $OUT/bin
+    local text=$OUT/text
     say "splitting words by 10,000 BPE merges"
-    mkdir "$OUT/plain"
-    prepare "$text"
-    binarize --trainpref "$text/train" --validpref "$text/valid" --testpref "$text/test" --destdir "$OUT/plain"
-}
-
-segment_at_random() { # make $OUT/random/NUMBER: BPE-dropout of 0.1, with a dictionary of all pieces
-    local text=$OUT/random/text number language
-    say "splitting words at random, $SEGMENTATIONS times"
-    mkdir "$OUT/random"
-    prepare "$text" --segmentations "$SEGMENTATIONS" --bpe-dropout 0.1
-    for language in en fr; do
-        cat "$text/train.$language" "$text"/train.[0-9]*."$language" > "$text/all.$language"
-    done
-    binarize --trainpref "$text/all" --dict-only --destdir "$OUT/random"
-    for ((number = 0; number < SEGMENTATIONS; number++)); do
-        binarize --srcdict "$OUT/random/dict.en.txt" --trainpref "$text/train.$number" \
-            --validpref "$text/valid" --testpref "$text/test" --destdir "$OUT/random/$number"
-    done
+    rm -rf "$text"
+    rnnsearch prepare "$DATA" "$text" -s en -t fr --valid val --test test_2016_flickr --tokenized --bpe 10000 \
+        > "$OUT/prepare.log" 2>&1 || die_of_log "$OUT/prepare.log" "rnnsearch prepare"
+    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --joined-dictionary --workers 2 --destdir "$OUT/bin" \
+        --trainpref "$text/train" --validpref "$text/valid" --testpref "$text/test" > "$OUT/preprocess.log" 2>&1 ||
+        die_of_log "$OUT/preprocess.log" fairseq-preprocess
+    copy_record "$text" "$OUT/bin"
 }
 
 model_options() { # MODEL: fairseq-train's options that are no ingredient; "-published": all of its options
@@ -87,36 +62,29 @@ model_options() { # MODEL: fairseq-train's options that are no ingredient; "-pub
 }
 
 ingredient_options() { # MODEL INGREDIENTS...: the options of the ingredients that apply to the model
-    local model=$1 criterion="--criterion label_smoothed_cross_entropy" ingredient
+    local model=$1 ingredient
+    echo --criterion label_smoothed_cross_entropy
     shift
     for ingredient in "$@"; do
         case $ingredient in
             previous-word) [ "$model" != rnnsearch ] || echo --update-word current ;;
             sharing) echo --share-all-embeddings ;;
-            rdrop) criterion="--criterion rdrop --rdrop-alpha 3" ;;
             smoothing) echo --label-smoothing 0.1 ;;
             weight-decay) echo --weight-decay 0.05 ;;
             word-dropout) [ "$model" != rnnsearch ] || echo --word-dropout 0.1 ;;
-            annotation-dropout) [ "$model" != rnnsearch ] || echo --annotation-dropout 0.2 ;;
         esac
     done
-    echo "$criterion"
 }
 
 has() { [[ " ${*:2} " = *" $1 "* ]]; } # WORD WORDS...
 
-data_of() { # INGREDIENTS...: the folder of the model's dictionary, development and test set
-    if has segmentations "$@"; then echo "$OUT/random/0"; else echo "$OUT/plain"; fi
-}
-
 train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; average its last ten checkpoints
     set -euo pipefail
-    local name=$1 folder=$OUT/models/$1 seed=$2 updates=$3 model=$4 data options
+    local name=$1 folder=$OUT/models/$1 seed=$2 updates=$3 model=$4 options
     shift 4
     [ ! -f "$folder/model.pt" ] || return 0
     mkdir -p "$folder"
-    data=$(data_of "$@") options=$(model_options "$model")
-    if has segmentations "$@"; then data=$(printf ":$OUT/random/%s" $(seq 0 $((SEGMENTATIONS - 1)))) data=${data#:}; fi
+    options=$(model_options "$model")
     case $model in
         *-published) options+=" --keep-last-epochs 10" ;;
         *)
@@ -131,7 +99,7 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
     say "training $name"
     local TIMEFORMAT="%U %S"
     # shellcheck disable=SC2086  # the options are words
-    { time fairseq-train "$data" --user-dir "$USER_DIR" -s en -t fr $options --seed "$seed" --max-update "$updates" \
+    { time fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr $options --seed "$seed" --max-update "$updates" \
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-tokenized-bleu --eval-bleu-remove-bpe \
         --save-dir "$folder" --log-format simple --log-interval 100 2>&1; } 2>> "$folder/seconds" |
         show_progress "$folder/train.log" "$name" || die_of_log "$folder/train.log" fairseq-train
@@ -142,31 +110,31 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
     rm "$folder"/checkpoint*.pt
 }
 
-translate() { # DATA CHECKPOINTS SUBSET LENPEN OUT: write the tokens of the translations to OUT
-    fairseq-generate "$1" --user-dir "$USER_DIR" -s en -t fr --path "$2" --gen-subset "$3" --beam 5 --lenpen "$4" \
-        --batch-size 64 --post-process subword_nmt > "$5.out" 2> "$5.log" || die_of_log "$5.log" fairseq-generate
-    translations "$5.out" > "$5.part"
-    mv "$5.part" "$5"
-    rm "$5.out" "$5.log"
+translate() { # CHECKPOINTS SUBSET LENPEN OUT: write the tokens of the translations to OUT
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$1" --gen-subset "$2" --beam 5 --lenpen "$3" \
+        --batch-size 64 --post-process subword_nmt > "$4.out" 2> "$4.log" || die_of_log "$4.log" fairseq-generate
+    translations "$4.out" > "$4.part"
+    mv "$4.part" "$4"
+    rm "$4.out" "$4.log"
 }
 
 bleu() { # REFERENCE TRANSLATIONS OPTIONS...
     sacrebleu "$DATA/$1.fr" -i "$2" --tokenize none --force -w 2 "${@:3}"
 }
 
-choose_length_penalty() { # DATA CHECKPOINTS FOLDER INGREDIENTS...: write the best on the development set to FOLDER/lenpen
+choose_length_penalty() { # CHECKPOINTS FOLDER INGREDIENTS...: write the best on the development set to FOLDER/lenpen
     local penalties=1 penalty
-    if has lenpen "${@:4}"; then penalties="0.6 0.8 1 1.2 1.4 1.6"; fi
+    if has lenpen "${@:3}"; then penalties="0.6 0.8 1 1.2 1.4 1.6"; fi
     for penalty in $penalties; do
-        [ -f "$3/val.$penalty" ] || translate "$1" "$2" valid "$penalty" "$3/val.$penalty"
-        echo "$(bleu val "$3/val.$penalty" --score-only) $penalty"
-    done | sort -rn | head -1 > "$3/lenpen.part"
-    mv "$3/lenpen.part" "$3/lenpen"
+        [ -f "$2/val.$penalty" ] || translate "$1" valid "$penalty" "$2/val.$penalty"
+        echo "$(bleu val "$2/val.$penalty" --score-only) $penalty"
+    done | sort -rn | head -1 > "$2/lenpen.part"
+    mv "$2/lenpen.part" "$2/lenpen"
 }
 
-perplexity() { # DATA CHECKPOINT SUBSET
-    local log=${2%.pt}.$3.log
-    fairseq-validate "$1" --user-dir "$USER_DIR" --task translation -s en -t fr --path "$2" --valid-subset "$3" \
+perplexity() { # CHECKPOINT SUBSET
+    local log=${1%.pt}.$2.log
+    fairseq-validate "$OUT/bin" --user-dir "$USER_DIR" --task translation -s en -t fr --path "$1" --valid-subset "$2" \
         --batch-size 64 > "$log" 2>&1 || die_of_log "$log" fairseq-validate
     sed -nE 's/.* \| ppl ([0-9.]+).*/\1/p' "$log" | tail -1
 }
@@ -179,22 +147,21 @@ checkpoints_of() { # NAMES: the checkpoints of the models, with colons between
 folder_of() { echo "$OUT/models/${1// /+}"; } # NAMES: the folder of the model's translations, or the ensemble's
 
 row() { # TABLE LABEL NAMES INGREDIENTS...: add the model of that name, or the ensemble of several, to a table
-    local table=$1 label=$2 folder data checkpoints models development penalty
+    local table=$1 label=$2 folder checkpoints models development penalty
     local parameters hours perplexity=- score= subset=test
     folder=$(folder_of "$3") checkpoints=$(checkpoints_of "$3")
     models=${checkpoints//:/ }
     shift 3
     if [ "$table" = ablation ]; then subset=valid; fi
-    data=$(data_of "$@")
     mkdir -p "$folder"
-    [ -f "$folder/lenpen" ] || choose_length_penalty "$data" "$checkpoints" "$folder" "$@"
+    [ -f "$folder/lenpen" ] || choose_length_penalty "$checkpoints" "$folder" "$@"
     read -r development penalty < "$folder/lenpen"
     if [ $subset = test ]; then
-        [ -f "$folder/test" ] || translate "$data" "$checkpoints" test "$penalty" "$folder/test"
+        [ -f "$folder/test" ] || translate "$checkpoints" test "$penalty" "$folder/test"
         score=$(bleu test_2016_flickr "$folder/test" --confidence --format text |
             sed -nE 's/.* = ([0-9.]+) \(μ = ([0-9.]+) ± ([0-9.]+)\).*/ \1 | ± \3 |/p')
     fi
-    [ "$models" != "$checkpoints" ] || perplexity=$(perplexity "$data" "$checkpoints" $subset)
+    [ "$models" != "$checkpoints" ] || perplexity=$(perplexity "$checkpoints" $subset)
     # shellcheck disable=SC2086
     parameters=$(for model in $models; do
         sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "${model%/*}/train.log" | head -1 | tr -d ,
@@ -204,10 +171,9 @@ row() { # TABLE LABEL NAMES INGREDIENTS...: add the model of that name, or the e
     echo "| $label | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
 }
 
-export -f say die die_of_log show_progress model_options ingredient_options fast_precision has data_of train
+export -f say die die_of_log show_progress model_options ingredient_options fast_precision has train
 
-once "$OUT/plain" segment
-[ -z "$ABLATE" ] || once "$OUT/random" segment_at_random
+once "$OUT/bin" prepare
 
 {
     for seed in 1 2; do echo "rnnsearch-$seed $seed $UPDATES rnnsearch $INGREDIENTS"; done
@@ -224,9 +190,6 @@ once "$OUT/plain" segment
         for ingredient in $INGREDIENTS; do
             has "$ingredient" $AFTER_TRAINING ||
                 echo "quarter-without-$ingredient 1 $((UPDATES / 4)) rnnsearch ${INGREDIENTS/$ingredient/}"
-        done
-        for ingredient in $OTHERS; do
-            echo "quarter-with-$ingredient 1 $((UPDATES / 4)) rnnsearch $INGREDIENTS $ingredient"
         done
     fi
 } | each_line "$JOBS" train
@@ -262,7 +225,6 @@ if [ -n "$ABLATE" ]; then
         fi
         row ablation "without $ingredient" "$name" ${INGREDIENTS/$ingredient/}
     done
-    for ingredient in $OTHERS; do row ablation "with $ingredient" "quarter-with-$ingredient" $INGREDIENTS "$ingredient"; done
     cat "$OUT/ablation.md"
 fi
 

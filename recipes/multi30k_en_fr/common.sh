@@ -9,6 +9,7 @@ prepare_data() {
     fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --destdir "$OUT/bin" --workers 2 \
         --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
         die_of_log "$OUT/preprocess.log" fairseq-preprocess
+    copy_record "$OUT/text" "$OUT/bin"
 }
 once "$OUT/bin" prepare_data
 

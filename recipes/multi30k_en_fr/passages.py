@@ -1,15 +1,15 @@
 """Join sentences of prepared parallel text at random to passages, so that a corpus of short sentences gets long ones.
 
-``rnnsearch passages TEXT OUT -s en -t fr --passages N [--sentences 5] [--max-words 70] [--seed 1]``
+``python -m recipes.multi30k_en_fr.passages TEXT OUT -s en -t fr --passages N [OPTIONS]``
 
 TEXT and OUT are names without language: text/test stands for text/test.en and text/test.fr. A passage has one to
 --sentences different sentences of TEXT, one after the other on both sides, and at most --max-words source words. Give
 each part of a corpus, train, valid and test, separately: then no part holds sentences of another.
 
 All source lengths are equally frequent: 1 to 10 words, 11 to 20 words, and so on up to --max-words get equal numbers of
-passages, which are the bins of ``rnnsearch by-length``. To that end the number of sentences is drawn (each number has
-the same probability), then the sentences, and the passage is kept if its bin still lacks one and no passage before it
-has the same sentences in the same order. Pieces of BPE count as the word that they make.
+passages, which are the bins of ``recipes.reproduce.by_length``. To that end the number of sentences is drawn (each
+number has the same probability), then the sentences, and the passage is kept if its bin still lacks one and no passage
+before it has the same sentences in the same order. Pieces of BPE count as the word that they make.
 
 OUT.segments says where the sentences lie: line N has, for each sentence of passage N, SOURCE_TOKENS-TARGET_TOKENS, as
 in "12-13 9-10". They are counted as written, in pieces if TEXT is in pieces: the first item is where attention to the
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import BPE_MARK, check_parallel, read_pairs
 from rnnsearch_fairseq.text.preparation import read_preparations, write_preparations
@@ -132,3 +132,8 @@ def main() -> None:
         f"{args.passages:,} passages with {used:,} of {pairs:,} sentences (seed {args.seed}) "
         f"-> {args.out}.{{{args.source_lang},{args.target_lang},segments}}"
     )
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

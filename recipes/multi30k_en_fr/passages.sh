@@ -22,7 +22,7 @@ make_passages() {
     rnnsearch prepare "$DATA" "$OUT/captions" -s en -t fr \
         --train train --valid val --test test_2016_flickr --bpe 5000
     for part in "train 50000" "valid 700" "test 1400"; do
-        rnnsearch passages "$OUT/captions/${part% *}" "$OUT/passages/${part% *}" -s en -t fr --passages "${part#* }"
+        tool multi30k_en_fr.passages "$OUT/captions/${part% *}" "$OUT/passages/${part% *}" -s en -t fr --passages "${part#* }"
     done
 }
 once "$OUT/passages" make_passages

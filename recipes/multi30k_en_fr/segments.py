@@ -9,7 +9,6 @@ import numpy as np
 from recipes.reproduce.alignment_error import in_parallel
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import read_parallel
-from rnnsearch_fairseq.text.scores import read_scores
 
 ITEM = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 Captions = list[tuple[int, int]]  # source and target tokens of each, in order
@@ -42,7 +41,7 @@ def attention_inside(path: Path, segments: list[Captions], segments_path: Path) 
         InputError: the file is bad, or the two are not of the same sentences.
     """
     inside, equal, tokens = 0.0, 0.0, 0
-    for number, (pair, captions) in enumerate(in_parallel(path, segments, segments_path, read_scores), 1):
+    for number, (pair, captions) in enumerate(in_parallel(path, segments, segments_path), 1):
         ends = np.cumsum([(0, 0), *captions], axis=0)
         words = (len(pair.source) - 1, len(pair.target) - 1)
         if tuple(ends[-1]) != words:

@@ -1,4 +1,4 @@
-"""BLEU by sacrebleu."""
+"""BLEU by sacrebleu, cased, of tokens as they are."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,15 @@ from sacrebleu.metrics.bleu import BLEUScore
 
 from recipes.reproduce.bootstrap import Scored
 
-AS_THEY_ARE = "none"  # sacrebleu's name for splitting at spaces only
+
+def metric() -> BLEU:
+    """BLEU, cased, of tokens as they are."""
+    return BLEU(tokenize="none", force=True)
 
 
-def metric(tokenize: str = AS_THEY_ARE) -> BLEU:
-    """BLEU, cased, by a tokenizer of sacrebleu; the default leaves tokens as they are."""
-    return BLEU(tokenize=tokenize, force=True)
-
-
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = AS_THEY_ARE) -> float:
-    """BLEU in percent, cased."""
-    return metric(tokenize).corpus_score(hypotheses, [references]).score
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """BLEU in percent."""
+    return metric().corpus_score(hypotheses, [references]).score
 
 
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:

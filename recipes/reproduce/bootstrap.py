@@ -1,14 +1,18 @@
-"""Differences between corpus scores, their intervals by paired bootstrap (Koehn, 2004), and verdicts on claims."""
+"""Differences between corpus scores, their intervals by paired bootstrap (Koehn, 2004), and verdicts on claims.
+
+sacrebleu's own paired test (used in the report's section on significance) gives a p-value of two systems' BLEU. The
+claims need more: the interval of a difference, scores of two parts of a test set, and RIBES.
+"""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 RESAMPLES = 1000
 SEED = 12345  # sacrebleu's
-PRESENT = (0.0, math.inf)  # where a difference lies if the first score is the higher one
+PRESENT = (0.0, math.inf)  # the bounds of a difference where the first score is the higher one
 
 
 def draw(*sizes: int) -> list[np.ndarray]:
@@ -24,14 +28,14 @@ def draw(*sizes: int) -> list[np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A system's sentences: ``statistics`` ``(sentences, n)`` of each, and the corpus score ``of`` their sum."""
+    """A system's sentences: ``statistics`` ``(sentences, n)`` of each, and ``of``, the corpus score of their sum."""
 
     statistics: np.ndarray
     of: Callable[[np.ndarray], float]
 
-    def scores(self, drawn: np.ndarray, sentences: Sequence[int] | slice = slice(None)) -> np.ndarray:
-        """The corpus score of some sentences in each row of ``drawn``."""
-        return np.array([self.of(total) for total in drawn @ self.statistics[sentences]])
+    def scores(self, drawn: np.ndarray) -> np.ndarray:
+        """The corpus score in each row of ``drawn``."""
+        return np.array([self.of(total) for total in drawn @ self.statistics])
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Difference:
 
     @classmethod
     def between(cls, first: np.ndarray, second: np.ndarray) -> "Difference":
-        """Of scores in each row of a :func:`draw`."""
+        """The difference of two scores, given in each row of a :func:`draw`."""
         return cls(first[0], second[0], *np.quantile(first[1:] - second[1:], [0.025, 0.975]))
 
     def verdict(self, claimed: tuple[float, float] = PRESENT) -> str:

@@ -1,36 +1,24 @@
 """BLEU by source length, as in Figure 2 of Bahdanau et al. (2015).
 
-``rnnsearch by-length NAME=FILE... [--source FILE --reference FILE] [--picture FILE]``
+``python -m recipes.reproduce.by_length NAME=FILE... --source FILE --reference FILE [--output FILE] [--picture FILE]``
 
-Each FILE is what fairseq-generate printed, of any model, or plain text, one translation a line. The test set is read
-from --source and --reference or, without them, from the first output of fairseq-generate, where words that its
-dictionaries lack are written as unknown. Pieces of BPE or sentencepiece are joined. The paper does not say how its
-curves were made; here sentences of 1 to W words make the first bin, W + 1 to 2 W the next, and so on, and each bin is
-scored as a corpus of its own. Words are separated by spaces; end-of-sentence does not count. A bin of few sentences
-says little, so the table and the picture (in grey) give the number of sentences.
-
-The table is Markdown or, with --format tsv, has tabs between its columns.
+Each FILE is an output of fairseq-generate, of any model, or plain text, one translation a line. --source and
+--reference are the test set. Pieces of BPE or sentencepiece are joined. The paper does not say how its curves were
+made; here sentences of 1 to W words make the first bin, W + 1 to 2 W the next, and so on, and each bin is scored as a
+corpus of its own. Words are separated by spaces; end-of-sentence does not count. A bin of few sentences says little, so
+the table and the picture (in grey) give the number of sentences.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sacrebleu.metrics import BLEU
-
-from recipes.reproduce.bleu import AS_THEY_ARE, bleu
+from recipes.reproduce.bleu import bleu
 from recipes.reproduce.document import Table, markdown_block, write_text
-from recipes.reproduce.systems import (
-    TestSet,
-    Translations,
-    add_systems,
-    add_test_set,
-    read_systems,
-    read_test_set,
-)
-from rnnsearch_fairseq.errors import Count, InputError
+from recipes.reproduce.systems import TestSet, Translations, read_systems, read_test_set
+from rnnsearch_fairseq.errors import Count, print_without_traceback
 from rnnsearch_fairseq.plots.alignment import fonts_for, plt, write_picture
-from rnnsearch_fairseq.plots.command import command_line
+from rnnsearch_fairseq.plots.command import NamedFiles, command_line
 
 WIDTH = 10
 LINES = ("-", "--", "-.", ":")
@@ -51,15 +39,14 @@ class Bin:
         return f"{self.first}–{self.last}" if self.first < self.last else str(self.first)
 
 
-def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH, tokenize: str = AS_THEY_ARE) -> list[Bin]:
+def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH) -> list[Bin]:
     """The bins from 1 word to the longest sentence."""
-    references = test.reference_words if tokenize == AS_THEY_ARE else test.reference
     bins = []
     for first in range(1, max(test.lengths) + 1, width):
         sentences = test.of_length(first, first + width - 1)
-        chosen = [references[number] for number in sentences]
+        references = [test.reference_words[number] for number in sentences]
         scores = {
-            name: bleu([lines[number] for number in sentences], chosen, tokenize)
+            name: bleu([lines[number] for number in sentences], references)
             for name, lines in systems.items()
             if sentences
         }
@@ -111,27 +98,20 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
 def main() -> None:
     """The command line of this module."""
     parser = command_line(__doc__, "file of the table; default: standard output")
-    add_systems(parser, "systems", "+", "translations; see above")
-    add_test_set(parser)
+    parser.add_argument("systems", action=NamedFiles, nargs="+", metavar="NAME=FILE", help="translations; see above")
+    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="test set, one sentence a line")
+    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its reference translations")
     parser.add_argument("--width", action=Count, default=WIDTH, metavar="W", help=f"words of a bin (default: {WIDTH})")
-    parser.add_argument(
-        "--tokenize",
-        choices=sorted(BLEU.TOKENIZERS),
-        default=AS_THEY_ARE,
-        metavar="NAME",
-        help="of detokenised text: sacrebleu's tokenizer to score by, as 13a, with a detokenised --reference; of "
-        "fairseq-generate the lines D are read, which --tokenizer has detokenised (default: none, tokens as they are)",
-    )
     parser.add_argument("--picture", type=Path, metavar="FILE", help="picture to write: .png, .svg or .pdf")
-    parser.add_argument("--format", choices=("markdown", "tsv"), default="markdown", help="default: markdown")
     args = parser.parse_args()
-    if args.tokenize != AS_THEY_ARE and args.reference is None:
-        raise InputError(f"--tokenize {args.tokenize} scores detokenised text; give --source and --reference")
-    test = read_test_set(args.source, args.reference, args.systems.values())
-    bins = bleu_by_length(test, read_systems(args.systems, test, args.tokenize), args.width, args.tokenize)
-    table = length_table(bins, list(args.systems))
-    tabs = "\n".join("\t".join(row) for row in (table.header, *table.rows))
+    test = read_test_set(args.source, args.reference)
+    bins = bleu_by_length(test, read_systems(args.systems, test), args.width)
     inputs = (args.source, args.reference, *args.systems.values())
-    write_text((tabs if args.format == "tsv" else markdown_block(table)) + "\n", args.output, inputs)
+    write_text(markdown_block(length_table(bins, list(args.systems))) + "\n", args.output, inputs)
     if args.picture is not None:
         plot_by_length(bins, list(args.systems), args.picture)
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -1,6 +1,6 @@
-"""Whether the numbers of a folder of runs agree with what Bahdanau et al. (2015) claim."""
+"""Whether the numbers of a folder of runs agree with the claims of Bahdanau et al. (2015)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -20,30 +20,63 @@ ALL, KNOWN, SHORT, LONG = "all sentences", "no unknown words", "short sentences"
 FIFTY = f"sentences of {VERY_LONG} words or more"
 RNNENCDEC, RNNSEARCH, MOSES = ("RNNencdec-30", "RNNencdec-50"), ("RNNsearch-30", "RNNsearch-50"), "Moses"
 ABOVE = (*zip(RNNSEARCH, RNNENCDEC), (RNNSEARCH[0], RNNENCDEC[1]))
-# A system and the part of the test set where its BLEU is taken; of two parts, the fall of BLEU from one to the other.
-Quantity = tuple[str, ...]
+# The BLEU of a system on a part of the test set, in each row of a draw.
+BleuOf = Callable[[str, str], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The BLEU of a system on a part of the test set."""
+
+    system: str
+    part: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the test set that it needs."""
+        return (self.part,)
+
+    def value(self, bleu: BleuOf) -> np.ndarray:
+        """The score in each row of a draw."""
+        return bleu(self.system, self.part)
+
+
+@dataclass(frozen=True)
+class Fall:
+    """The BLEU of a system on short sentences minus its BLEU on long ones."""
+
+    system: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the test set that it needs."""
+        return (SHORT, LONG)
+
+    def value(self, bleu: BleuOf) -> np.ndarray:
+        """The fall in each row of a draw."""
+        return bleu(self.system, SHORT) - bleu(self.system, LONG)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The difference between two quantities, the first one minus the second, is between the bounds ``claimed``.
+    """The first quantity minus the second lies between the bounds ``claimed``.
 
-    The bounds are zero and infinity, or margins: 2 BLEU, but at most a tenth of the higher score, since a system of 2
-    BLEU can lose no more than that.
+    The bounds are zero and infinity, or multiples of a margin: 2 BLEU, but at most a tenth of the higher score, since a
+    system of 2 BLEU can lose no more than that.
     """
 
     text: str
-    first: Quantity
-    second: Quantity
+    first: Score | Fall
+    second: Score | Fall
     claimed: tuple[float, float] = PRESENT
 
-    def verdict(self, found: Difference) -> str:
-        """Whether the difference that was found agrees."""
+    def verdict(self, difference: Difference) -> str:
+        """Whether the measured difference agrees."""
         if self.claimed == PRESENT:
-            return found.verdict()
-        margin = float(min(MARGIN, SHARE * max(found.first, found.second)))
+            return difference.verdict()
+        margin = float(min(MARGIN, SHARE * max(difference.first, difference.second)))
         low, high = (bound * margin for bound in self.claimed)
-        return found.verdict((low, high))
+        return difference.verdict((low, high))
 
 
 HOW = (
@@ -58,25 +91,28 @@ HOW = (
 PAPER = {
     "Section 5.1 and Table 1: RNNsearch is better than RNNencdec in all cases; even RNNsearch-30 is better than "
     "RNNencdec-50.": [
-        Claim(f"{better} is above {worse}, {part}", (better, part), (worse, part))
+        Claim(f"{better} is above {worse}, {part}", Score(better, part), Score(worse, part))
         for better, worse in ABOVE
         for part in (ALL, KNOWN)
     ],
     "Section 5.1: on sentences of known words, RNNsearch is as good as the phrase-based system.": [
-        Claim(f"{name} is as good as {MOSES}, {KNOWN}", (name, KNOWN), (MOSES, KNOWN), AS_GOOD)
+        Claim(f"{name} is as good as {MOSES}, {KNOWN}", Score(name, KNOWN), Score(MOSES, KNOWN), AS_GOOD)
         for name in (RNNSEARCH[1], f"{RNNSEARCH[1]}⋆")
     ],
     "Section 5.1 and Figure 2: RNNencdec gets much worse as sentences get longer.": [
-        Claim(f"{name} falls with length", (name, SHORT), (name, LONG)) for name in RNNENCDEC
+        Claim(f"{name} falls with length", Score(name, SHORT), Score(name, LONG)) for name in RNNENCDEC
     ],
     "Section 5.1 and Figure 2: RNNsearch-30 and RNNsearch-50 are more robust to the length of sentences.": [
-        Claim(f"{less} falls less with length than {more}", (more, SHORT, LONG), (less, SHORT, LONG))
+        Claim(f"{less} falls less with length than {more}", Fall(more), Fall(less))
         for less in RNNSEARCH
         for more in RNNENCDEC
     ],
     f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": [
         Claim(
-            f"{RNNSEARCH[1]} does not fall with length, {FIFTY}", (RNNSEARCH[1], SHORT), (RNNSEARCH[1], FIFTY), NO_FALL
+            f"{RNNSEARCH[1]} does not fall with length, {FIFTY}",
+            Score(RNNSEARCH[1], SHORT),
+            Score(RNNSEARCH[1], FIFTY),
+            NO_FALL,
         )
     ],
 }
@@ -94,21 +130,18 @@ def claims(runs: BahdanauRuns) -> Section:
         return runs.banned if part == KNOWN else runs.systems
 
     @cache
-    def scores(name: str, part: str) -> np.ndarray:
-        lines = (systems(part)[name], runs.test.reference_words)
-        return scored_by_bleu(*([text[n] for n in parts[part]] for text in lines)).scores(drawn[part])
+    def bleu(name: str, part: str) -> np.ndarray:
+        texts = (systems(part)[name], runs.test.reference_words)
+        return scored_by_bleu(*([text[n] for n in parts[part]] for text in texts)).scores(drawn[part])
 
-    def value(name: str, part: str, fallen: str | None = None) -> np.ndarray:
-        return scores(name, part) - (scores(name, fallen) if fallen else 0)
-
-    def said(claim: Claim) -> str:
-        used = [(name, part) for name, *its_parts in (claim.first, claim.second) for part in its_parts]
+    def answer(claim: Claim) -> str:
+        used = [(quantity.system, part) for quantity in (claim.first, claim.second) for part in quantity.parts]
         absent = [_file(name, part) for name, part in used if name not in systems(part)]
         few = [f"{part}: {len(parts[part])}" for _, part in used if part not in drawn]
         if absent or few:
             return f"not tested ({', '.join(dict.fromkeys(absent or few))})"
-        found = Difference.between(value(*claim.first), value(*claim.second))
-        return f"{claim.verdict(found)} ({found})"
+        difference = Difference.between(claim.first.value(bleu), claim.second.value(bleu))
+        return f"{claim.verdict(difference)} ({difference})"
 
     section = Section("The paper's claims")
     section.blocks.append(
@@ -116,10 +149,10 @@ def claims(runs: BahdanauRuns) -> Section:
         f"{len(parts[SHORT]):,} short; {len(parts[FIFTY]):,} have {VERY_LONG} words or more. {HOW}"
     )
     for place, of_paper in PAPER.items():
-        section.blocks += [place, Bullets([f"{claim.text}: {said(claim)}" for claim in of_paper])]
+        section.blocks += [place, Bullets([f"{claim.text}: {answer(claim)}" for claim in of_paper])]
     return section
 
 
 def _file(name: str, part: str) -> str:
-    """What a claim misses of a system."""
+    """The file that a claim misses of a system."""
     return f"no {OTHERS}/{name}" if name == MOSES else f"no {BANNED if part == KNOWN else TRANSLATIONS} of {name}"

@@ -1,6 +1,6 @@
 """The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
 
-``rnnsearch tree-tables RUNS --reference FILE [--output FILE]``
+``python -m recipes.reproduce.eriguchi_tables RUNS --reference FILE [--output FILE]``
 
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
 anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
@@ -26,7 +26,7 @@ from pathlib import Path
 from recipes.reproduce.bootstrap import RESAMPLES, Difference, draw
 from recipes.reproduce.document import Bullets, Section, Table, to_markdown, write_text
 from recipes.reproduce.token_scores import TokenScores, score_tokens
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.plots.command import command_line
 from rnnsearch_fairseq.plots.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.text.lines import read_parallel
@@ -251,3 +251,8 @@ def main() -> None:
     write_text(report(EriguchiRuns(args.runs, args.reference)), args.output, inputs)
     if args.output is not None:
         print(f"tables of {args.runs} -> {args.output}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -1,30 +1,29 @@
-"""Every table and figure of Bahdanau et al. (2015) of one's own runs, as one Markdown file and one HTML page.
+"""Every table and figure of Bahdanau et al. (2015) of one's own runs, as a Markdown file.
 
-``rnnsearch report RUNS -s LANGUAGE -t LANGUAGE [--output DIR]``
+``python -m recipes.reproduce.report RUNS -s LANGUAGE -t LANGUAGE [--output DIR]``
 
 RUNS has a folder for each model and two more:
 
 MODEL/          called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50 or RNNsearch-50-long (the paper's
                 RNNsearch-50⋆, trained until the development score stops improving), or any other name
-  train.log     what fairseq-train logged: Table 2
-  generate.out  what fairseq-generate printed of the test set, by --search groundhog --unnormalized (the original
+  train.log     the log of fairseq-train: Table 2
+  generate.out  the test set's translations by fairseq-generate --search groundhog --unnormalized (the original
                 program's search), with --print-alignment soft where the model has attention
   nounk.out     the same with unknown words banned, by --unkpen inf: Table 1's second column
-  fairseq.out   the same by fairseq's own search, without these options: Table 1's last column
-  score.jsonl   of a model with attention, what rnnsearch score wrote of the test set, for the last two sections
+  fairseq.out   translations by fairseq's own search, without these options: Table 1's last column
+  score.jsonl   of a model with attention, the output of rnnsearch score for the test set, for the last two sections
 data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
-  test.align           gold alignments of it, if there are any (rnnsearch alignment-error)
+  test.align           gold alignments of it, if there are any (recipes.reproduce.alignment_error)
   test.segments        of a test set of passages, the captions of each: 12-13 9-10 are two, of 12 and 9 source tokens
                        and 13 and 10 target tokens
 others/
   NAME          plain text, translations of the test set by another system (Moses, anything), tokenised alike
 
 The report has Tables 1 to 3, Figures 2 and 3, significance, alignment error rates, how much attention stays inside the
-right caption of a passage, and whether the numbers agree with the paper's claims. What is missing is named where it
-would stand. BLEU is sacrebleu's, cased, on tokens. DIR (default: RUNS) gets report.html, which needs no other file, and
-report.md with its pictures beside it.
+right caption of a passage, and whether the numbers agree with the paper's claims. Each section names what it lacks.
+BLEU is sacrebleu's, cased, on tokens. DIR (default: RUNS) gets report.md with its pictures beside it.
 """
 
 import argparse
@@ -33,12 +32,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from recipes.multi30k_en_fr import segments
-from recipes.reproduce import alignment_error, bahdanau_tables, by_length
-from recipes.reproduce.bahdanau_tables import EXAMPLES, LONG, SEED, choose
+from recipes.reproduce import alignment_error, by_length
+from recipes.reproduce.bahdanau_tables import (
+    EXAMPLES,
+    SEED,
+    draw_sentences,
+    significance,
+    table_1,
+    table_2,
+    table_3,
+)
 from recipes.reproduce.claims import claims
-from recipes.reproduce.document import Picture, Section, Table, to_html, to_markdown
-from recipes.reproduce.runs import DATA, GOLD, LOG, SCORES, SEGMENTS, TRANSLATIONS, BahdanauRuns
-from rnnsearch_fairseq.errors import Count, InputError
+from recipes.reproduce.document import Picture, Section, Table, to_markdown
+from recipes.reproduce.runs import DATA, GOLD, LONG, SCORES, SEGMENTS, TRANSLATIONS, BahdanauRuns
+from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plots.alignment import plot_alignment
 from rnnsearch_fairseq.plots.command import command_line
@@ -52,39 +59,27 @@ MATRICES = 4
 SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 
 
-def table_1(runs: BahdanauRuns) -> Section:
-    """BLEU on all sentences and on those without unknown words."""
-    section = bahdanau_tables.table_1(
-        runs.test, runs.systems, runs.banned, runs.known, list(runs.others), runs.by_fairseq
-    )
-    searches = (
-        "The first two columns score translations of the highest total log-probability, which the search of the "
-        "original program finds. fairseq's own search takes the highest mean over the words."
-    )
-    section.blocks.insert(1, searches)
-    section.missing(runs.lacking(TRANSLATIONS))
-    return section
-
-
 def figure_2(runs: BahdanauRuns, width: int) -> Section:
     """BLEU by source length."""
     names = list(runs.systems)
     bins = by_length.bleu_by_length(runs.test, runs.systems, width)
-    draw = _picture(lambda path: by_length.plot_by_length(bins, names, path))
-    picture = Picture("figure-2.png", draw, "BLEU of each model by source length")
+    png = _picture(lambda path: by_length.plot_by_length(bins, names, path))
+    picture = Picture("figure-2.png", png, "BLEU of each model by source length")
     section = Section("Figure 2: BLEU by source length", [picture, by_length.length_table(bins, names)])
     section.missing(runs.lacking(TRANSLATIONS))
     return section
 
 
-def figure_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Section:
-    """Alignments by the first model that has any, of ``chosen`` sentences or of some drawn by chance."""
+def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> Section:
+    """Alignments, by the first model that has any, of ``sentences`` (None: some drawn by chance)."""
     section = Section("Figure 3: alignments")
     kind = f"of {SHORTEST} to {LONGEST} words" + ("" if runs.known is None else " without unknown ones")
-    how = f"{kind}, drawn by chance" if chosen is None else "chosen"
-    if chosen is None:
+    how = "chosen"
+    if sentences is None:
+        how = f"{kind}, drawn by chance"
         allowed = set(range(len(runs.test)) if runs.known is None else runs.known)
-        chosen = choose([n for n in runs.test.of_length(SHORTEST, LONGEST) if n in allowed], MATRICES, seed)
+        suitable = [number for number in runs.test.of_length(SHORTEST, LONGEST) if number in allowed]
+        sentences = draw_sentences(suitable, MATRICES, seed)
     files = runs.with_file(TRANSLATIONS)
     for name in sorted(files, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
         pairs = generated_in_order(files[name])
@@ -93,8 +88,8 @@ def figure_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Sec
                 f"By {name}; sentences {how}. Source words run across, the translation down; black is a weight of 0, "
                 "white of 1."
             )
-            section.blocks += [_matrix(pairs[number]) for number in chosen]
-            section.missing([] if chosen else [f"a sentence {kind}"])
+            section.blocks += [_matrix(pairs[number]) for number in sentences]
+            section.missing([] if sentences else [f"a sentence {kind}"])
             return section
     section.missing([f"a model with {TRANSLATIONS} of fairseq-generate --print-alignment soft"])
     return section
@@ -111,15 +106,6 @@ def _picture(draw: Callable[[Path], None]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         draw(Path(folder) / "picture.png")
         return (Path(folder) / "picture.png").read_bytes()
-
-
-def table_3(runs: BahdanauRuns, chosen: Sequence[int] | None, seed: int) -> Section:
-    """Long sentences, ``chosen`` or drawn by chance."""
-    if chosen is None:
-        chosen = choose(runs.test.of_length(runs.least), EXAMPLES, seed)
-    section = bahdanau_tables.table_3(runs.test, runs.systems, chosen, runs.least)
-    section.missing(runs.lacking(TRANSLATIONS))
-    return section
 
 
 def alignment_errors(runs: BahdanauRuns) -> Section:
@@ -152,13 +138,12 @@ def attention_in_captions(runs: BahdanauRuns) -> Section:
         rows.append([name, f"{100 * inside:.2f}", f"{100 * equal:.2f}", f"{words:,}"])
     how = (
         "In percent, of the references' alignments, on passages of two captions or more: the mean over target words of "
-        "the weight on the source words of the same caption, and what it would be if every source position, "
-        "end-of-sentence included, had the same weight. Weight on end-of-sentence counts as outside; its own row is "
-        "left out. Words are the tokens of the test set."
+        "the weight on the source words of the same caption, and the mean if every source position, end-of-sentence "
+        "included, had the same weight. Weight on end-of-sentence counts as outside; its own row is left out. Words "
+        "are the tokens of the test set."
     )
-    section.blocks += (
-        [Table(["model", "weight inside", "if all were equal", "target words"], rows), how] if rows else []
-    )
+    if rows:
+        section.blocks += [Table(["model", "weight inside", "if all were equal", "target words"], rows), how]
     section.missing(_without_scores(runs))
     return section
 
@@ -173,11 +158,11 @@ def report(runs: BahdanauRuns, args: argparse.Namespace) -> list[Section]:
     sections = [
         claims(runs),
         table_1(runs),
-        bahdanau_tables.table_2(runs.with_file(LOG), runs.lacking(LOG)),
+        table_2(runs),
         figure_2(runs, args.width),
         figure_3(runs, args.figure_3, args.seed),
         table_3(runs, args.table_3, args.seed),
-        bahdanau_tables.significance(runs.test, runs.systems),
+        significance(runs),
         alignment_errors(runs),
     ]
     if (runs.data / SEGMENTS).exists():
@@ -188,7 +173,7 @@ def report(runs: BahdanauRuns, args: argparse.Namespace) -> list[Section]:
 
 
 def write_report(sections: Sequence[Section], title: str, folder: Path) -> None:
-    """Write report.md, its pictures and report.html.
+    """Write report.md and its pictures.
 
     Raises:
         InputError: they cannot be written.
@@ -199,7 +184,6 @@ def write_report(sections: Sequence[Section], title: str, folder: Path) -> None:
         raise InputError(f"--output {folder}: cannot be made ({error.strerror}); give another folder") from error
     contents = {picture.name: picture.png for section in sections for picture in section.pictures}
     contents["report.md"] = to_markdown(sections, title).encode()
-    contents["report.html"] = to_html(sections, title).encode()
     for name, content in contents.items():
         with open_output(folder / name) as out:
             out.write(content)
@@ -220,8 +204,9 @@ def main() -> None:
     parser.add_argument("-t", "--target-lang", required=True)
     width = by_length.WIDTH
     parser.add_argument("--width", action=Count, default=width, metavar="W", help=f"words of a bin ({width})")
-    for figure, what in (("figure-3", f"default: {MATRICES}"), ("table-3", f"default: {EXAMPLES}")):
-        parser.add_argument(f"--{figure}", type=_numbers, metavar="N,N", help=f"sentences, from 0; {what} by chance")
+    for figure, number in (("figure-3", MATRICES), ("table-3", EXAMPLES)):
+        help = f"sentences, from 0; default: {number} by chance"
+        parser.add_argument(f"--{figure}", type=_numbers, metavar="N,N", help=help)
     long = f"words that make a sentence long, in Table 3 and the claims ({LONG})"
     parser.add_argument("--long", type=int, default=LONG, metavar="N", help=long)
     parser.add_argument("--seed", type=int, default=SEED, help="by which sentences are drawn (1)")
@@ -233,4 +218,9 @@ def main() -> None:
     title = f"RNNencdec and RNNsearch, {args.source_lang} to {args.target_lang}"
     output = args.output or args.runs
     write_report(report(runs, args), title, output)
-    print(f"report of {', '.join(runs.folders)} -> {output / 'report.html'}, {output / 'report.md'}")
+    print(f"report of {', '.join(runs.folders)} -> {output / 'report.md'}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

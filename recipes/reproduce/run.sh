@@ -23,7 +23,7 @@
 #              translations (default: 100,000; 0: keep unknown words)
 # --train, --valid, --test   other names of the files
 # --tokens     DIR: in place of --data, a folder of tokenised text; test.align may hold gold alignments of the test set, and
-#              test.segments the captions of a test set of passages (rnnsearch report --help)
+#              test.segments the captions of a test set of passages (recipes/reproduce/report.py)
 # --long       words of a long sentence (default: 30)
 #
 # Training follows the paper (Section 4.2), on one GPU if there is one. Options of fairseq-train apply to all models; the
@@ -71,9 +71,7 @@ prepare_data() {
                 cp "$TOKENS/${part#* }.$side" "$OUT/text/${part% *}.$side"
             done
         done
-        for name in preparation.json bpe.codes sentencepiece.model; do # the record of the text's preparation, and its files
-            if [ -f "$TOKENS/$name" ]; then cp "$TOKENS/$name" "$OUT/text"; fi
-        done
+        copy_record "$TOKENS" "$OUT/text"
         for name in align segments; do
             if [ -f "$TOKENS/$TEST.$name" ]; then cp "$TOKENS/$TEST.$name" "$RUNS/data/test.$name"; fi
         done
@@ -85,6 +83,7 @@ prepare_data() {
         --nwordssrc "$types" --nwordstgt "$types" \
         --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
         die_of_log "$OUT/preprocess.log" fairseq-preprocess
+    copy_record "$OUT/text" "$OUT/bin"
     cp "$OUT"/bin/dict.*.txt "$OUT/text/test.$SRC" "$OUT/text/test.$TRG" "$RUNS/data"
 }
 once "$OUT/bin" prepare_data
@@ -125,15 +124,15 @@ replace_unknown() { # MODEL: replace unknown words by source words, and by dicti
     mkdir -p "$RUNS/others"
     for side in "$SRC" "$TRG"; do head -n "$RARE" "$OUT/text/train.$side" > "$text.$side"; done
     score "$1" "$text" rare
-    rnnsearch unknown-words learn "$run/rare.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
+    tool reproduce.unknown_words learn "$run/rare.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
         --output "$run/dictionary"
-    rnnsearch unknown-words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
-        > "$RUNS/others/$name, rare words copied"
-    rnnsearch unknown-words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
-        --dictionary "$run/dictionary" > "$RUNS/others/$name, rare words looked up"
+    tool reproduce.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
+        --output "$RUNS/others/$name, rare words copied"
+    tool reproduce.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
+        --dictionary "$run/dictionary" --output "$RUNS/others/$name, rare words looked up"
 }
 
-ORIGINAL=(--search groundhog --unnormalized)
+ORIGINAL=(--task pooled_translation --search groundhog --unnormalized)
 for model in ${MODELS//,/ }; do
     run=$RUNS/$model updates=${UPDATES[$model]-$BUDGET}
     # shellcheck disable=SC2206  # options are several words
@@ -153,8 +152,6 @@ for model in ${MODELS//,/ }; do
     fi
     alignment=--print-alignment=soft
     if [[ $model = RNNencdec-* ]]; then alignment=; fi
-    # Translations of version 0.2.0 are of fairseq's search.
-    [ -f "$run/fairseq.out" ] || rm -f "$run"/{generate,nounk}.out
     translate "$model" generate "${ORIGINAL[@]}" $alignment
     translate "$model" nounk "${ORIGINAL[@]}" --unkpen inf
     translate "$model" fairseq
@@ -167,5 +164,5 @@ done
 if [ -n "${last-}" ] && [ "$BPE" = 0 ] && [ "$RARE" != 0 ]; then replace_unknown "$last"; fi
 
 say "the paper's tables and figures"
-rnnsearch report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"
+tool reproduce.report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"
 show_model "" "$RUNS/${last-$model}/checkpoints/checkpoint_best.pt" "$OUT/bin" "$SRC" "$TRG" --beam 12

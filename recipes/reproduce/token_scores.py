@@ -1,6 +1,6 @@
 """Score translations by BLEU and RIBES on their tokens as they are.
 
-``rnnsearch token-scores REFERENCE HYPOTHESES...``
+``python -m recipes.reproduce.token_scores REFERENCE HYPOTHESES...``
 
 All files are tokenised by the same tokeniser (for Japanese KyTea), one sentence a line; line N of each is the same
 sentence. For each file of HYPOTHESES a line is printed: its name, BLEU and RIBES in percent, separated by tabs.
@@ -15,6 +15,7 @@ import numpy as np
 from recipes.reproduce.bleu import bleu_of, scored_by_bleu
 from recipes.reproduce.bootstrap import Scored
 from recipes.reproduce.ribes import sentence_ribes
+from rnnsearch_fairseq.errors import print_without_traceback
 from rnnsearch_fairseq.plots.command import command_line
 from rnnsearch_fairseq.text.lines import read_parallel
 
@@ -52,3 +53,8 @@ def main() -> None:
     for path, hypotheses in zip(args.hypotheses, translations):
         scores = score_tokens(reference, hypotheses)
         print(f"{path}\tBLEU {scores.bleu:.2f}\tRIBES {scores.ribes:.2f}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -25,8 +25,7 @@ for name in {train,dev}.{en,ja}; do
     [ -f "$DATA/$name" ] || die "$DATA/$name: no such file; --data is a folder of train.en, train.ja, dev.en and dev.ja"
 done
 
-[ ! -f "$OUT/bin/.done" ] || die "$OUT has the data and models of version 0.2.0's recipe; give another --out"
-if [ ! -f "$OUT/bin/.limited" ]; then
+if [ ! -f "$OUT/bin/.done" ]; then
     say "preparing: a line of transitions for each sentence, words seen once are unknown, length statistics"
     rm -rf "$OUT/text" "$OUT/bin"
     mkdir -p "$OUT/text"
@@ -57,5 +56,6 @@ if [ ! -f "$OUT/bin/.limited" ]; then
     preprocess -s en -t ja --thresholdsrc 2 --thresholdtgt 2
     preprocess --only-source -s tree
     rnnsearch lengths "$OUT/text/train.en" "$OUT/text/train.ja" --output "$OUT/lengths"
-    touch "$OUT/bin/.limited"
+    copy_record "$OUT/text" "$OUT/bin"
+    touch "$OUT/bin/.done"
 fi

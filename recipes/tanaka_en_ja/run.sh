@@ -63,6 +63,6 @@ for beam in 6 20; do
 done
 
 say "the paper's tables, on the development sentences"
-rnnsearch tree-tables "$OUT/runs" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
+tool reproduce.eriguchi_tables "$OUT/runs" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
 show_tree_model "$OUT/runs/tree2seq-blackout2000/checkpoints/checkpoint_best.pt"

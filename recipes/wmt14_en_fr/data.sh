@@ -12,7 +12,7 @@
 # --words  French words to select (default: 348,000,000)
 #
 # README.md in this folder states the disk space, memory and time that are needed. The program lmplz must be on PATH, and
-# kenlm installed: see rnnsearch select --help. All cores are used; taskset limits them.
+# kenlm installed: see the head of selection.py. All cores are used; taskset limits them.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/wmt14_en_fr WORDS=348000000
@@ -21,7 +21,7 @@ parse_options "data= out= words=" "$@"
 [ -z "$DATA" ] || [ -d "$DATA" ] || die "$DATA: no such folder; --data is one that has some of the corpora"
 own_folder "$OUT" wmt14_en_fr
 set_up
-command -v lmplz > /dev/null || die "lmplz is not on PATH; rnnsearch select --help says how to get it"
+command -v lmplz > /dev/null || die "lmplz is not on PATH; the head of recipes/wmt14_en_fr/selection.py says how to get it"
 CORPORA=(europarl-v7.fr-en news-commentary-v9.fr-en commoncrawl.fr-en undoc.2000.fr-en giga-fren.release2.fixed)
 STATMT=https://www.statmt.org RAW=$OUT/raw TEXT=$OUT/text
 WORKERS=$(nproc) PAIR=(-s en -t fr)
@@ -108,7 +108,7 @@ tokens() {
 
 # Select pairs similar to the development set, as Cho et al. (2014) did, whose procedure the paper follows.
 selection() {
-    rnnsearch select "$TEXT/all" "$TEXT/valid" "$TEXT/selected" "${PAIR[@]}" --words "$WORDS"
+    tool wmt14_en_fr.selection "$TEXT/all" "$TEXT/valid" "$TEXT/selected" "${PAIR[@]}" --words "$WORDS"
 }
 
 order() {
@@ -121,6 +121,7 @@ binary() { # --nwords counts fairseq's four symbols, too
         --nwordssrc 30004 --nwordstgt 30004 --padding-factor 1 --trainpref "$TEXT/train" --validpref "$TEXT/valid" \
         --testpref "$TEXT/test" > "$OUT/preprocess.log" 2>&1 || die_of_log "$OUT/preprocess.log" fairseq-preprocess
     cp "$OUT"/bin/dict.*.txt "$TEXT"/test.{en,fr} "$OUT/runs/data"
+    copy_record "$TEXT" "$OUT/bin"
     touch "$OUT/bin/.done"
 }
 

@@ -28,20 +28,18 @@ bleu() { # OUTPUT: print sacrebleu of the detokenised translations against the o
         sacrebleu "$OUT/raw/newstest2014.fr" --language-pair en-fr --width 2 --score-only
 }
 
-ORIGINAL=(--search groundhog --unnormalized)
+ORIGINAL=(--task pooled_translation --search groundhog --unnormalized)
 for checkpoint in "$OUT"/runs/*/checkpoints/checkpoint_best.pt; do
     [ -f "$checkpoint" ] || die "$OUT/runs has no model; train one by $(dirname "$0")/train.sh"
     run=${checkpoint%/checkpoints/*} alignment=
     if [[ $run = */RNNsearch-* ]]; then alignment=--print-alignment=soft; fi
-    # Translations of version 0.2.0 are of fairseq's search.
-    [ -f "$run/fairseq.out" ] || rm -f "$run"/{generate,nounk}.out
     translate "$run" generate "${ORIGINAL[@]}" $alignment
     translate "$run" nounk "${ORIGINAL[@]}" --unkpen inf
     translate "$run" fairseq
 done
 
 say "the paper's tables and figures"
-rnnsearch report "$OUT/runs" -s en -t fr --output "$OUT/report"
+tool reproduce.report "$OUT/runs" -s en -t fr --output "$OUT/report"
 say "Table 1, BLEU on tokens, ours and the paper's; and sacrebleu of ours as text, all sentences"
 declare -A PAPER=([RNNencdec-30]='13.93 24.19' [RNNsearch-30]='21.50 31.44' [RNNencdec-50]='17.82 26.71'
     [RNNsearch-50]='26.75 34.16' [RNNsearch-50⋆]='28.45 36.15' [Moses]='33.30 35.63')

@@ -1,6 +1,6 @@
 """Choose the sentence pairs of a large general corpus that are most like a small in-domain one (Axelrod et al., 2011).
 
-``rnnsearch select GENERAL IN_DOMAIN OUT -s en -t fr {--pairs N | --words N}``
+``python -m recipes.wmt14_en_fr.selection GENERAL IN_DOMAIN OUT -s en -t fr {--pairs N | --words N}``
 
 GENERAL, IN_DOMAIN and OUT are names without language: GENERAL.en and GENERAL.fr are parallel text, tokenised as the
 in-domain text is. The best N pairs of GENERAL, or as many of the best as have together at most N target words, are
@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import check_parallel, check_rereadable, read_lines, read_pairs
 from rnnsearch_fairseq.text.texts import Texts, add_languages, texts_of
@@ -96,7 +96,7 @@ def find_lmplz() -> str:
     program = shutil.which("lmplz")
     if program is None or importlib.util.find_spec("kenlm") is None:
         missing = "the program lmplz is not on PATH" if program is None else "the package kenlm is not installed"
-        raise InputError(f"{missing}; rnnsearch select --help says how to get it")
+        raise InputError(f"{missing}; python -m recipes.wmt14_en_fr.selection --help says how to get it")
     return program
 
 
@@ -292,3 +292,8 @@ def main() -> None:
     find_lmplz()  # before any time is lost
     summary = "".join(_summary(*select(args.general, args.in_domain, args.out, args.pairs, args.words)))
     print(f"{summary} -> {args.out[0]}, {args.out[1]}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

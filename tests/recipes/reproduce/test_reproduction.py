@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >> "$CALLS"
 while [ $# -gt 1 ]; do
@@ -18,7 +18,7 @@ while [ $# -gt 1 ]; do
     shift
 done
 """
-ORIGINAL = "--search groundhog --unnormalized"
+ORIGINAL = "--task pooled_translation --search groundhog --unnormalized"
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def checkout(tmp_path: Path) -> Path:
     with open(tmp_path / "recipes/setup.sh", "a") as setup:
         setup.write("set_up() { USER_DIR=plugin; }\n")
     (tmp_path / "bin").mkdir()
-    for name in ("rnnsearch", "fairseq-preprocess", "fairseq-train", "fairseq-generate"):
+    for name in ("rnnsearch", "python", "fairseq-preprocess", "fairseq-train", "fairseq-generate"):
         (tmp_path / "bin" / name).write_text(PROGRAM)
         (tmp_path / "bin" / name).chmod(0o755)
     (tmp_path / "text").mkdir()
