@@ -4,7 +4,6 @@ The words after OUT are those of ``python -m recipes.benchmark train``, with one
 of a Markdown table is printed as soon as it is measured, so that a killed step keeps its results.
 """
 
-import dataclasses
 import functools
 import gzip
 import json
@@ -23,15 +22,14 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
 from recipes.benchmark.cases import Case, parse_arguments
-from recipes.benchmark.workloads import Training, finish, make_trainer, random_batch
+from recipes.benchmark.workloads import Training, finish, make_trainer
 from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.fused import dispatch, graphs
+from rnnsearch_fairseq.modules.fused import dispatch
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
 PROFILED = 3  # updates
-PRODUCTS = 50  # in a graph
-COMPARED = 12  # updates without and with graphs
+PRODUCTS = 50  # one after the other, so that the GPU never waits for the next
 Work = Callable[[], Any]
 
 
@@ -53,15 +51,6 @@ def print_rows(header: str, measurements: dict[str, Callable[[], str]]) -> int:
 def seconds_of(work: Work) -> float:
     """The median time of ``work``, by torch's timer, which waits for the GPU."""
     return Timer("work()", globals={"work": work}, num_threads=torch.get_num_threads()).blocked_autorange().median
-
-
-def capture(work: Work) -> Work:
-    """Return a function that replays ``work`` as one CUDA graph; without a GPU, ``work`` itself."""
-    if not GPU:
-        return work
-    graphs.warm_up(work)
-    kept = work, *graphs.capture(work)  # with the tensors that the graph reads
-    return lambda: kept[-1]()
 
 
 def run_profile(case: Case, out: Path) -> int:
@@ -104,19 +93,19 @@ def time_products(case: Case, out: Path) -> int:
 
 
 def time_product(rows: int, width: int, columns: int) -> str:
-    """Time the product of inputs ``(rows, width)`` and a weight ``(columns, width)``, in a graph of many."""
+    """Time the product of inputs ``(rows, width)`` and a weight ``(columns, width)``, many times in a row."""
     inputs, weight = (torch.randn(length, width, device=DEVICE, dtype=torch.bfloat16) for length in (rows, columns))
 
     def work() -> None:
         for _ in range(PRODUCTS):
             F.linear(inputs, weight)
 
-    seconds = seconds_of(capture(work)) / PRODUCTS
+    seconds = seconds_of(work) / PRODUCTS
     return f"{1e6 * seconds:.4g} | {2 * rows * width * columns / seconds / 1e12:.4g}"
 
 
 def time_scans(case: Case, out: Path) -> int:
-    """Time the loops of encoder and decoder, forward and back in bf16, eager and as a graph."""
+    """Time the loops of encoder and decoder, forward and back in bf16."""
     model = make_trainer(case.options, case.size.vocabulary).model
     shape = (case.size.batch, case.size.source, case.size.target)
     decoder = decoder_work(model.decoder.translator.to(DEVICE, torch.bfloat16), *shape)
@@ -130,44 +119,7 @@ def time_scans(case: Case, out: Path) -> int:
         "decoder, every context multiplied": functools.partial(decode, False),
         "decoder, annotations multiplied once": functools.partial(decode, True),
     }
-
-    def both(work: Work) -> str:
-        eager, graph = 1e3 * seconds_of(work), 1e3 * seconds_of(capture(work))
-        return f"{eager:.4g} | {graph:.4g} | {eager / graph:.3g}"
-
-    return print_rows(
-        "eager ms | graph ms | times as fast", {name: functools.partial(both, work) for name, work in works.items()}
-    )
-
-
-def compare_graphs(case: Case, out: Path) -> int:
-    """Train on equal batches without and with ``--cuda-graphs``, in each precision: speed and losses.
-
-    The lengths of the batches differ, and are rounded up to one shape. Replays begin with the fourth batch.
-    """
-    source, target = case.size.source, case.size.target
-    sizes = [dataclasses.replace(case.size, source=source - k % 2, target=target - k % 3) for k in range(COMPARED)]
-    losses: dict[str, list[float]] = {}
-
-    def updates(precision: str, *options: str) -> str:
-        torch.manual_seed(1)
-        trainer = make_trainer([*case.options, *precision.split(), *options], case.size.vocabulary)
-        dictionaries = trainer.task.source_dictionary, trainer.task.target_dictionary
-        batches = [random_batch(dictionaries, size) for size in sizes]
-        found = [trainer.train_step([batch])["nll_sentence_nats"] for batch in batches]
-        difference = max(abs(one / other - 1) for one, other in zip(found, losses.setdefault(precision, found)))
-        seconds = seconds_of(lambda: [trainer.train_step([batch]) for batch in batches]) / COMPARED
-        return f"{1 / seconds:.4g} | {found[-1]:.6g} | {difference:.2g}"
-
-    ways = {"kernel by kernel": [], "CUDA graphs": ["--cuda-graphs"]}
-    return print_rows(
-        "updates a second | last loss | greatest relative difference of a loss",
-        {
-            f"{precision or 'float32'}, {way}": functools.partial(updates, precision, *options)
-            for precision in ("--bf16", "--amp", "")
-            for way, options in ways.items()
-        },
-    )
+    return print_rows("ms", {name: lambda work=work: f"{1e3 * seconds_of(work):.4g}" for name, work in works.items()})
 
 
 def randn(*shape: int) -> Tensor:
@@ -218,7 +170,6 @@ STEPS = {
     "profile": run_profile,
     "products": time_products,
     "scans": time_scans,
-    "graphs": compare_graphs,
     "model": write_model,
 }
 

@@ -95,7 +95,6 @@ step updates 150 "updates of the paper's model, $PAIRS pairs of $LENGTH words" \
 step profile 40 "where an update goes" "${ALONE[@]}" profile "$OUT" "${BF16[@]}"
 step products 60 "single matrix products" "${ALONE[@]}" products "$OUT" "${BF16[@]}"
 step scans 60 "the loops over words, forward and back" "${TRITON[@]}" "${ALONE[@]}" scans "$OUT" "${BF16[@]}"
-step graphs 60 "updates kernel by kernel, and as CUDA graphs" "${ALONE[@]}" graphs "$OUT" "${SIZES[@]}" float32: -- "${MODEL[@]}"
 step large 40 "updates of $MANY pairs" \
     "${BENCHMARK[@]}" train --updates 2 --rounds $ROUNDS "${SIZES[@]}" --batch $MANY 'bf16: --bf16' -- "${MODEL[@]}"
 step model 30 "a model of random weights" "${ALONE[@]}" model "$TEMPORARY/model" "${BF16[@]}"

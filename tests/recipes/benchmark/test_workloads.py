@@ -1,17 +1,14 @@
 """The work that is measured: random words, made-up dictionaries, memory, and what is refused."""
 
 import sys
-from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from recipes.benchmark import marian
 from recipes.benchmark.cases import Size
-from recipes.benchmark.joeynmt import JoeyNMTTraining, JoeyNMTTranslation, load
+from recipes.benchmark.joeynmt import JoeyNMTTraining, JoeyNMTTranslation
 from recipes.benchmark.workloads import Training, Translation, configure, make_dictionary, peak_bytes, random_batch
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
@@ -45,13 +42,6 @@ def test_a_training_has_the_sizes(languages: list[str]) -> None:
     assert training.trainer.get_num_updates() == before + 3
 
 
-def test_a_criterion_finds_the_words_that_it_counts() -> None:
-    words = ["--criterion", "blackout", "--blackout-samples", "3"]
-    trainer = Training([*TRAIN, *WORDS, *words], SIZE, 2).trainer
-    log_proposal, _ = trainer.criterion.distribution(trainer.device)
-    assert log_proposal.isfinite().sum() == 20 - 4 + 1  # every word, and end-of-sentence
-
-
 def test_without_data_or_a_vocabulary_the_cure_is_named() -> None:
     with pytest.raises(InputError, match=r"required: data; .* without --vocabulary N, a data folder is among"):
         configure([*TRAIN, *TINY], None)
@@ -83,14 +73,6 @@ def test_the_peak_is_what_lives_at_once() -> None:
     assert peak_bytes(lambda: before.relu_(), CPU) == 0
 
 
-def test_gradients_count_and_what_stays_does_not() -> None:
-    training = Training([*TRAIN, *TINY], SIZE, 1)
-    peaks = [training.peak() for _ in range(3)]
-    gradients = sum(4 * parameter.numel() for parameter in training.trainer.model.parameters())
-    # Adam's two averages, as long as the parameters, are made in the first update.
-    assert peaks[0] == peaks[1] == peaks[2] >= gradients
-
-
 def test_attention_keeps_no_units_for_each_pair_of_words() -> None:
     def of_a_word_pair(scan: str) -> float:
         options = [*TRAIN, *TINY, "--alignment-size", str(N), "--scan", scan]
@@ -106,13 +88,6 @@ def toolkit() -> JoeyNMTTraining:
     return JoeyNMTTraining(["8/6"], SIZE, 2)
 
 
-def test_the_cure_is_named_where_joeynmt_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "joeynmt", None)
-    monkeypatch.setitem(sys.modules, "joeynmt.model", None)
-    with pytest.raises(InputError, match=r"JoeyNMT cannot be imported .*; install it by pip install"):
-        load("model")
-
-
 def test_joeynmt_reads_the_same_words(toolkit: JoeyNMTTraining) -> None:
     source, target = toolkit.batches[0]["net_input"]["src_tokens"], toolkit.batches[0]["target"]
     batch: Any = toolkit.make_batch(source, target)
@@ -123,20 +98,6 @@ def test_joeynmt_reads_the_same_words(toolkit: JoeyNMTTraining) -> None:
     assert toolkit.model.trg_vocab.arrays_to_sentences(batch.trg.numpy())[1][-1] == "</s>"
     assert batch.trg_input[:, 0].eq(toolkit.model.bos_index).all()
     assert batch.trg_input[:, 1:].tolist() == batch.trg[:, :-1].tolist()
-
-
-def test_joeynmt_is_of_the_same_sizes_and_trains(toolkit: JoeyNMTTraining) -> None:
-    model = toolkit.model
-    assert model.src_embed.lut.weight.shape == model.trg_embed.lut.weight.shape == (20, 6)
-    assert model.encoder.rnn.bidirectional and type(model.encoder.rnn).__name__ == "GRU"
-    assert model.encoder.rnn.hidden_size == model.decoder.rnn.hidden_size == 8
-    assert type(model.decoder.attention).__name__ == "BahdanauAttention"
-    assert type(toolkit.optimizer).__name__ == "Adam" and model.training
-    costs = [toolkit.step(toolkit.batches[0]) for _ in range(60)]
-    assert costs[-1] < costs[0] - 0.5
-    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None] or [torch.zeros(1)])
-    assert norm == 0  # gradients are gone after an update
-    assert toolkit.peak() > 0
 
 
 @pytest.mark.parametrize("beam", ["1", "3"])
@@ -178,19 +139,6 @@ def test_marian_writes_translations_of_the_length(beam: str, source: int, target
     assert translation.count == 3 * 2
     found = [text.split() for batch in translation.batches for text in translation.step(batch)]
     assert len(found) == 6 and {len(words) for words in found} == {target}
-
-
-def test_marian_trains_on_batches_of_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("_pymarian", reason="Marian is not installed")
-    training = marian.MarianTraining(["8/6"], Size(source=5, target=64, batch=3, vocabulary=20), 4)
-    monkeypatch.setattr(marian, "TemporaryDirectory", lambda: nullcontext(str(tmp_path)))
-    training.work()
-    told = dict(line.split(": ") for line in (tmp_path / "model.npz.progress.yml").read_text().splitlines())
-    assert (told["batches"], told["samples"], told["epochs"]) == ("5", "15", "1")
-    assert int(told["labels-total"]) - int(told["labels-total"]) // 5 == training.count == 4 * 3 * 64
-    weights = np.load(tmp_path / "model.npz")
-    assert weights["encoder_Wemb"].shape == weights["decoder_Wemb"].shape == (20, 6)
-    assert weights["decoder_cell1_U"].shape == (8, 16)
 
 
 def test_a_round_of_marian_leaves_out_start_and_saving(monkeypatch: pytest.MonkeyPatch) -> None:

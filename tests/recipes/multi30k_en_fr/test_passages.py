@@ -75,10 +75,6 @@ def test_every_bin_of_source_lengths_has_equally_many(text: Texts, tmp_path: Pat
     assert all(9 <= early[bin] <= 36 for bin in range(7)), "they are shuffled"
 
 
-def test_pieces_count_as_the_word_that_they_make() -> None:
-    assert count_words(["le@@", "ar@@", "ning", "to", "s@@", "ing"]) == 3
-
-
 def test_the_seed_decides(text: Texts) -> None:
     lengths = [count_words(line) for line in read(text[0])][1:]
     one, again, other = (draw_passages(lengths, 200, 3, 40, seed) for seed in (1, 1, 2))
@@ -113,15 +109,3 @@ def test_the_command_writes_the_same_and_takes_the_record_along(
         monkeypatch.setattr(sys, "argv", [*command, *wrong])
         with pytest.raises(InputError, match=message):
             main()
-
-
-def test_bad_text_is_refused(text: Texts, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="replace"):
-        write_passages(text, text, tmp_path / "test.segments", 5, 5, 70, 1)
-    empty = write(tmp_path / "empty", (["", "a"], ["b", ""]))
-    with pytest.raises(InputError, match="no pair has words on both sides"):
-        write_passages(empty, texts(tmp_path / "out"), tmp_path / "out.segments", 5, 5, 70, 1)
-    shorter = write(tmp_path / "shorter", (["a"], ["b", "c"]))
-    with pytest.raises(InputError, match="numbers of lines"):
-        write_passages(shorter, texts(tmp_path / "out"), tmp_path / "out.segments", 5, 5, 70, 1)
-    assert not list(tmp_path.glob("out*"))

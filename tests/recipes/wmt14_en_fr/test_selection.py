@@ -1,16 +1,13 @@
 """Data selection: against a computation by hand, with language models of the test's own; and with KenLM's, if any."""
 
 import importlib.util
-import itertools
 import math
 import random
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,48 +128,6 @@ def test_two_samples_as_large_as_the_in_domain_text_are_drawn_from_anywhere() ->
         assert any(number < 25 for number in second), "they are not the first and the second half of the text"
 
 
-class Scripted:
-    """A generator whose choices are given; ``probability`` is that of just these."""
-
-    def __init__(self, choices: list[int]) -> None:
-        self.choices = iter(choices)
-        self.probability = Fraction(1)
-
-    def randrange(self, stop: int) -> int:
-        choice = next(self.choices, None)
-        if choice is None:
-            raise _OneMoreChoice(stop)
-        self.probability /= stop
-        return choice
-
-    def shuffle(self, items: list[int]) -> None:
-        orders = list(itertools.permutations(items))
-        items[:] = orders[self.randrange(len(orders))]
-
-
-class _OneMoreChoice(Exception):
-    """Its argument says among how many."""
-
-
-def test_every_pair_of_samples_is_equally_likely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that the generator may choose, with its probability: exactly the same for each pair of samples."""
-    pairs = [("a", "b"), ("c", "d"), ("", "e"), ("f", "g"), ("h", " "), ("i", "j"), ("k", "l")]
-    eligible, size = [0, 1, 3, 5, 6], 1
-    likelihood: Counter[tuple[int, ...]] = Counter()
-    unfinished: list[list[int]] = [[]]
-    while unfinished:
-        choices = unfinished.pop()
-        generator = Scripted(choices)
-        monkeypatch.setattr(selection, "random", SimpleNamespace(Random=lambda seed, made=generator: made))
-        try:
-            first, second = selection.draw(pairs, size)
-        except _OneMoreChoice as more:
-            unfinished += [[*choices, choice] for choice in range(more.args[0])]
-        else:
-            likelihood[(*first, *second)] += generator.probability
-    assert likelihood == dict.fromkeys(itertools.permutations(eligible, 2), Fraction(1, 20))
-
-
 def test_in_domain_pairs_are_found(tmp_path: Path, own_models: None) -> None:
     precision, area = find_in_domain(tmp_path)
     assert precision > 0.85
@@ -184,35 +139,6 @@ def test_in_domain_pairs_are_found_by_kenlm(tmp_path: Path) -> None:
     precision, area = find_in_domain(tmp_path)
     assert precision > 0.85
     assert area > 0.98
-
-
-@without_kenlm
-def test_the_two_models_of_kenlm_share_their_words(tmp_path: Path) -> None:
-    """Over all words that both know, probabilities sum to one, whichever of them were seen."""
-    seen = tmp_path / "text"
-    seen.write_text("a b\nb\nb a\n", encoding="utf-8")
-    vocabulary = {"a", "b", *(f"unseen{i}" for i in range(20))}
-    model = selection.make_language_model(seen, len(vocabulary) + 3)
-    # p(w | <s>) is p(<s> w <end>) / p(<end> | <s> w); the ends of all unseen words are alike, so count on "w" alone.
-    import kenlm
-
-    assert isinstance(model.__self__, kenlm.Model)
-    first = [
-        10 ** model.__self__.score(word, bos=True, eos=False) for word in (*vocabulary, "<unk>", "<other>", "</s>")
-    ]
-    assert sum(first) == pytest.approx(1, abs=1e-5)
-
-
-@without_kenlm
-@pytest.mark.parametrize("pairs", [[("a", "b")], [("<s> <unk> x\0y", "</s> <UNK>")] * 2])
-def test_tiny_and_odd_texts_pass_kenlm(tmp_path: Path, pairs: list[tuple[str, str]]) -> None:
-    general, in_domain = write(tmp_path / "general", GENERAL), write(tmp_path / "in", pairs)
-    scores, chosen = select(general, in_domain, tuple(tmp_path / f"out.{x}" for x in LANGUAGES), most_pairs=9)
-    assert chosen.tolist() == [True, False, True, False, True]
-    assert np.isfinite(scores.differences).tolist() == chosen.tolist()
-
-
-# Choice
 
 
 @pytest.mark.parametrize(

@@ -100,15 +100,6 @@ def test_the_longest_training_begins_with_what_is_learnt(checkout: Path) -> None
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["checkpoint_last.pt"]
 
 
-def test_what_is_trained_is_not_trained_again_unless_it_is_told_otherwise(checkout: Path) -> None:
-    program(checkout / "bin/fairseq-train", "exit 3")
-    assert "fairseq-train failed" in script(checkout, "train.sh", "RNNsearch-50", "1", status=1)
-    program(checkout / "bin/fairseq-train", f'echo "$@" > {checkout}/calls')
-    for options, calls in (([], 1), ([], 0), (["--", "--max-update", "500000"], 1)):
-        script(checkout, "train.sh", "RNNsearch-50", "1", *options)
-        assert (checkout / "calls").exists() == bool(calls)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -211,13 +202,3 @@ def test_what_is_missing_is_downloaded_and_unpacked(checkout: Path) -> None:
         assert read(raw / f"newstest2014.{language}") == ['the "R&D"']
     script(checkout, "data.sh", "--data", str(given), "--out", str(checkout / "new"), status=1)
     assert not any(call.startswith(("curl", "sacrebleu")) for call in read(checkout / "calls")), "twice"
-
-
-def test_the_test_set_may_lie_in_sacrebleus_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "wmt14/full"
-    folder.mkdir(parents=True)
-    for field in ("src", "ref", "docid", "genre", "origlang"):
-        (folder / f"wmt14_full.en-fr.{field}").write_text(f"{field}\n")
-    call = ["sacrebleu", "--test-set", "wmt14/full", "--language-pair", "en-fr", "--echo", "src"]
-    environment = {**os.environ, "SACREBLEU": str(tmp_path)}
-    assert subprocess.run(call, env=environment, capture_output=True, check=True, text=True).stdout == "src\n"
