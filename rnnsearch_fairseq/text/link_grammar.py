@@ -31,11 +31,10 @@ from enum import Enum
 from itertools import islice
 from pathlib import Path
 
-from sacremoses import MosesDetokenizer
-
 from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines
+from rnnsearch_fairseq.text.trees import unescape
 
 PROGRAM = "link-parser"
 INSTALL = "install it (Debian: apt-get install link-grammar)"
@@ -81,7 +80,7 @@ class LinkParser:
         Raises:
             InputError: link-parser cannot be started.
         """
-        given = _as_written(words)
+        given = [unescape(word) for word in words]
         # A line's first character may make it a command or a comment; a blank does not.
         line = f" {' '.join(given)}\n".encode()
         if len(line) > MOST_BYTES:
@@ -156,18 +155,11 @@ class LinkParser:
 
 # Words
 
-_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 # In a tree, brackets of words are written as braces.
 _BRACES = str.maketrans("([)]", "{{}}")
 # What may follow a word: {!} or {?} after an unknown word, and a subscript: .n-u or, of a word taken for another, .#us.
 _MARKS = re.compile(r"(\{[!?]\})?(\.\S*)?")
-_ENTITIES = MosesDetokenizer()
 _TREE_TOKEN = re.compile(r"\([A-Z]*|\)|[^\s()]+")
-
-
-def _as_written(words: Sequence[str]) -> list[str]:
-    """The words without the Penn Treebank's -LRB- and the Moses tokenizer's &apos; and the like."""
-    return [_ENTITIES.unescape_xml(_BRACKETS.get(word.upper(), word)) for word in words]
 
 
 def _stands_for(leaf: str, word: str) -> bool:

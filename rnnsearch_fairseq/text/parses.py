@@ -25,7 +25,7 @@ from typing import get_args
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_text_file, read_lines
+from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
 from rnnsearch_fairseq.text.trees import (
     READERS,
     Binarize,
@@ -35,7 +35,6 @@ from rnnsearch_fairseq.text.trees import (
     first_difference,
     format_transitions,
     join_lines,
-    shown,
 )
 
 

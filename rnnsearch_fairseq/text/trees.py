@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.lines import shown
 
 SHIFT, REDUCE, NO_PARSE = "S", "R", "-"
 
@@ -261,39 +262,65 @@ def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 # Enju's XML
 
 
-class _EnjuHandlers:
-    """The expat handlers for the elements of an Enju sentence."""
+class _EnjuSentence:
+    """What Enju says of a sentence, read by its methods, which are expat's handlers.
 
-    def __init__(self, builder: _Builder) -> None:
-        self._builder = builder
+    Attributes:
+        words: the texts of the ``tok`` elements, and the punctuation after the tree.
+        parse: the tree, whose leaves are the ``tok`` elements only; or why there is none.
+    """
+
+    def __init__(self, text: str, binarize: Binarize = "right") -> None:
+        self.words: list[str] = []
+        self.parse: Parse | NoParse = NoParse.UNUSABLE
+        self._builder = _Builder(binarize)
+        self._succeeded = False
         self._open: list[str] = []
         self._text: list[str] = []
+        # Enju writes no <!DOCTYPE>, comment or CDATA. Refusing <!DOCTYPE> prevents entity definitions, which could
+        # expand without limit or name a file. The check is here because expat reads on after an exception in a handler.
+        if "<!" in text:
+            return
+        parser = expat.ParserCreate()
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._text.append
+        try:
+            parser.Parse(text, True)
+            if self._succeeded:
+                self.parse = self._builder.finish()
+        except (_Refusal, expat.ExpatError, UnicodeEncodeError) as error:
+            self.words = []
+            if isinstance(error, _Refusal) and self._succeeded:
+                self.parse = error.args[0]
 
-    def start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._take_text()
         if not self._open:
             if name != "sentence":
                 raise _Refusal(NoParse.UNUSABLE)
-            if attributes.get("parse_status") != "success":
-                raise _Refusal(NoParse.STATUS)
+            self._succeeded = attributes.get("parse_status") == "success"
+            self.parse = NoParse.UNUSABLE if self._succeeded else NoParse.STATUS
         elif name not in ("cons", "tok") or self._open[-1] == "tok":
             raise _Refusal(NoParse.UNUSABLE)
-        else:
+        elif self._succeeded:
             self._builder.open_node()
         self._open.append(name)
 
-    def text(self, text: str) -> None:
-        # Text outside tok elements is punctuation that Enju leaves out of the tree.
-        if self._open[-1] == "tok":
-            self._text.append(text)
-
-    def end(self, name: str) -> None:
+    def _end(self, name: str) -> None:
+        self._take_text()
         self._open.pop()
-        if name == "tok":
-            for word in "".join(self._text).split():
-                self._builder.add_word(word)
-            self._text.clear()
-        if self._open:
+        if self._open and self._succeeded:
             self._builder.close_node()
+
+    def _take_text(self) -> None:
+        """Take the text since the last tag; between the ``cons`` elements, it is punctuation that Enju leaves out."""
+        words = "".join(self._text).split()
+        self._text.clear()
+        if self._open[-1:] in (["tok"], ["sentence"]):
+            self.words += words
+        if self._open[-1:] == ["tok"] and self._succeeded:
+            for word in words:
+                self._builder.add_word(word)
 
 
 def read_enju(text: str, binarize: Binarize = "right") -> Parse | NoParse:
@@ -308,25 +335,15 @@ def read_enju(text: str, binarize: Binarize = "right") -> Parse | NoParse:
         Leaves and tree; or EMPTY if there are no leaves; or STATUS if ``parse_status`` is not success; or UNUSABLE if
         the text is not one well-formed tree of ``cons`` and ``tok`` elements.
     """
-    if not text or text.isspace():
-        return NoParse.EMPTY
-    # Enju writes no <!DOCTYPE>, comment or CDATA. Refusing <!DOCTYPE> prevents entity definitions, which could expand
-    # without limit or name a file. The check is here because expat reads on after an exception in a handler.
-    if "<!" in text:
-        return NoParse.UNUSABLE
-    builder = _Builder(binarize)
-    handlers = _EnjuHandlers(builder)
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = handlers.start
-    parser.EndElementHandler = handlers.end
-    parser.CharacterDataHandler = handlers.text
-    try:
-        parser.Parse(text, True)
-        return builder.finish()
-    except _Refusal as refusal:
-        return refusal.args[0]
-    except (expat.ExpatError, UnicodeEncodeError):
-        return NoParse.UNUSABLE
+    return _EnjuSentence(text, binarize).parse if text and not text.isspace() else NoParse.EMPTY
+
+
+def enju_words(text: str) -> list[str]:
+    """The words in a sentence of ``enju -xml``, parsed or not: the ``tok`` elements, and the text after the tree.
+
+    Without any, or if the text is not such XML, the list is empty.
+    """
+    return _EnjuSentence(text).words
 
 
 READERS: dict[str, Callable[[str, Binarize], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
@@ -335,14 +352,14 @@ READERS: dict[str, Callable[[str, Binarize], Parse | NoParse]] = {"penn": read_p
 # Leaves and words
 
 # Escapes of parsers and of the Moses tokenizer, and the text that they stand for.
-_WRITTEN = {
+_ESCAPES = {
     **{"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"},
     **{"``": '"', "''": '"', "“": '"', "”": '"', "`": "'", "‘": "'", "’": "'"},
     **{"\\/": "/", "\\*": "*"},
     **{"&quot;": '"', "&apos;": "'", "&#91;": "[", "&#93;": "]", "&#124;": "|", "&lt;": "<", "&gt;": ">", "&amp;": "&"},
 }
 # re.ASCII: without it, IGNORECASE would match the long s (ſ) as an s.
-_WRITTEN_ANYWHERE = re.compile("|".join(map(re.escape, _WRITTEN)), re.IGNORECASE | re.ASCII)
+_ESCAPE = re.compile("|".join(map(re.escape, _ESCAPES)), re.IGNORECASE | re.ASCII)
 
 
 def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: bool = False) -> int | None:
@@ -361,22 +378,18 @@ def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: boo
     """
     for position, (leaf, word) in enumerate(zip(leaves, words)):
         leaf = leaf.lower() if lowercase else leaf
-        if leaf != word and _plain(leaf) != _plain(word):
+        if leaf != word and unescape(leaf) != unescape(word):
             return position
     if len(leaves) > len(words):
         return len(words)
     outside = (
         position
         for position, word in enumerate(words[len(leaves) :], len(leaves))
-        if any(character.isalnum() for character in _plain(word))
+        if any(character.isalnum() for character in unescape(word))
     )
     return next(outside, None)
 
 
-def _plain(word: str) -> str:
-    return _WRITTEN_ANYWHERE.sub(lambda match: _WRITTEN[match.group().lower()], word)
-
-
-def shown(word: str) -> str:
-    """A word for a message: in quotation marks and cut to 60 characters."""
-    return repr(word if len(word) <= 60 else word[:57] + "...")
+def unescape(word: str) -> str:
+    """``word`` with characters in place of their escapes, and straight quotes."""
+    return _ESCAPE.sub(lambda match: _ESCAPES[match.group().lower()], word)
