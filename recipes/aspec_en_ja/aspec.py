@@ -21,7 +21,6 @@ words in Latin letters.
 """
 
 import argparse
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
@@ -33,6 +32,7 @@ from recipes.aspec_en_ja import wat
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs, rewrite
+from rnnsearch_fairseq.text.trees import enju_words
 
 SEPARATOR = "|||"
 # The files of each part, and the number of fields in a line; the last two are Japanese and English.
@@ -96,25 +96,6 @@ def extract(aspec: Path, out: Path, pairs: int | None) -> dict[str, int]:
                     side.write(f"{sentence}\n".encode())
                 counts[part] += 1
     return counts
-
-
-def enju_words(xml: str) -> list[str]:
-    """Return the words in a line of ``enju -xml``: the ``tok`` elements, and the text after the tree.
-
-    Without any, or if the line is not XML, the list is empty.
-    """
-    if "<!" in xml:  # refuse entities, as `rnnsearch_fairseq.text.trees.read_enju` does
-        return []
-    try:
-        sentence = ElementTree.fromstring(xml)
-    except ElementTree.ParseError:
-        return []
-    words = []
-    for child in sentence:
-        for tok in child.iter("tok"):
-            words += "".join(tok.itertext()).split()
-        words += (child.tail or "").split()
-    return words
 
 
 def write_words(text: Path, xml: Path, output: Path) -> tuple[int, int]:
