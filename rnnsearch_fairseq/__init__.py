@@ -19,7 +19,6 @@ def register() -> None:
     from rnnsearch_fairseq.inference import hub  # noqa: F401  (attaches from_pretrained to the models)
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
     from rnnsearch_fairseq.optim import adadelta, halve_on_worse  # noqa: F401
-    from rnnsearch_fairseq.search import options  # noqa: F401
     from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: F401
 
 

@@ -18,7 +18,7 @@ COMMANDS = {
     "grammar": ("grammar:main", "write the built-in English-French corpus"),
     "parse": ("text.link_grammar:main", "parse English text with Link Grammar"),
     "trees": ("text.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
-    "lengths": ("search.length_statistics:main", "count target lengths by source length, for --length-statistics"),
+    "lengths": ("text.lengths:main", "count target lengths by source length, for --length-statistics"),
     "score": ("inference.scoring:main", "compute log-probabilities and attention of given translations"),
     "unknown-words": ("inference.unknown_words:main", "replace the unknown words of translations"),
     "average": ("inference.average_checkpoints:main", "average the parameters of checkpoints"),

@@ -343,43 +343,11 @@ def test_sampling_gives_as_many_samples_as_asked_of_five_sentences(data: Path, h
     assert collections.Counter(output.order) == dict.fromkeys(range(5), 3)
 
 
-def test_the_original_search_is_the_same_from_every_entrance(data: Path, halfway: Path) -> None:
-    """fairseq-generate, fairseq-interactive and from_pretrained, with n-best, unknown words banned, raw scores."""
-    words = ["--search", "groundhog", "--beam", "4", "--nbest", "2", "--unkpen", "inf", "--unnormalized"]
-    generated = generate(data, halfway, *words, "--print-alignment", "soft", subset=SUBSETS[13])
-    assert collections.Counter(generated.order) == dict.fromkeys(range(13), 2)
-    sources = [" ".join(generated.words("S")[number]) for number in range(13)]
-    for number, source in enumerate(sources):
-        length = len(source.split()) + 1
-        for _, hypothesis in generated.all["H"][number]:
-            assert length // 2 <= len(hypothesis.split()) < 3 * length
-            assert "<unk>" not in hypothesis
-        rows = generated.words("A")[number]
-        assert len(rows) == len(generated.words("H")[number]) + 1
-        assert all(len(row.split(",")) == length for row in rows)
-
-    typed = interactive(data, halfway, sources, *words, "--buffer-size", "5", "--batch-size", "5")
-    for number in range(13):
-        for one, other in zip(typed.all["H"][number], generated.all["H"][number], strict=True):
-            assert one[1] == other[1]
-            assert float(one[0]) == pytest.approx(float(other[0]), abs=1e-4)
-
-    model = RNNsearchModel.from_pretrained(str(halfway.parent), halfway.name, str(data))
-    options = {"search": "groundhog", "unkpen": math.inf, "unnormalized": True}
-    assert model.translate(sources, beam=4, **options) == [" ".join(generated.words("H")[n]) for n in range(13)]
-
-
-def test_the_original_search_refuses_what_it_would_ignore_in_one_sentence(data: Path, best: Path) -> None:
-    words = ["--gen-subset", "test", "--search", "groundhog", "--match-source-len"]
-    done = run("fairseq-generate", data, *PLUGIN, "--path", best, *words, cwd=data.parent, status=1)
-    assert_one_sentence(done, "--match-source-len has no effect with --search groundhog.* leave one of them out")
-
-
 def test_generations_help_names_the_options_of_search(data: Path) -> None:
     for command in ("fairseq-generate", "fairseq-interactive"):
-        shown = run(command, *PLUGIN, "--help", cwd=data.parent).stdout
+        shown = run(command, *PLUGIN, "--task", "pooled_translation", "--help", cwd=data.parent).stdout
         assert "--search {fairseq,groundhog,tree2seq}" in shown
-        assert "--min-len-a" in shown
+        assert "--length-statistics" in shown
 
 
 def test_an_ensemble_lists_two_translations_of_each_of_37_sentences(data: Path, best: Path, halfway: Path) -> None:

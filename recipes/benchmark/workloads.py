@@ -20,7 +20,6 @@ from torch.autograd.profiler import profile
 
 from recipes.benchmark.cases import Size
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.search.rows import Hypothesis
 
 WARM_UP = 2  # batches before the timed ones
 MADE_UP = "made-up"  # placeholder for the data folder
@@ -101,7 +100,7 @@ class Translation(Workload):
         self.count = sum(batch["nsentences"] for batch in chosen)
         self.work(WARM_UP)
 
-    def step(self, batch: Batch) -> list[list[Hypothesis]]:
+    def step(self, batch: Batch) -> list[list[dict[str, Any]]]:
         """Translate a batch; return the hypotheses of each sentence."""
         return self.task.inference_step(self.search, self.models, batch)
 
@@ -128,7 +127,10 @@ def make_random_translation(options: Sequence[str], size: Size, batches: int) ->
     parser = get_training_parser()
     add_generation_args(parser)
     unused = ["--optimizer", "adam"]  # without it, the model would log the choice of one
-    config = read_options([MADE_UP, *unused, *options], parser, "with --vocabulary N, give --arch and no data folder")
+    task = ["--task", "pooled_translation"]  # whose search is this package's
+    config = read_options(
+        [MADE_UP, *unused, *task, *options], parser, "with --vocabulary N, give --arch and no data folder"
+    )
     task = make_up_task(config.task, size.vocabulary)
     config.generation.max_len_a, config.generation.max_len_b = 0, size.target - 1
     config.generation.min_len = size.target - 1  # end-of-sentence is impossible before

@@ -195,7 +195,7 @@ def print_commands(out: Path, languages: tuple[str, str], model_words: list[str]
     """Print the commands that translate with a converted model as GroundHog does, and train it further."""
     pair = ["-s", languages[0], "-t", languages[1]]
     plugin, checkpoint = ["--user-dir", str(Path(__file__).resolve().parents[1])], str(out / "checkpoint.pt")
-    search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
+    search = ["--task", "pooled_translation", "--search", "groundhog", "--beam", "10", "--unnormalized"]
     print("To translate, one tokenised sentence a line, as GroundHog does:")
     print(" ", shlex.join(["fairseq-interactive", str(out), *plugin, "--path", checkpoint, *pair, *search]))
     print("To train it further, on text/{train,valid}.{" + ",".join(languages) + "}:")

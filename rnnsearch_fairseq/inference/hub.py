@@ -48,7 +48,7 @@ from rnnsearch_fairseq.inference.scoring import BATCH_SIZE, MAX_TOKENS, group_by
 from rnnsearch_fairseq.inference.text import TypedText, configure, find_preparation, options_of, set_generation
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
-from rnnsearch_fairseq.search.progress import OnStep, watch
+from rnnsearch_fairseq.search.interface import OnStep
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
 from rnnsearch_fairseq.text.trees import (
     NoParse,
@@ -359,7 +359,7 @@ class TranslationHub(GeneratorHubInterface):
             lines = (format_transitions(source.tree) for source in sources)
             tokens = [(ids, encode_transitions(line, self.task.tree_dict)) for ids, line in zip(tokens, lines)]
         found: dict[int, list[Translation]] = {}
-        watch(generator, on_step)
+        generator.on_step = on_step
         for batch in self._build_batches(tokens, False):
             moved = utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
             hypotheses = self.task.inference_step(generator, self.models, moved)

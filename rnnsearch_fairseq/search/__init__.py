@@ -1,4 +1,26 @@
-"""Beam searches of this package, wrappers around fairseq's, and the generation options that choose them.
+"""Three beam searches over one small interface: fairseq's default one, GroundHog's and tree2seq's; without fairseq.
 
-May import errors, modules, files, data, models, tasks, criterions, optim and config.
+May import errors and modules.
 """
+
+from rnnsearch_fairseq.search.beam import FairseqSearch
+from rnnsearch_fairseq.search.groundhog import GroundhogSearch
+from rnnsearch_fairseq.search.interface import Hypothesis, OnStep, SearchModel, Source
+from rnnsearch_fairseq.search.models import Ensemble, search_model
+from rnnsearch_fairseq.search.options import SearchOptions
+from rnnsearch_fairseq.search.steps import BeamSearch
+from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch
+
+__all__ = ["BeamSearch", "Ensemble", "Hypothesis", "OnStep", "SearchModel", "SearchOptions", "Source"]
+__all__ += ["make_search", "search_model"]
+
+_SEARCHES = {"fairseq": FairseqSearch, "groundhog": GroundhogSearch, "tree2seq": Tree2SeqSearch}
+
+
+def make_search(options: SearchOptions) -> BeamSearch:
+    """The search that the options describe.
+
+    Raises:
+        InputError: the file of length statistics cannot be read.
+    """
+    return _SEARCHES[options.search](options)

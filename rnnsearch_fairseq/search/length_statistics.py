@@ -1,25 +1,13 @@
 """log p(target length | source length), counted in training pairs (Eriguchi et al., 2016, Section 4.3)."""
 
-import argparse
 import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError
-from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_parallel, read_pairs
+from rnnsearch_fairseq.errors import InputError
 
-COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
-
-``rnnsearch lengths SOURCE TARGET --output FILE``
-
-SOURCE and TARGET are the training text: tokenised, one sentence a line.
-"""
-MOST_PAIRS = 1_000_000
 HEADER = "# source words, target words, pairs; without end-of-sentence"
 
 
@@ -28,12 +16,10 @@ class LengthStatistics:
     """The number of pairs of each source and target length, end-of-sentence not counted.
 
     As in the original code, log p is 0 for a source length that was never seen, and minus infinity for a target length
-    that was never seen with the source length. With ``smoothing`` k, each target length counts k more pairs for every
-    source length, whose total grows by k · (longest target length + 1).
+    that was never seen with the source length.
     """
 
     counts: dict[int, Counter[int]]
-    smoothing: float = 0.0
 
     @classmethod
     def count(cls, lengths: Iterable[tuple[int, int]]) -> "LengthStatistics":
@@ -43,21 +29,13 @@ class LengthStatistics:
             counts.setdefault(source, Counter())[target] += 1
         return cls(counts)
 
-    @cached_property
-    def longest(self) -> int:
-        """The longest target length that was seen."""
-        return max(max(of_source) for of_source in self.counts.values())
-
     def log_prob(self, source_length: int, target_length: int) -> float:
         """log p(target length | source length), in nats."""
-        of_source = self.counts.get(source_length, Counter())
-        if not self.smoothing:
-            if not of_source:
-                return 0.0
-            seen = of_source[target_length]
-            return math.log(seen / of_source.total()) if seen else -math.inf
-        total = of_source.total() + self.smoothing * (self.longest + 1)
-        return math.log((of_source[target_length] + self.smoothing) / total)
+        of_source = self.counts.get(source_length)
+        if of_source is None:
+            return 0.0
+        seen = of_source[target_length]
+        return math.log(seen / of_source.total()) if seen else -math.inf
 
     def write(self) -> str:
         """The text of a file of statistics."""
@@ -69,15 +47,13 @@ class LengthStatistics:
         return "\n".join([HEADER, *lines, ""])
 
     @classmethod
-    def read(cls, path: Path, smoothing: float = 0.0) -> "LengthStatistics":
+    def read(cls, path: Path) -> "LengthStatistics":
         """The statistics in a file.
 
         Raises:
-            InputError: if the file is missing or has another format, or if smoothing is negative.
+            InputError: if the file is missing or has another format.
         """
         cure = "write it by rnnsearch lengths"
-        if not 0 <= smoothing < math.inf:
-            raise InputError(f"--length-smoothing is {smoothing}, but it must be 0 or a positive number")
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -97,27 +73,4 @@ class LengthStatistics:
             counts[source][target] = pairs
         if not counts:
             raise InputError(f"{path}: it holds no lengths; {cure}")
-        return cls(counts, smoothing)
-
-
-def main() -> None:
-    """Run ``rnnsearch lengths``."""
-    parser = argparse.ArgumentParser(
-        description=COMMAND,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("source", type=Path, help="source side of the training text")
-    parser.add_argument("target", type=Path, help="its target side")
-    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of statistics to write")
-    pairs_help = f"count the first N pairs (default: {MOST_PAIRS:,})"
-    parser.add_argument("--pairs", action=Count, default=MOST_PAIRS, help=pairs_help)
-    args = parser.parse_args()
-    check_not_input(args.output, (args.source, args.target))
-    check_parallel([args.source, args.target])
-    with open_output(args.output) as out:
-        pairs = read_pairs(args.source, args.target)
-        lengths = ((len(source.split()), len(target.split())) for source, target in pairs)
-        statistics = LengthStatistics.count(islice(lengths, args.pairs))
-        out.write(statistics.write().encode())
-    counted = sum(of_source.total() for of_source in statistics.counts.values())
-    print(f"{counted:,} pairs, {len(statistics.counts):,} source lengths -> {args.output}")
+        return cls(counts)

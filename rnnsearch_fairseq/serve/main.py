@@ -37,7 +37,6 @@ from rnnsearch_fairseq.serve.translator import Limits
 from rnnsearch_fairseq.text.link_grammar import LinkParser, check_installed
 
 GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalized")
-GENERATION += ("search", "min_len_a", "length_statistics", "length_smoothing")
 NONE = "none"
 MOST_THREADS = 2
 SECONDS_TO_PARSE = 2.0  # a sentence

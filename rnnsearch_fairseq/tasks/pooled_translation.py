@@ -7,17 +7,17 @@ from typing import Any, Optional
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
 from rnnsearch_fairseq.data.pooled import PooledPairs
+from rnnsearch_fairseq.tasks.generation import SearchTask, SearchTaskConfig
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
-class PooledTranslationConfig(TranslationConfig):
-    """The options of ``translation``, and two for the paper's order of the training pairs."""
+class PooledTranslationConfig(SearchTaskConfig):
+    """The options of ``translation`` and of the searches, and two for the paper's order of the training pairs."""
 
     max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
         default=None,
@@ -35,7 +35,7 @@ class PooledTranslationConfig(TranslationConfig):
 
 
 @register_task("pooled_translation", dataclass=PooledTranslationConfig)
-class PooledTranslationTask(TranslationTask):
+class PooledTranslationTask(SearchTask):
     """``translation`` with :class:`~rnnsearch_fairseq.data.pooled.PooledPairs` for training."""
 
     cfg: PooledTranslationConfig

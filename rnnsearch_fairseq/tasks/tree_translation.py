@@ -9,20 +9,21 @@ from typing import Any, Optional
 from fairseq import utils
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, data_utils
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.tasks.translation import TranslationTask
 from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.data.tree_pairs import TreePairs, encode_transitions
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.tasks.generation import SearchTask, SearchTaskConfig
 from rnnsearch_fairseq.text.trees import parse_transitions
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
-class TreeTranslationConfig(TranslationConfig):
-    """The options of ``translation``, and three for trees and the choice of training pairs."""
+class TreeTranslationConfig(SearchTaskConfig):
+    """The options of ``translation`` and of the searches, and three for trees and the choice of training pairs."""
 
     tree_lang: str = field(
         default="tree",
@@ -40,7 +41,7 @@ class TreeTranslationConfig(TranslationConfig):
 
 
 @register_task("tree_translation", dataclass=TreeTranslationConfig)
-class TreeTranslationTask(TranslationTask):
+class TreeTranslationTask(SearchTask):
     """``translation`` with the transitions of ``rnnsearch trees`` as a third language.
 
     The training pairs are shuffled anew in each epoch before they are cut into batches, as in the original code.

@@ -1,20 +1,20 @@
-"""FastBeamSearch against fairseq's search: the same hypotheses, in the same order, with the same scores."""
+"""Our default search against fairseq's: the same hypotheses, in the same order, with the same scores."""
 
 from typing import Any
 
 import pytest
 import torch
-from fairseq.search import BeamSearch
-from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.modules.fused.search_step import GROUP
-from rnnsearch_fairseq.search.beam import FastBeamSearch
-from tests.builders import EOS, UNK, make_dictionary, make_model, make_sample
+from rnnsearch_fairseq.search.steps import best_continuations
+from tests.builders import EOS, UNK, make_model, make_sample
+from tests.models import builders as trees
+from tests.search.builders import assert_as_by_fairseq, assert_close, search
 
 WORDS = 150  # three groups, of which the last is not full
-SOURCES = [[5, 6, 7, 8, 9, EOS], [7, EOS], [4, 4, 10, EOS], [EOS], [9, 8, 7, 6, 5, 4, 10, 11, EOS]]
+SOURCES = [[5, 6, 7, 8, 9, EOS], [7, EOS], [4, 4, 10, EOS], [9, 8, 7, 6, 5, 4, 10, 11, EOS]]
 
 
 def draw_model(arch: str = "bahdanau_gru", end: float = 2.0, **options: Any) -> RNNsearchModel:
@@ -25,157 +25,148 @@ def draw_model(arch: str = "bahdanau_gru", end: float = 2.0, **options: Any) -> 
     return model
 
 
-def translate(generator: type, model: RNNsearchModel, sources: list[list[int]] = SOURCES, **options: Any) -> list[Any]:
-    sample = make_sample(sources, [[EOS]] * len(sources), left=True)
-    return generator([model], make_dictionary(WORDS), **options).generate([model], sample)
-
-
-def assert_the_same(found: list[Any], expected: list[Any]) -> None:
-    for hypotheses, others in zip(found, expected, strict=True):
-        assert [h["tokens"].tolist() for h in hypotheses] == [h["tokens"].tolist() for h in others]
-        for hypothesis, other in zip(hypotheses, others):
-            for name in ("score", "positional_scores", "attention"):
-                torch.testing.assert_close(hypothesis[name], other[name], rtol=0, atol=2e-5, check_dtype=False)
+def batch(sources: list[list[int]] = SOURCES, left: bool = True) -> dict[str, Any]:
+    return make_sample(sources, [[EOS]] * len(sources), left)
 
 
 @pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec", "groundhog_search", "groundhog_encdec"])
 @pytest.mark.parametrize("beam", [1, 2, 5, 12])
-def test_the_hypotheses_are_fairseqs(arch: str, beam: int) -> None:
-    model = draw_model(arch)
-    options = {"beam_size": beam, "max_len_b": 30}
-    expected = translate(SequenceGenerator, model, **options)
-    assert len({len(h["tokens"]) for hypotheses in expected for h in hypotheses}) > 1 or beam < 5
-    assert_the_same(translate(FastBeamSearch, model, **options), expected)
+@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
+def test_the_hypotheses_are_fairseqs(arch: str, beam: int, left: bool) -> None:
+    found = assert_as_by_fairseq([draw_model(arch)], batch(left=left), beam=beam, max_len_b=30)
+    assert len({len(h.words) for hypotheses in found for h in hypotheses}) > 1 or beam < 5
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"len_penalty": 0.3},
-        {"normalize_scores": False},
-        {"unk_penalty": 3.0},
-        {"unk_penalty": float("inf")},
-        {"unk_penalty": -30.0},
-        {"temperature": 2.5},
+        {"lenpen": 0.3},
+        {"unnormalized": True},
+        {"unkpen": 3.0},
+        {"unkpen": float("inf")},
+        {"unkpen": -30.0},
         {"min_len": 4},
         {"max_len_b": 2},
         {"max_len_a": 0.5, "max_len_b": 1},
         {"max_len_b": 1},
+        {"beam": 80},  # more candidates than words
     ],
     ids=str,
 )
 def test_options_have_fairseqs_effect(options: dict[str, Any]) -> None:
-    model = draw_model(readout_state="current")
-    options = {"beam_size": 4, "max_len_b": 20, **options}
-    assert_the_same(translate(FastBeamSearch, model, **options), translate(SequenceGenerator, model, **options))
+    assert_as_by_fairseq([draw_model(readout_state="current")], batch(), **{"beam": 4, "max_len_b": 20, **options})
 
 
 def test_an_unknown_word_that_is_favoured_is_found_among_many_words() -> None:
     """Its score becomes the maximum of its group, and there are more groups than the search looks into."""
-    words = 40 * GROUP
-    model = make_model(target_words=words).float()
-    sample = make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True)
-    found, expected = (
-        generator([model], make_dictionary(words), beam_size=1, max_len_b=9, unk_penalty=-12.0).generate(
-            [model], sample
-        )
-        for generator in (FastBeamSearch, SequenceGenerator)
-    )
-    unknown = [hypotheses[0]["tokens"].eq(UNK).sum().item() for hypotheses in expected]
-    assert 0 < sum(unknown) < sum(len(hypotheses[0]["tokens"]) for hypotheses in expected)
-    assert_the_same(found, expected)
+    model = make_model(target_words=40 * GROUP).float()
+    found = assert_as_by_fairseq([model], batch(), beam=1, max_len_b=9, unkpen=-12.0)
+    words = [word for hypotheses in found for word in hypotheses[0].words]
+    assert 0 < words.count(UNK) < len(words)
 
 
-def test_none_ends_before_the_last_step() -> None:
-    model, options = draw_model(end=-50.0), {"beam_size": 3, "max_len_b": 6}
-    found = translate(FastBeamSearch, model, **options)
-    assert {len(h["tokens"]) for hypotheses in found for h in hypotheses} == {7}
-    assert_the_same(found, translate(SequenceGenerator, model, **options))
+def test_if_none_ends_all_end_in_the_last_step() -> None:
+    found = assert_as_by_fairseq([draw_model(end=-50.0)], batch(), beam=3, max_len_b=6)
+    assert {len(h.words) for hypotheses in found for h in hypotheses} == {7}
 
 
-def test_a_batch_gives_what_its_sentences_give() -> None:
-    model, options = draw_model(), {"beam_size": 5, "max_len_b": 30}
-    found = translate(FastBeamSearch, model, **options)
-    for source, hypotheses in zip(SOURCES, found):
-        alone = translate(FastBeamSearch, model, [source], **options)
-        for hypothesis in hypotheses:  # the batch is padded on the left
-            hypothesis["attention"] = hypothesis["attention"][-len(source) :]
-        assert_the_same([hypotheses], alone)
+def test_an_ensemble() -> None:
+    models = [draw_model(), draw_model("groundhog_search")]
+    assert_as_by_fairseq(models, batch(), beam=4, max_len_b=30)
+    models[0] = draw_model("rnnencdec")  # which has no attention to average
+    for best, *_ in search(models, batch(), beam=4, max_len_b=30):
+        assert_close(best.weights.sum(dim=1), torch.ones(len(best.words)), atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"constituents": "words", "reverse_source": True}], ids=["tree2seq", "anmt"])
+@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
+def test_tree2seq(settings: dict[str, Any], left: bool) -> None:
+    models = [trees.make_model(hidden_size=size, **settings).float() for size in (6, 9)]
+    sample = trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES, left)
+    for chosen in (models[:1], models):
+        found = assert_as_by_fairseq(chosen, sample, beam=3, max_len_b=12)
+    columns = sample["net_input"]["src_tokens"].size(1) + (0 if settings else 3)
+    assert found[0][0].weights.shape == (len(found[0][0].words), columns)
+    assert_close(found[0][0].weights.sum(dim=1), torch.ones(len(found[0][0].words)), atol=1e-5)
+
+
+@pytest.mark.parametrize("search_name", ["fairseq", "groundhog", "tree2seq"])
+def test_a_batch_gives_what_its_sentences_give(search_name: str) -> None:
+    model, options = draw_model(), {"search": search_name, "beam": 5, "unnormalized": True}
+    for source, together in zip(SOURCES, search([model], batch(), **options)):
+        (alone,) = search([model], batch([source]), **options)
+        assert [h.words for h in together] == [h.words for h in alone]
+        for one, other in zip(together, alone):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+            assert_close(one.weights[:, -len(source) :], other.weights, atol=1e-5)  # padded on the left
+
+
+@pytest.mark.parametrize("search_name", ["fairseq", "groundhog", "tree2seq"])
+def test_a_sentence_without_words_is_translated_by_none(search_name: str) -> None:
+    model, shown = draw_model(), []
+    found = search([model], batch([[EOS], *SOURCES[:2], [EOS]]), shown.append, search=search_name)
+    for empty in (found[0], found[3], search([model], batch([[EOS]]))[0]):
+        assert [(h.words, h.score, h.logprobs.tolist()) for h in empty] == [([EOS], 0.0, [0.0])]
+    (alone,) = search([model], batch(SOURCES[:1]), search=search_name)
+    assert [h.words for h in found[1]] == [h.words for h in alone]
+    assert {sentence for best in shown for sentence in best} == {1, 2}
+
+
+@pytest.mark.parametrize("search_name", ["fairseq", "groundhog", "tree2seq"])
+def test_the_best_unfinished_words_are_reported_and_an_exception_ends_the_search(search_name: str) -> None:
+    model, shown = draw_model(), []
+    found = search([model], batch(), shown.append, search=search_name, beam=1)
+    for number, hypotheses in enumerate(found):
+        steps = [best[number] for best in shown if number in best]
+        assert steps == [hypotheses[0].words[: length + 1] for length in range(len(steps))]
+        assert len(steps) >= len(hypotheses[0].words) - 1
+
+    class Stop(Exception):
+        pass
+
+    def stop(_: dict[int, list[int]]) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        search([model], batch(), stop, search=search_name)
 
 
 def test_callers_may_change_the_hypotheses() -> None:
     """PyTorch forbids it for tensors of its inference mode, in which the steps are computed."""
-    for hypotheses in translate(FastBeamSearch, draw_model(), beam_size=2, max_len_b=9):
+    for hypotheses in search([draw_model()], batch([*SOURCES, [EOS]]), beam=2, max_len_b=9):
         for hypothesis in hypotheses:
-            assert not any(part.is_inference() for part in hypothesis.values())
+            hypothesis.logprobs.div_(2)
+            assert hypothesis.weights is None or hypothesis.weights.mul_(2).shape[0] == len(hypothesis.words)
 
 
-def test_a_prefix_is_left_to_fairseq() -> None:
-    model, prefix = draw_model(), torch.tensor([[20], [21], [22], [23], [24]])
-    sample = make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True)
-    found, expected = (
-        generator([model], make_dictionary(WORDS), beam_size=3, max_len_b=9).generate(
-            [model], sample, prefix_tokens=prefix
-        )
-        for generator in (FastBeamSearch, SequenceGenerator)
-    )
-    assert [hypotheses[0]["tokens"][0].item() for hypotheses in found] == prefix.flatten().tolist()
-    assert_the_same(found, expected)
-
-
-def test_another_strategy_is_left_to_fairseq() -> None:
-    class Banning(BeamSearch):
-        def step(self, step: int, lprobs: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            lprobs[:, :, banned] = -torch.inf
-            return super().step(step, lprobs, *args, **kwargs)
-
-    model, options = draw_model(end=-50.0), {"beam_size": 2, "max_len_b": 4}
-    banned = translate(FastBeamSearch, model, **options)[0][0]["tokens"][0].item()
-    found = translate(FastBeamSearch, model, search_strategy=Banning(make_dictionary(WORDS)), **options)
-    assert banned not in torch.cat([hypothesis["tokens"] for hypotheses in found for hypothesis in hypotheses])
-
-
-@pytest.mark.parametrize("change", ["train", "load", "move"])
-def test_it_follows_the_parameters(change: str) -> None:
-    model, other = draw_model(), draw_model()
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.mul_(-0.7)
-    translate(FastBeamSearch, model, max_len_b=20)
-    if change == "load":
-        model.load_state_dict(other.state_dict())
-    else:
-        if change == "train":
-            model.train()
-        for parameter, wanted in zip(model.parameters(), other.parameters()):
-            parameter.data.copy_(wanted)
-        model = model.eval() if change == "train" else model.double().float()
-    found, expected = translate(FastBeamSearch, model, max_len_b=20), translate(SequenceGenerator, other, max_len_b=20)
-    assert_the_same(found, expected)
-
-
-def test_scores_that_are_not_numbers_are_refused() -> None:
+@pytest.mark.parametrize("search_name", ["fairseq", "groundhog", "tree2seq"])
+def test_scores_that_are_not_numbers_are_refused(search_name: str) -> None:
     model = draw_model()
     with torch.no_grad():
         model.decoder.to_vocabulary.weight[7] = float("nan")
     with pytest.raises(InputError, match="not numbers"):
-        translate(FastBeamSearch, model)
+        search([model], batch(), search=search_name)
 
 
 def test_a_least_length_above_the_greatest_is_refused() -> None:
     with pytest.raises(InputError, match="--min-len is 5, but no translation may be longer than 4"):
-        translate(FastBeamSearch, draw_model(), min_len=5, max_len_b=4)
+        search([draw_model()], batch(), min_len=5, max_len_b=4)
 
 
-def test_it_reports_the_best_of_each_step() -> None:
-    """With a beam of one, each report is the beginning of the translation that is found in the end."""
-    model, shown = draw_model(), []
-    search = FastBeamSearch([model], make_dictionary(WORDS), beam_size=1, max_len_b=20)
-    search.on_step = lambda best: shown.append({name: words.tolist() for name, words in best.items()})
-    sample = make_sample(SOURCES, [[EOS]] * len(SOURCES), left=True)
-    found = search.generate([model], sample)
-    for name, hypotheses in zip(sample["id"].tolist() if "id" in sample else range(len(SOURCES)), found):
-        words = hypotheses[0]["tokens"].tolist()[:-1]
-        steps = [best[name] for best in shown if name in best]
-        assert steps == [words[: number + 1] for number in range(len(words))][: len(steps)]
-        assert len(steps) >= len(words) - 1
+def test_the_best_continuations_are_the_best() -> None:
+    generator = torch.Generator().manual_seed(6)
+    for sizes in ([2, 2, 2], [3, 1, 2], [1], [1, 4]):
+        log_probs = torch.randn(sum(sizes), 3 * GROUP, generator=generator, dtype=torch.float64)
+        log_probs[torch.rand(log_probs.shape, generator=generator) < 0.9] = -torch.inf
+        totals = torch.randn(sum(sizes), generator=generator, dtype=torch.float64)
+        sums = (log_probs + totals.unsqueeze(1)).tolist()
+        for count in (1, 5, 40, 500):
+            rows = iter(range(len(sums)))
+            for size, found in zip(sizes, best_continuations(log_probs.clone(), totals, sizes, count), strict=True):
+                of_sentence = [
+                    (sums[row][word], row, word)
+                    for row in [next(rows) for _ in range(size)]
+                    for word in range(3 * GROUP)
+                ]
+                expected = sorted((c for c in of_sentence if c[0] > -torch.inf), reverse=True)[:count]
+                assert found == expected

@@ -1,10 +1,11 @@
 """One position of a search: the decoder of :mod:`~rnnsearch_fairseq.modules.decoder` with the fewest products."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations, repeat_rows
 from rnnsearch_fairseq.modules.decoder import Decoder
@@ -13,7 +14,7 @@ from rnnsearch_fairseq.modules.fused.products import packed_matmul
 GROUP = 64  # words; the vocabulary of the scores is filled up to whole groups with words of probability zero
 
 
-class Carried(NamedTuple):
+class RecurrentState(NamedTuple):
     """The recurrent state of each hypothesis (row) between two positions.
 
     ``state`` is ``(rows, n)``. The original order adds ``gates``, [U_z; U_r] times the state, ``(rows, 2n)``, and
@@ -24,9 +25,33 @@ class Carried(NamedTuple):
     gates: Tensor | None = None
     context: Tensor | None = None
 
-    def select(self, rows: Tensor) -> "Carried":
+    def select(self, rows: Tensor) -> "RecurrentState":
         """The hypotheses ``rows`` ``(new_rows,)``, in that order."""
-        return Carried(*(None if tensor is None else tensor.index_select(0, rows) for tensor in self))
+        return RecurrentState(*(None if tensor is None else tensor.index_select(0, rows) for tensor in self))
+
+
+class Places(NamedTuple):
+    """Where the rows of sentences that have different numbers of them stand in a grid ``(sentences, width)``.
+
+    ``numbers`` ``(rows,)`` are the places of the rows in the flattened grid.
+    """
+
+    width: int
+    numbers: Tensor
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], device: torch.device) -> "Places | None":
+        """The places of sentences with ``sizes`` adjacent rows; None if these are equal."""
+        width = max(sizes)
+        if min(sizes) == width:
+            return None
+        numbers = [sentence * width + place for sentence, size in enumerate(sizes) for place in range(size)]
+        return cls(width, torch.tensor(numbers, device=device))
+
+    def spread(self, rows: Tensor, sentences: int, value: float = 0.0) -> Tensor:
+        """``rows`` ``(rows, ...)`` in the flattened grid ``(sentences · width, ...)``; ``value`` in empty places."""
+        grid = rows.new_full((sentences * self.width, *rows.shape[1:]), value)
+        return grid.index_copy_(0, self.numbers, rows)
 
 
 class SearchStep:
@@ -72,9 +97,7 @@ class SearchStep:
         self.times_read_state = packed_matmul(from_state, None)
         self.times_reset_state = packed_matmul(unit.from_reset_state.weight, None)
         self.from_context = torch.cat([unit.from_context.weight, from_context])
-        fill = -len(readout.to_vocabulary.weight) % GROUP
-        self.times_vocabulary = packed_matmul(F.pad(readout.to_vocabulary.weight, (0, 0, 0, fill)), None)
-        self.bias = F.pad(readout.to_vocabulary.bias, (0, fill), value=float("-inf"))
+        self.times_vocabulary = vocabulary_product(readout.to_vocabulary)
 
     def _pools_last(self, units: Tensor) -> Tensor:
         """Reorder the maxout layer's units, dimension 0, so that a pool's maximum is one of whole vectors: faster."""
@@ -85,37 +108,45 @@ class SearchStep:
         keys = 2 * memory.keys if self.has_attention else None
         return memory._replace(annotations=F.linear(memory.annotations, self.from_context), keys=keys)
 
-    def __call__(self, words: Tensor, carried: Carried, memory: Memory) -> tuple[Tensor, Tensor | None, Carried]:
+    def __call__(
+        self, words: Tensor, recurrent: RecurrentState, memory: Memory, places: Places | None = None
+    ) -> tuple[Tensor, Tensor | None, RecurrentState]:
         """The scores of every next word, the alignments, and the state for the next position.
 
         Args:
             words: y_{i-1}, ``(rows,)``.
-            carried: the state after the previous position; at the beginning, ``Carried(s_0)``.
-            memory: from :meth:`prepare_memory`. Every sentence has the same number of rows, which are adjacent.
+            recurrent: the state after the previous position; at the beginning, ``RecurrentState(s_0)``.
+            memory: from :meth:`prepare_memory`. The rows of each of its sentences are adjacent.
+            places: of the rows; None if every sentence has the same number of them.
 
         Returns:
             Unnormalised log-probabilities ``(rows, K_y)``, K_y rounded up to whole groups; alpha ``(rows, src_len)`` or
             None; and the state.
         """
-        state, from_word = carried.state, self.words.index_select(0, words)
+        state, from_word = recurrent.state, self.words.index_select(0, words)
         if self.updates_first:
-            if carried.context is None:
+            if recurrent.context is None:
                 from_word = self.no_word.expand_as(from_word)
             else:
-                state = self._update(from_word[:, : 3 * self.size] + carried.context, carried.gates, state)
+                state = self._update(from_word[:, : 3 * self.size] + recurrent.context, recurrent.gates, state)
         products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
         if self.has_attention:
-            queries = products[1].unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
+            queries = products[1] if places is None else places.spread(products[1], len(memory.keys))
+            queries = queries.unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
             aligned = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_()
             from_context, weights = average_annotations(F.linear(aligned, self.energy).squeeze(-1), memory)
         else:
-            from_context, weights = repeat_rows(memory.annotations, len(words)), None
+            rows = len(words) if places is None else places.width * len(memory.annotations)
+            from_context, weights = repeat_rows(memory.annotations, rows), None
+        if places is not None:
+            from_context = from_context.index_select(0, places.numbers)
+            weights = None if weights is None else weights.index_select(0, places.numbers)
         sums = from_word + from_context
         for_unit, for_readout = sums[:, : 3 * self.size], sums[:, 3 * self.size :]
         if self.updates_first:
-            after = Carried(state, products[0], from_context[:, : 3 * self.size])
+            after = RecurrentState(state, products[0], from_context[:, : 3 * self.size])
         else:
-            after = Carried(self._update(for_unit, products[0], state))
+            after = RecurrentState(self._update(for_unit, products[0], state))
         if self.reads_current_state:
             units = self.times_read_state(after.state, for_readout)
         else:
@@ -123,7 +154,7 @@ class SearchStep:
         features = units.unflatten(1, (self.pool, -1)).amax(dim=1)
         if self.factor is not None:
             features = self.factor(features)
-        return self.times_vocabulary(features, self.bias), weights, after
+        return self.times_vocabulary(features), weights, after
 
     def _update(self, sums: Tensor, gates: Tensor, state: Tensor) -> Tensor:
         """s_i ``(rows, n)`` from s_{i-1}.
@@ -135,3 +166,11 @@ class SearchStep:
         update, reset = (sums[:, self.size :] + gates).sigmoid_().chunk(2, dim=1)
         candidate = self.times_reset_state(reset * state, sums[:, : self.size]).tanh_()
         return torch.lerp(state, candidate, update)
+
+
+def vocabulary_product(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
+    """The ``layer`` with K_y scores, filled up to whole groups with minus infinity, as a function of ``(rows, l)``."""
+    fill = -len(layer.weight) % GROUP
+    product = packed_matmul(F.pad(layer.weight.detach(), (0, 0, 0, fill)), None)
+    bias = F.pad(layer.bias.detach(), (0, fill), value=float("-inf"))
+    return lambda features: product(features, bias)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused.search_step import GROUP, Carried, SearchStep
+from rnnsearch_fairseq.modules.fused.search_step import GROUP, Places, RecurrentState, SearchStep
 from tests.builders import pad
 from tests.modules.builders import ORDERS, Whole
 
@@ -15,34 +15,36 @@ VOCABULARY = 7
 @pytest.mark.parametrize("alignment_size", [4, 0], ids=["rnnsearch", "rnnencdec"])
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("beam", [1, 3])
-def test_it_is_the_decoder(alignment_size: int, order: dict[str, Any], left: bool, beam: int) -> None:
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (3, 1)], ids=str)
+def test_it_is_the_decoder(alignment_size: int, order: dict[str, Any], left: bool, sizes: tuple[int, int]) -> None:
     torch.manual_seed(0)
     whole = Whole(alignment_size, fused=False, **order).double().eval()
     for parameter in whole.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     source = pad([[2, 3, 4, 6], [5, 2]], left)
-    target = torch.randint(2, VOCABULARY, (2 * beam, 5))
+    target = torch.randint(2, VOCABULARY, (sum(sizes), 5))
     with torch.no_grad():
         annotations, summary = whole.encoder(source, source.eq(1))
         memory = whole.decoder.attention.encode_keys(annotations, source.eq(1))
-        state = whole.decoder.initial_state(summary).repeat_interleave(beam, dim=0)
-        expected = whole.decoder(target, state, repeated(memory, beam))
+        state = whole.decoder.initial_state(summary).repeat_interleave(torch.tensor(sizes), dim=0)
+        expected = whole.decoder(target, state, repeated(memory, sizes))
         scores = whole.decoder.readout.to_vocabulary(expected.features)
 
-        step, carried = SearchStep(whole.decoder), Carried(state)
+        step, recurrent = SearchStep(whole.decoder), RecurrentState(state)
+        places = Places.of(sizes, target.device)
         prepared = step.prepare_memory(memory)
         for position, words in enumerate(target.T):
-            found, weights, carried = step(words, carried, prepared)
-            assert found.shape == (2 * beam, GROUP)
+            found, weights, recurrent = step(words, recurrent, prepared, places)
+            assert found.shape == (sum(sizes), GROUP)
             torch.testing.assert_close(found[:, :VOCABULARY], scores[:, position], rtol=0, atol=1e-10)
             assert found[:, VOCABULARY:].eq(-torch.inf).all()
             if alignment_size:
                 torch.testing.assert_close(weights, expected.weights[:, position], rtol=0, atol=1e-10)
             else:
                 assert weights is None
-            carried = carried.select(torch.arange(2 * beam))
+            recurrent = recurrent.select(torch.arange(sum(sizes)))
 
 
-def repeated(memory: Any, beam: int) -> Any:
-    return type(memory)(*(None if tensor is None else tensor.repeat_interleave(beam, dim=0) for tensor in memory))
+def repeated(memory: Any, sizes: tuple[int, int]) -> Any:
+    by_row = torch.tensor(sizes)
+    return type(memory)(*(None if tensor is None else tensor.repeat_interleave(by_row, dim=0) for tensor in memory))

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.search.length_statistics import LengthStatistics, main
+from rnnsearch_fairseq.search.length_statistics import LengthStatistics
+from rnnsearch_fairseq.text.lengths import main
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
-    monkeypatch.setattr(sys, "argv", ["length_statistics", *map(str, words)])
+    monkeypatch.setattr(sys, "argv", ["lengths", *map(str, words)])
     main()
 
 

@@ -1,0 +1,129 @@
+"""The networks of both papers, and ensembles, as models for a search."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.attention import Memory
+from rnnsearch_fairseq.modules.decoder import Decoder
+from rnnsearch_fairseq.modules.encoder import Encoder
+from rnnsearch_fairseq.modules.fused import dispatch
+from rnnsearch_fairseq.modules.fused.search_step import Places, RecurrentState, SearchStep, vocabulary_product
+from rnnsearch_fairseq.modules.symbols import PAD
+from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
+from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
+from rnnsearch_fairseq.search.interface import SearchModel, Source
+
+
+def search_model(encoder: nn.Module, decoder: nn.Module) -> SearchModel:
+    """The network of these halves, for a search; it copies parameters: make a new one when they change."""
+    if isinstance(decoder, Decoder):
+        return _RNNsearch(encoder, decoder)
+    return _Tree2Seq(encoder, decoder)
+
+
+class _RNNsearchState(NamedTuple):
+    """``memory`` holds each sentence once; ``sentences`` are its rows that belong to the hypotheses, in order."""
+
+    recurrent: RecurrentState
+    memory: Memory
+    sentences: list[int]
+    places: Places | None
+
+
+class _RNNsearch:
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        self.encoder, self.decoder, self.position = encoder, decoder, SearchStep(decoder)
+
+    def begin(self, source: Source) -> _RNNsearchState:
+        padding_mask = source.words.eq(PAD)
+        mask = padding_mask if dispatch.on_gpu(padding_mask) or padding_mask.any() else None
+        annotations, summary = self.encoder(source.words, mask)
+        memory = self.position.prepare_memory(self.decoder.attention.encode_keys(annotations, mask))
+        recurrent = RecurrentState(self.decoder.initial_state(summary))
+        return _RNNsearchState(recurrent, memory, list(range(len(summary))), None)
+
+    def step(self, words: Tensor, state: _RNNsearchState) -> tuple[Tensor, Tensor | None, _RNNsearchState]:
+        scores, weights, recurrent = self.position(words, state.recurrent, state.memory, state.places)
+        return _log_softmax(scores), weights, state._replace(recurrent=recurrent)
+
+    def select(self, state: _RNNsearchState, rows: Sequence[int]) -> _RNNsearchState:
+        if rows == list(range(len(state.sentences))):
+            return state
+        recurrent = state.recurrent.select(torch.tensor(rows, device=state.recurrent.state.device))
+        sentences, memory, places = [state.sentences[row] for row in rows], state.memory, state.places
+        if sentences != state.sentences:
+            counts = Counter(sentences)
+            if len(counts) < len(memory.annotations):
+                kept = torch.tensor(list(counts), device=memory.annotations.device)
+                memory = Memory(*(None if tensor is None else tensor[kept] for tensor in memory))
+            sizes = list(counts.values())
+            sentences = [number for number, size in enumerate(sizes) for _ in range(size)]
+            places = Places.of(sizes, memory.annotations.device)
+        return _RNNsearchState(recurrent, memory, sentences, places)
+
+
+class _Tree2SeqState(NamedTuple):
+    """``source`` holds each sentence once; ``repeated`` is it for the rows, whose sentences are ``sentences``."""
+
+    recurrent: DecoderState
+    source: Constituents
+    sentences: list[int]
+    repeated: Constituents
+
+
+class _Tree2Seq:
+    def __init__(self, encoder: TreeEncoder, decoder: TreeDecoder) -> None:
+        self.encoder, self.decoder = encoder, decoder
+        self.times_vocabulary = vocabulary_product(decoder.to_vocabulary)
+
+    def begin(self, source: Source) -> _Tree2SeqState:
+        encoded = self.encoder(source.words, source.words.eq(PAD), source.forest)
+        recurrent = self.decoder.initial_state(encoded)
+        return _Tree2SeqState(recurrent, encoded, list(range(len(source.words))), encoded)
+
+    def step(self, words: Tensor, state: _Tree2SeqState) -> tuple[Tensor, Tensor, _Tree2SeqState]:
+        features, weights, recurrent = self.decoder.step(words, state.recurrent, state.repeated)
+        return _log_softmax(self.times_vocabulary(features)), weights, state._replace(recurrent=recurrent)
+
+    def select(self, state: _Tree2SeqState, rows: Sequence[int]) -> _Tree2SeqState:
+        if rows == list(range(len(state.sentences))):
+            return state
+        index = torch.tensor(rows, device=state.recurrent.hidden.device)
+        recurrent = DecoderState(*(None if part is None else part.index_select(0, index) for part in state.recurrent))
+        sentences, repeated = [state.sentences[row] for row in rows], state.repeated
+        if sentences != state.sentences:
+            index = torch.tensor(sentences, device=index.device)
+            states, mask = state.source.states[index], state.source.padding_mask[index]
+            repeated = state.source._replace(states=states, padding_mask=mask)
+        return _Tree2SeqState(recurrent, state.source, sentences, repeated)
+
+
+class Ensemble:
+    """Several models with one target vocabulary: the mean of their probabilities, and of their attention."""
+
+    def __init__(self, members: Sequence[SearchModel]) -> None:
+        self.members = members
+
+    def begin(self, source: Source) -> list[Any]:
+        return [member.begin(source) for member in self.members]
+
+    def step(self, words: Tensor, state: list[Any]) -> tuple[Tensor, Tensor | None, list[Any]]:
+        log_probs, weights, states = zip(*(member.step(words, own) for member, own in zip(self.members, state)))
+        attentive = [each for each in weights if each is not None]
+        columns = max((each.size(1) for each in attentive), default=0)  # models without trees have no phrases
+        filled = [F.pad(each, (0, columns - each.size(1))) for each in attentive]
+        mean = torch.stack(filled).mean(dim=0) if filled else None
+        return torch.stack(log_probs).logsumexp(dim=0) - math.log(len(self.members)), mean, list(states)
+
+    def select(self, state: list[Any], rows: Sequence[int]) -> list[Any]:
+        return [member.select(own, rows) for member, own in zip(self.members, state)]
+
+
+def _log_softmax(scores: Tensor) -> Tensor:
+    return scores.log_softmax(dim=1, dtype=torch.promote_types(scores.dtype, torch.float32))

@@ -1,0 +1,166 @@
+"""This package's searches for fairseq-generate, fairseq-interactive and --eval-bleu: the base of its tasks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional
+
+import torch
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.decoder import Decoder
+from rnnsearch_fairseq.modules.symbols import EOS, PAD
+from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
+from rnnsearch_fairseq.modules.tree_encoder import Constituents
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.search import (
+    BeamSearch,
+    Ensemble,
+    Hypothesis,
+    SearchModel,
+    SearchOptions,
+    Source,
+    make_search,
+    search_model,
+)
+from rnnsearch_fairseq.search.options import SEARCHES
+
+HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
+# Options of fairseq's generator that this package's searches lack, with the values that mean "not given".
+FAIRSEQS_OWN: dict[str, tuple[Any, ...]] = {
+    "sampling": (False,),
+    "diverse_beam_groups": (-1,),
+    "diversity_rate": (-1.0,),
+    "match_source_len": (False,),
+    "constraints": (None, False),
+    "prefix_size": (0,),
+    "no_repeat_ngram_size": (0,),
+    "temperature": (1.0,),
+    "lm_path": (None,),
+}
+
+
+@dataclass
+class SearchTaskConfig(TranslationConfig):
+    """The options of ``translation``, and those of this package's searches."""
+
+    search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
+    length_statistics: Optional[str] = field(  # noqa: UP045 (fairseq reads the type's name)
+        default=None, metadata=HELP["length_statistics"]
+    )
+
+
+class SearchTask(TranslationTask):
+    """``translation`` by the search that the task's options name, where the models are this package's.
+
+    Options that only fairseq's generator has go to fairseq's generator.
+    """
+
+    cfg: SearchTaskConfig
+
+    def build_generator(
+        self,
+        models: Sequence[BaseFairseqModel],
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> Any:
+        """The generator for fairseq's generation options ``args``.
+
+        Raises:
+            InputError: an option has no effect with this search, or it cannot search these models.
+        """
+        search = str(self.cfg.search)
+        theirs = [name for name, off in FAIRSEQS_OWN.items() if getattr(args, name, off[0]) not in off]
+        ours = all(isinstance(halves(model)[1], (Decoder, TreeDecoder)) for model in models)
+        of_fairseq = getattr(args, "score_reference", False) or seq_gen_cls or prefix_allowed_tokens_fn
+        if of_fairseq or (search == "fairseq" and (theirs or not ours)):
+            return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        if theirs or not ours:
+            cause = (
+                f"--{theirs[0].replace('_', '-')} has no effect with" if theirs else "another package's model has no"
+            )
+            raise InputError(f"{cause} --search {search}; leave one of them out")
+        names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
+        options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+        options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
+        return Generator(models, make_search(options), getattr(args, "print_alignment", None))
+
+    def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
+        """As in fairseq; optimizers change parameters in a way that a generator does not notice."""
+        super().begin_valid_epoch(epoch, model)
+        generator = getattr(self, "sequence_generator", None)
+        if isinstance(generator, Generator):
+            generator.version = None
+
+
+class Generator:
+    """This package's search behind the interface of fairseq's generators.
+
+    Args:
+        print_alignment: "hard" or "soft" to set the hypotheses' ``alignment``, which fairseq prints.
+    """
+
+    def __init__(self, models: Sequence[BaseFairseqModel], search: BeamSearch, print_alignment: str | None) -> None:
+        self.models, self.search, self.print_alignment, self.eos = models, search, print_alignment, EOS
+        self.version: list[tuple[int, int]] | None = None
+        for model in models:
+            model.eval()
+
+    def generate(
+        self, models: Any, sample: dict[str, Any], prefix_tokens: Tensor | None = None, constraints: Any = None
+    ) -> list[list[dict[str, Any]]]:
+        """fairseq's hypotheses of each sentence of the batch, best first; ``models`` are those of the constructor."""
+        if prefix_tokens is not None or constraints is not None:
+            raise InputError("this search takes no prefix and no constraints; use fairseq's generator (--prefix-size)")
+        words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
+        source = Source(words, None if trees is None else Forest(*trees))
+        found = self.search.search(self._search_model(), source)
+        return [[self._as_fairseqs(each, row) for each in hypotheses] for hypotheses, row in zip(found, words.cpu())]
+
+    def _search_model(self) -> SearchModel:
+        """The models for the search, made anew when a parameter was changed or replaced."""
+        version = [(p.data_ptr(), p._version) for model in self.models for p in model.parameters()]
+        if version != self.version:
+            members = [search_model(*halves(model)) for model in self.models]
+            self.version, self.model = version, members[0] if len(members) == 1 else Ensemble(members)
+        return self.model
+
+    def _as_fairseqs(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
+        tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights
+        alignment: Any = []
+        if weights is not None:
+            weights = weights[:, : len(source)]
+            if self.print_alignment is not None:
+                extract = getattr(utils, f"extract_{self.print_alignment}_alignment")
+                alignment = extract(weights, source, tokens, PAD, EOS)
+        return {
+            "tokens": tokens,
+            "score": hypothesis.logprobs.new_tensor(hypothesis.score),
+            "attention": torch.empty(0) if weights is None else weights.T,  # (src_len, tgt_len)
+            "alignment": alignment,
+            "positional_scores": hypothesis.logprobs,
+        }
+
+
+def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
+    """The encoder and decoder of this package in a fairseq model; None for others."""
+    if hasattr(model.encoder, "composer"):
+        return _encoder_of(model.encoder), model.decoder.translator
+    if hasattr(model.encoder, "annotator"):
+        return model.encoder.annotator, model.decoder.translator
+    return getattr(model.encoder, "network", None), getattr(model.decoder, "network", None)
+
+
+def _encoder_of(encoder: nn.Module) -> Any:
+    def encode(words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
+        encoded = encoder(words, trees=forest)
+        (states,), (mask,) = encoded["states"], encoded["padding_mask"]
+        return Constituents(states, mask, tuple(encoded["end"]), tuple(encoded["root"]) or None)
+
+    return encode

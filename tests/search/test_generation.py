@@ -1,0 +1,168 @@
+"""The searches in fairseq's commands and tasks."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.search import Sampling
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_scorer import SequenceScorer
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.grammar import write_corpus
+from rnnsearch_fairseq.search import SearchOptions
+from rnnsearch_fairseq.tasks.generation import Generator
+from rnnsearch_fairseq.tasks.pooled_translation import PooledTranslationConfig, PooledTranslationTask
+from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationConfig, TreeTranslationTask
+from tests.builders import EOS, make_dictionary, make_model, make_sample
+from tests.commands import PLUGIN, TINY, Output, run_forked
+from tests.models import builders as trees
+from tests.search.builders import assert_close, search
+
+SAMPLE = make_sample([[5, 6, 7, EOS], [EOS], [7, 8, EOS]], [[EOS]] * 3, left=True)
+
+
+def make_task(**options: Any) -> PooledTranslationTask:
+    return PooledTranslationTask(PooledTranslationConfig(**options), make_dictionary(20), make_dictionary(17))
+
+
+@pytest.mark.parametrize("alignment", [None, "hard", "soft"])
+@pytest.mark.parametrize("name", ["fairseq", "groundhog", "tree2seq"])
+def test_hypotheses_have_fairseqs_form(name: str, alignment: str | None) -> None:
+    model, task = make_model(), make_task(search=name)
+    generator = task.build_generator([model], Namespace(beam=3, unkpen=2.0, print_alignment=alignment))
+    found = task.inference_step(generator, [model], SAMPLE)
+    expected = search([model], SAMPLE, search=name, beam=3, unkpen=2.0)
+    for hypotheses, others in zip(found, expected, strict=True):
+        assert [h["tokens"].tolist() for h in hypotheses] == [other.words for other in others]
+        for h, other in zip(hypotheses, others):
+            assert h["score"].item() == other.score
+            assert_close(h["positional_scores"], other.logprobs)
+            if other.weights is not None:
+                assert_close(h["attention"], other.weights.T)
+    rows = found[0][0]["alignment"]
+    if alignment == "soft":
+        assert len(rows) == len(found[0][0]["tokens"]) and len(rows[0]) == 4
+    elif alignment == "hard":
+        best = found[0][0]["attention"][:-1, : len(found[0][0]["tokens"]) - 1].argmax(dim=0)
+        assert rows == [(column, row) for row, column in enumerate(best.tolist())]
+    assert list(found[1][0]["alignment"]) == []
+
+
+def test_trees_reach_the_search() -> None:
+    model, sample = trees.make_model(), trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)
+    dictionaries = model.encoder.dictionary, model.decoder.dictionary
+    task = TreeTranslationTask(TreeTranslationConfig(search="tree2seq"), *dictionaries, make_dictionary(3))
+    generator = task.build_generator([model, model], Namespace(beam=3, max_len_b=8))
+    found = task.inference_step(generator, [model, model], sample)
+    expected = search([model], sample, search="tree2seq", beam=3, max_len_b=8)
+    assert [[h["tokens"].tolist() for h in hs] for hs in found] == [[h.words for h in hs] for hs in expected]
+    assert found[0][0]["attention"].shape[0] == sample["net_input"]["src_tokens"].size(1), "words only"
+
+
+@pytest.mark.parametrize("change", ["load", "in place", "by an optimizer"])
+def test_the_search_follows_the_parameters(change: str) -> None:
+    model, other, task = make_model(), make_model(), make_task()
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(-0.7)
+    generator = task.sequence_generator = task.build_generator([model], Namespace())
+    before = generator.generate([model], SAMPLE)
+    if change == "load":
+        model.load_state_dict(other.state_dict())
+    elif change == "in place":
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(-0.7)
+    else:
+        for parameter in model.parameters():
+            parameter.data.mul_(-0.7)
+        task.begin_valid_epoch(1, model)
+    after, expected = (
+        generator.generate([model], SAMPLE),
+        task.build_generator([other], Namespace()).generate([], SAMPLE),
+    )
+    assert [h["score"].item() for h in after[0]] == [h["score"].item() for h in expected[0]]
+    assert [h["score"].item() for h in after[0]] != [h["score"].item() for h in before[0]]
+
+
+def test_what_only_fairseq_does_is_left_to_fairseq() -> None:
+    model, task = make_model(), make_task()
+    assert isinstance(task.build_generator([model], Namespace(sampling=False, constraints=None)), Generator)
+    generator = task.build_generator([model], Namespace(sampling=True))
+    assert type(generator) is SequenceGenerator and type(generator.search) is Sampling
+    for options in ({"no_repeat_ngram_size": 2}, {"prefix_size": 1}, {"temperature": 0.5}):
+        assert type(task.build_generator([model], Namespace(**options))) is SequenceGenerator
+    scorer = make_task(search="groundhog").build_generator([model], Namespace(score_reference=True))
+    assert type(scorer) is SequenceScorer
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ({"search": "groundhog"}, {"sampling": True}, "--sampling has no effect with --search groundhog; leave"),
+        ({"search": "tree2seq"}, {"prefix_size": 1}, "--prefix-size has no effect with --search tree2seq"),
+        ({"search": "groundhog"}, {"max_len_b": 10}, "--max-len-b has no effect with --search groundhog"),
+        ({"search": "tree2seq"}, {"lenpen": 2}, "--lenpen has no effect with --search tree2seq"),
+        ({"length_statistics": "file"}, {}, "--length-statistics has no effect with --search fairseq"),
+        ({}, {"beam": 0}, "--beam is 0; give at least 1"),
+    ],
+)
+def test_options_without_effect_are_refused(task: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_task(**task).build_generator([make_model()], Namespace(**options))
+
+
+def test_searches_of_other_models_and_prefixes_are_refused() -> None:
+    model = make_model()
+    other = Namespace(encoder=None, decoder=None)
+    with pytest.raises(InputError, match="another package's model has no --search groundhog"):
+        make_task(search="groundhog").build_generator([model, other], Namespace())
+    generator = make_task().build_generator([model], Namespace())
+    with pytest.raises(InputError, match="takes no prefix"):
+        generator.generate([model], SAMPLE, prefix_tokens=torch.tensor([[5]]))
+
+
+def test_values_that_are_not_numbers_are_refused() -> None:
+    for options in ({"beam": 2.5}, {"beam": True}, {"lenpen": "1"}, {"unkpen": float("nan")}):
+        with pytest.raises(InputError, match=f"--{next(iter(options))} is "):
+            SearchOptions(**options)
+    with pytest.raises(InputError, match="there is no search 'theano'; choose one of fairseq, groundhog, tree2seq"):
+        SearchOptions(search="theano")
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_fairseqs_commands(tmp_path: Path) -> None:
+    """Training with --eval-bleu, fairseq-generate and fairseq-interactive; ours finds what fairseq's search finds."""
+    write_corpus(tmp_path, {"train": 80, "valid": 12}, seed=5, longest=8)
+    texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid", "--destdir", "bin"]
+    run_forked("fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", *texts, cwd=tmp_path)
+    words = ["bin", *PLUGIN, "--task", "pooled_translation", "--arch", "bahdanau_gru", *TINY, "--max-epoch", "2"]
+    words += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "20", "--save-dir", "saved", "--eval-bleu"]
+    words += ["--search", "groundhog", "--eval-bleu-args", '{"beam": 2}', "--eval-bleu-detok", "space"]
+    done = run_forked("fairseq-train", *words, "--num-workers", "0", cwd=tmp_path)
+    assert (done.stdout + done.stderr).count("| bleu ") >= 2
+
+    def translated(command: str, *words: str, stdin: str = "") -> Output:
+        common = ["bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", "--beam", "4", "--batch-size", "5"]
+        return Output(run_forked(command, *common, *words, cwd=tmp_path, stdin=stdin).stdout)
+
+    options = ["--max-len-b", "15", "--nbest", "2", "--print-alignment", "soft"]
+    ours, theirs = (
+        translated("fairseq-generate", "--task", task, *options) for task in ("pooled_translation", "translation")
+    )
+    assert [[words for _, words in lines] for lines in ours.all["H"].values()] == [
+        [words for _, words in lines] for lines in theirs.all["H"].values()
+    ]
+    assert {number: len(rows) for number, rows in ours.words("A").items()} == {
+        number: len(rows) for number, rows in theirs.words("A").items()
+    }
+    groundhog = ["--task", "pooled_translation", "--search", "groundhog", "--unkpen", "inf", "--unnormalized"]
+    generated = translated("fairseq-generate", *groundhog)
+    lines = (tmp_path / "valid.en").read_text(encoding="utf-8")
+    typed = translated("fairseq-interactive", *groundhog, "-s", "en", "-t", "fr", "--buffer-size", "5", stdin=lines)
+    assert typed.order == list(range(12))
+    assert typed.words("H") == generated.words("H")
