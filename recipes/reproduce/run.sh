@@ -106,8 +106,9 @@ translate() { # MODEL NAME OPTIONS...: translate the test set to MODEL/NAME.out
     local run=$RUNS/$1 name=$2
     [ -f "$run/$name.out" ] && return
     say "translating the test set by $1: $name"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --path "$run/checkpoints/checkpoint_best.pt" \
-        --beam 12 --batch-size 32 "${@:3}" > "$run/$name.part" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task pooled_translation -s "$SRC" -t "$TRG" \
+        --path "$run/checkpoints/checkpoint_best.pt" --beam 12 --batch-size 32 "${@:3}" \
+        > "$run/$name.part" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
     mv "$run/$name.part" "$run/$name.out"
 }
 
@@ -132,7 +133,7 @@ replace_unknown() { # MODEL: replace unknown words by source words, and by dicti
         --dictionary "$run/dictionary" --output "$RUNS/others/$name, rare words looked up"
 }
 
-ORIGINAL=(--task pooled_translation --search groundhog --unnormalized)
+ORIGINAL=(--search groundhog --unnormalized)
 for model in ${MODELS//,/ }; do
     run=$RUNS/$model updates=${UPDATES[$model]-$BUDGET}
     # shellcheck disable=SC2206  # options are several words

@@ -18,7 +18,7 @@ translate() { # RUN NAME OPTIONS...: translate newstest2014 to NAME.out, unless 
     local checkpoint=$1/checkpoints/checkpoint_best.pt out=$1/$2
     if [ "$out.out" -nt "$checkpoint" ]; then return; fi
     say "translating newstest2014 by $(basename "$1"): $2"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$checkpoint" \
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task pooled_translation -s en -t fr --path "$checkpoint" \
         --beam 12 --batch-size 32 "${@:3}" > "$out.part" 2> "$out.log" || die_of_log "$out.log" fairseq-generate
     mv "$out.part" "$out.out"
 }
@@ -28,7 +28,7 @@ bleu() { # OUTPUT: print sacrebleu of the detokenised translations against the o
         sacrebleu "$OUT/raw/newstest2014.fr" --language-pair en-fr --width 2 --score-only
 }
 
-ORIGINAL=(--task pooled_translation --search groundhog --unnormalized)
+ORIGINAL=(--search groundhog --unnormalized)
 for checkpoint in "$OUT"/runs/*/checkpoints/checkpoint_best.pt; do
     [ -f "$checkpoint" ] || die "$OUT/runs has no model; train one by $(dirname "$0")/train.sh"
     run=${checkpoint%/checkpoints/*} alignment=

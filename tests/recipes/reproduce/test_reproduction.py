@@ -18,7 +18,7 @@ while [ $# -gt 1 ]; do
     shift
 done
 """
-ORIGINAL = "--task pooled_translation --search groundhog --unnormalized"
+ORIGINAL = "--search groundhog --unnormalized"
 
 
 @pytest.fixture
