@@ -11,8 +11,8 @@ from pathlib import Path
 import fairseq.options
 import pytest
 
+from recipes.reproduce.epochs import read_train_log
 from rnnsearch_fairseq.grammar import write_corpus
-from rnnsearch_fairseq.plots.train_log import read_train_log
 from rnnsearch_fairseq.serve.main import parse_arguments
 
 pytestmark = pytest.mark.slow

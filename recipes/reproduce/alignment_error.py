@@ -24,9 +24,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from recipes.reproduce.command import NamedFiles, command_line
 from recipes.reproduce.document import Table, markdown_block, write_text
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.plots.command import NamedFiles, command_line
 from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.lines import read_parallel
 from rnnsearch_fairseq.text.scores import AlignedPair, read_scores

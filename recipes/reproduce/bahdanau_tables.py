@@ -10,9 +10,10 @@ from sacrebleu.significance import PairedTest
 from recipes.reproduce.bleu import bleu, metric
 from recipes.reproduce.bootstrap import RESAMPLES
 from recipes.reproduce.document import Section, Table
+from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns
 from recipes.reproduce.systems import Translations
-from rnnsearch_fairseq.plots.train_log import best_epoch, read_log, read_train_log
+from rnnsearch_fairseq.plots.train_log import read_log
 from rnnsearch_fairseq.plots.words import join_pieces
 from rnnsearch_fairseq.text.lines import unescaped
 

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recipes.reproduce.bleu import bleu
+from recipes.reproduce.command import NamedFiles, command_line
 from recipes.reproduce.document import Table, markdown_block, write_text
 from recipes.reproduce.systems import TestSet, Translations, read_systems, read_test_set
 from rnnsearch_fairseq.errors import Count, print_without_traceback
-from rnnsearch_fairseq.plots.alignment import fonts_for, plt, write_picture
-from rnnsearch_fairseq.plots.command import NamedFiles, command_line
+from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
 
 WIDTH = 10
-LINES = ("-", "--", "-.", ":")
-MARKERS = "osD^vP"
 MOST_TICKS = 15
 
 
@@ -72,27 +70,24 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
         InputError: ``picture`` cannot be written.
     """
     middles = [(bin.first + bin.last) / 2 for bin in bins]
-    with fonts_for(systems):
-        figure, axes = plt.subplots(figsize=(7, 4.5))
-        lines = []
-        for number, name in enumerate(systems):
-            heights = [bin.bleu.get(name, float("nan")) for bin in bins]
-            style = {"linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)]}
-            lines += axes.plot(middles, heights, markersize=5, color=f"C{number}", clip_on=False, zorder=3, **style)
-        top = max([score for bin in bins for score in bin.bleu.values()], default=0)
-        axes.set(
-            xlim=(0, bins[-1].last), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score"
-        )
-        axes.set_xticks([0, *(bin.last for bin in bins)][:: -(-len(bins) // MOST_TICKS)])
-        grey = {"transform": axes.get_xaxis_transform(), "color": "0.45", "fontsize": 8}
-        for middle, bin in zip(middles, bins):
-            upright = 90 if len(bins) > MOST_TICKS else 0
-            axes.text(middle, 1.01, str(len(bin.sentences)), ha="center", va="bottom", rotation=upright, **grey)
-        axes.text(bins[-1].last * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
-        legend = figure.legend(lines, systems, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-        write_picture(figure, picture)
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    lines = []
+    for number, name in enumerate(systems):
+        heights = [bin.bleu.get(name, float("nan")) for bin in bins]
+        style = {"linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)]}
+        lines += axes.plot(middles, heights, markersize=5, color=f"C{number}", clip_on=False, zorder=3, **style)
+    top = max([score for bin in bins for score in bin.bleu.values()], default=0)
+    axes.set(xlim=(0, bins[-1].last), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score")
+    axes.set_xticks([0, *(bin.last for bin in bins)][:: -(-len(bins) // MOST_TICKS)])
+    grey = {"transform": axes.get_xaxis_transform(), "color": "0.45", "fontsize": 8}
+    for middle, bin in zip(middles, bins):
+        upright = 90 if len(bins) > MOST_TICKS else 0
+        axes.text(middle, 1.01, str(len(bin.sentences)), ha="center", va="bottom", rotation=upright, **grey)
+    axes.text(bins[-1].last * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
+    legend = figure.legend(lines, systems, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    write_picture(figure, picture)
 
 
 def main() -> None:

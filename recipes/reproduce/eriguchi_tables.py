@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recipes.reproduce.bootstrap import RESAMPLES, Difference, draw
+from recipes.reproduce.command import command_line
 from recipes.reproduce.document import Bullets, Section, Table, to_markdown, write_text
+from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.token_scores import TokenScores, score_tokens
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.plots.command import command_line
-from rnnsearch_fairseq.plots.train_log import best_epoch, read_train_log
 from rnnsearch_fairseq.text.lines import read_parallel
 
 MODELS = {

@@ -43,14 +43,14 @@ from recipes.reproduce.bahdanau_tables import (
     table_3,
 )
 from recipes.reproduce.claims import claims
+from recipes.reproduce.command import command_line
 from recipes.reproduce.document import Picture, Section, Table, to_markdown
+from recipes.reproduce.generated import GeneratedPair, generated_in_order
 from recipes.reproduce.runs import DATA, GOLD, LONG, SCORES, SEGMENTS, TRANSLATIONS, BahdanauRuns
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plots.alignment import plot_alignment
-from rnnsearch_fairseq.plots.command import command_line
 from rnnsearch_fairseq.plots.words import word_alignment
-from rnnsearch_fairseq.text.generated import GeneratedPair, generated_in_order
 
 # Figure 3 shows the first of these models that has alignments, or else the first other model that has them.
 BEST = ("RNNsearch-50⋆", "RNNsearch-50", "RNNsearch-30")

@@ -7,9 +7,9 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 
+from recipes.reproduce.generated import generated_in_order
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.words import join_pieces, words_of
-from rnnsearch_fairseq.text.generated import generated_in_order
 from rnnsearch_fairseq.text.lines import read_parallel
 
 TRANSLATION = re.compile(rb"^H-\d+\t", re.MULTILINE)

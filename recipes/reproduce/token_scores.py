@@ -14,9 +14,9 @@ import numpy as np
 
 from recipes.reproduce.bleu import bleu_of, scored_by_bleu
 from recipes.reproduce.bootstrap import Scored
+from recipes.reproduce.command import command_line
 from recipes.reproduce.ribes import sentence_ribes
 from rnnsearch_fairseq.errors import print_without_traceback
-from rnnsearch_fairseq.plots.command import command_line
 from rnnsearch_fairseq.text.lines import read_parallel
 
 

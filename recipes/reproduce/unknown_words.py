@@ -23,8 +23,8 @@ from pathlib import Path
 
 from recipes.reproduce.alignment_error import in_parallel
 from recipes.reproduce.document import write_text
+from recipes.reproduce.generated import generated_in_order
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.text.generated import generated_in_order
 from rnnsearch_fairseq.text.lines import read_parallel
 from rnnsearch_fairseq.text.scores import AlignedPair
 

@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from recipes.reproduce.generated import read_generated
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.generated import read_generated
 from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs
 from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
 

@@ -2,11 +2,13 @@
 
 ``rnnsearch plot constituents SCORES PICTURE [--sentence N]``
 
-SCORES is what ``rnnsearch score --trees FILE`` wrote. Each row is a target word, each column a source word or, right
-of the line, a phrase; black is the weight 0, white 1, and a row sums to 1. Their tree stands above the words. Phrases
-have the numbers of their columns: in pre-order, the root being 1.
+SCORES is what ``rnnsearch score --trees FILE`` or ``rnnsearch translate --trees FILE --alignments SCORES`` wrote. Each
+row is a target word, each column a source word or, right of the line, a phrase; black is the weight 0, white 1, and a
+row sums to 1. Their tree stands above the words. Phrases have the numbers of their columns: in pre-order, the root
+being 1.
 """
 
+import argparse
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +17,12 @@ import torch
 from matplotlib.axes import Axes
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.alignment import draw_matrix, fonts_for, write_picture
-from rnnsearch_fairseq.plots.command import command_line
+from rnnsearch_fairseq.plots.alignment import choose
+from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
 from rnnsearch_fairseq.text.trees import Tree
 
-MOST_WORDS = 12  # of the sentence that is drawn if none is chosen
+MOST_WORDS = 12  # of the sentence that is drawn by default
 LONGEST_LABEL = 30
 LEVEL = 0.75  # height of a phrase above the phrases in it, in words
 MARGIN = 0.15
@@ -63,28 +65,8 @@ def tree_of(phrases: list[tuple[int, int]]) -> Tree:
     return tree
 
 
-def choose(path: Path, number: int | None) -> AlignedPair:
-    """Sentence ``number`` of a file of scores; if None, the longest parsed one of at most :data:`MOST_WORDS` words.
-
-    Raises:
-        InputError: there is none.
-    """
-    count, best = 0, None
-    for pair in read_attention(path):
-        count += 1
-        if number is not None:
-            if pair.number == number:
-                return pair
-        elif pair.phrases and len(pair.source) <= MOST_WORDS + 1:
-            best = pair if best is None or len(pair.source) > len(best.source) else best
-    if best is None:
-        wanted = f"sentence {number}" if number is not None else f"parsed sentence of at most {MOST_WORDS} words"
-        raise InputError(f"{path}: holds {count} sentences, but no {wanted}; give another --sentence, from 0")
-    return best
-
-
 def plot_attention(pair: AlignedPair, picture: Path) -> None:
-    """Draw a sentence, as the module's description says, to ``picture`` (PNG, SVG or PDF by its ending).
+    """Draw a sentence, as the module's description says, to ``picture``.
 
     Raises:
         InputError: ``picture`` cannot be written.
@@ -92,15 +74,14 @@ def plot_attention(pair: AlignedPair, picture: Path) -> None:
     phrases = [f"{k}  {_shortened(pair.source[start:end])}" for k, (start, end) in enumerate(pair.phrases, 1)]
     words, target = ([_shortened([word]) for word in words] for words in (pair.source, pair.target))
     weights = torch.cat([pair.alignment, pair.phrase_attention], dim=1).numpy()
-    with fonts_for([*pair.source, *pair.target]):
-        figure, axes = draw_matrix([*words, *phrases], target, weights)
-        if pair.phrases:
-            axes.axvline(len(words) - 0.5, color=LINE_COLOR, linewidth=2)
-            figure.draw_without_rendering()  # labels have a size only when they are drawn
-            tops = [label.get_window_extent().y1 for label in axes.get_xticklabels()[: len(words)]]
-            base = axes.transData.inverted().transform((0, max(tops)))[1] - MARGIN
-            _draw_tree(axes, tree_of(pair.phrases), base)
-        write_picture(figure, picture)
+    figure, axes = draw_matrix([*words, *phrases], target, weights)
+    if pair.phrases:
+        axes.axvline(len(words) - 0.5, color=LINE_COLOR, linewidth=2)
+        figure.draw_without_rendering()  # labels have a size only when they are drawn
+        tops = [label.get_window_extent().y1 for label in axes.get_xticklabels()[: len(words)]]
+        base = axes.transData.inverted().transform((0, max(tops)))[1] - MARGIN
+        _draw_tree(axes, tree_of(pair.phrases), base)
+    write_picture(figure, picture)
 
 
 def _draw_tree(axes: Axes, tree: Tree, base: float) -> None:
@@ -132,12 +113,13 @@ def _shortened(words: list[str]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = command_line(__doc__, output="")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scores", type=Path, help="what rnnsearch score --trees wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
     which = f"number of the sentence, from 0; default: the longest parsed one of at most {MOST_WORDS} words"
     parser.add_argument("--sentence", type=int, metavar="N", help=which)
     args = parser.parse_args()
-    pair = choose(args.scores, args.sentence)
+    pairs = (pair for pair in read_attention(args.scores) if pair.phrases or args.sentence is not None)
+    pair = choose(pairs, args.scores, args.sentence, MOST_WORDS)
     plot_attention(pair, args.picture)
     print(f"attention of sentence {pair.number} -> {args.picture}")

@@ -7,16 +7,15 @@ one training. Thin lines are of the training text, lines with marks of the (firs
 if fairseq-train had --eval-bleu. Training time is that of the updates, without validation and saving.
 """
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.ticker import LogLocator
 
-from recipes.reproduce.by_length import LINES, MARKERS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
-from rnnsearch_fairseq.plots.alignment import fonts_for, plt, write_picture
-from rnnsearch_fairseq.plots.command import command_line
+from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
 from rnnsearch_fairseq.plots.train_log import Point, read_curve
 
 MOST_MARKS = 15  # on a line
@@ -63,42 +62,41 @@ def _shared(sequences: Sequence[Sequence[str]]) -> int:
 
 
 def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> None:
-    """Draw the curves to ``picture`` (PNG, SVG or PDF by its ending).
+    """Draw the curves to ``picture``.
 
     Raises:
         InputError: ``picture`` cannot be written.
     """
     longest = max(point.seconds or 0 for points in curves.values() for point in points[1])
     unit = "hours" if longest >= 2 * UNITS["hours"] else "minutes"
-    with fonts_for(curves):
-        figure, axes = plt.subplots(figsize=(7, 4.5))
-        lines, labels = [], []
-        for number, (name, (train, dev)) in enumerate(curves.items()):
-            style = {"color": f"C{number}", "linestyle": LINES[number % len(LINES)]}
-            marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MOST_MARKS)}
-            for what, points, more in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
-                if points:
-                    across = [point.seconds / UNITS[unit] if timed else point.updates for point in points]
-                    heights = [getattr(point, MEASURES[measure]) for point in points]
-                    lines += axes.plot(across, heights, markersize=5, **style, **more)
-                    labels.append(f"{name}, {what}".removeprefix(", "))
-        axes.set(xlabel=f"Training time ({unit})" if timed else "Updates", xlim=(0, None))
-        axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
-        axes.xaxis.set_major_formatter("{x:,g}")
-        if measure == "perplexity":
-            axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter("{x:,g}")
-            axes.yaxis.set_minor_formatter("")
-        legend = figure.legend(lines, labels, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-        write_picture(figure, picture)
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    lines, labels = [], []
+    for number, (name, (train, dev)) in enumerate(curves.items()):
+        style = {"color": f"C{number}", "linestyle": LINES[number % len(LINES)]}
+        marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MOST_MARKS)}
+        for what, points, more in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
+            if points:
+                across = [point.seconds / UNITS[unit] if timed else point.updates for point in points]
+                heights = [getattr(point, MEASURES[measure]) for point in points]
+                lines += axes.plot(across, heights, markersize=5, **style, **more)
+                labels.append(f"{name}, {what}".removeprefix(", "))
+    axes.set(xlabel=f"Training time ({unit})" if timed else "Updates", xlim=(0, None))
+    axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
+    axes.xaxis.set_major_formatter("{x:,g}")
+    if measure == "perplexity":
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:,g}")
+        axes.yaxis.set_minor_formatter("")
+    legend = figure.legend(lines, labels, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    write_picture(figure, picture)
 
 
 def main() -> None:
     """The command line of this module."""
-    parser = command_line(__doc__, output="")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", type=Path, nargs="+", metavar="TRAIN.LOG", help="log of fairseq-train")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="PICTURE", help="file to write: .png, .svg or .pdf"

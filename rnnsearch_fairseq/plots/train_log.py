@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import inf, isfinite, isnan
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -24,31 +24,10 @@ Statistics = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Epoch:
-    """An epoch as the log has it, its numbers rounded as fairseq prints them; None if it was not validated.
-
-    updates: of all epochs up to this one.
-    seconds: whole ones, spent in updates; not in reading data, validation and saving.
-    train_nll_sentence, dev_nll_sentence: nats a sentence; None if the criterion does not log them, as summed_nll does.
-    dev_loss: what fairseq calls "loss" and chooses its best checkpoint by, of the first development set: bits a word,
-        or bits a sentence by cross_entropy with --sentence-avg. Of several validations, the lowest.
-    dev_ppl: perplexity by word.
-    """
-
-    number: int
-    updates: int
-    seconds: float
-    train_nll_sentence: float | None
-    dev_loss: float | None
-    dev_ppl: float | None
-    dev_nll_sentence: float | None
-
-
-@dataclass(frozen=True)
 class Point:
     """What the log says at an update; None: nothing.
 
-    seconds: spent in updates so far, as of :class:`Epoch`; between two lines of training they are interpolated.
+    seconds: spent in updates so far, without validation and saving; between two lines of training, interpolated.
     ppl, bleu: of the training text, of the updates since the last point; or of the development set.
     """
 
@@ -58,40 +37,8 @@ class Point:
     bleu: float | None
 
 
-def read_train_log(path: Path) -> list[Epoch]:
-    """The finished epochs in what ``fairseq-train`` printed or wrote to ``--log-file``, with any --log-format but none.
-
-    Where training was resumed into the same file, an epoch that was trained again replaces itself and all after it.
-
-    Raises:
-        InputError: the file cannot be read, holds no finished epoch, or says too little of one.
-    """
-    epochs: dict[int, Epoch] = {}
-    validated: list[tuple[int, Statistics]] = []  # epoch and statistics, updates ascending
-    dev_set = None
-    for line_number, line in enumerate(read_log(path).split("\n"), 1):
-        number, subset, statistics = _statistics(line) or (0, None, {})
-        try:
-            if subset == SINCE:
-                continue
-            if subset is not None:
-                dev_set = dev_set or subset
-                if subset == dev_set:
-                    updates = statistics["num_updates"]
-                    validated = [(n, dev) for n, dev in validated if dev["num_updates"] < updates]
-                    validated.append((number, statistics))
-            elif number > 0:
-                epochs = {earlier: epoch for earlier, epoch in epochs.items() if earlier < number}
-                epochs[number] = _epoch(number, statistics, [dev for n, dev in validated if n == number])
-        except KeyError as missing:
-            raise InputError(f"{path}, line {line_number}: epoch {number} has no {missing}; train it anew") from None
-    if not epochs:
-        raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple or json")
-    return list(epochs.values())
-
-
 def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
-    """The points of training and of the first development set, by updates, in what :func:`read_train_log` reads.
+    """The points of training and of the first development set, by updates, in a log.
 
     Training has a point every --log-interval updates, or one an epoch where there are more of these. Where training was
     resumed into the same file, what was trained again replaces what the file had from there on.
@@ -101,7 +48,7 @@ def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
     """
     lines: dict[str | None, dict[float, Statistics]] = {SINCE: {}, None: {}}  # updates ascending
     dev_set = None
-    for _, subset, statistics in filter(None, map(_statistics, read_log(path).split("\n"))):
+    for _, subset, statistics in filter(None, map(read_statistics, read_log(path).split("\n"))):
         updates = statistics.get("num_updates", inf)
         if subset:
             dev_set = dev_set or subset
@@ -135,12 +82,6 @@ def _seconds(trained: dict[float, Statistics], updates: Sequence[float]) -> list
     return (np.interp(updates, known, seconds) * np.maximum(1, np.array(updates) / known[-1])).tolist()
 
 
-def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
-    """The epoch of lowest loss on the development set, the first of equals; None if none was validated."""
-    validated = [epoch for epoch in epochs if epoch.dev_loss is not None and not isnan(epoch.dev_loss)]
-    return min(validated, key=lambda epoch: epoch.dev_loss, default=None)
-
-
 def read_log(path: Path) -> str:
     """The text of a log.
 
@@ -154,7 +95,7 @@ def read_log(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the log of fairseq-train") from error
 
 
-def _statistics(line: str) -> tuple[int, str | None, Statistics] | None:
+def read_statistics(line: str) -> tuple[int, str | None, Statistics] | None:
     """The epoch, the development set and the statistics of a log line; None if the line has no statistics.
 
     The development set is None in the training line of a whole epoch, and SINCE in the line of a part of an epoch.
@@ -192,21 +133,11 @@ def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, Statistics]
 
 
 def _numbers(texts: dict[str, str]) -> Statistics:
-    """The statistics that are numbers; names without ``_nats``, which version 0.2.0 did not write."""
+    """The statistics that are numbers."""
     numbers = {}
     for name, text in texts.items():
         try:
-            numbers[name.removesuffix("_nats")] = float(text)
+            numbers[name] = float(text)
         except (TypeError, ValueError, OverflowError):
             continue
     return numbers
-
-
-def _epoch(number: int, train: Statistics, validated: Sequence[Statistics]) -> Epoch:
-    """Raises KeyError with the name of what fairseq logs of every epoch and ``train`` has not."""
-    if not isfinite(train["num_updates"]):
-        raise KeyError("num_updates")
-    # A loss that is missing or not a number is the highest.
-    dev = min(validated, key=lambda dev: inf if isnan(dev.get("loss", inf)) else dev.get("loss", inf), default={})
-    of_dev = (dev.get(name) for name in ("loss", "ppl", "nll_sentence"))
-    return Epoch(number, int(train["num_updates"]), train["train_wall"], train.get("nll_sentence"), *of_dev)

@@ -24,7 +24,8 @@ from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatas
 from fairseq.tasks.translation import TranslationTask
 
 from recipes.aspec_en_ja import aspec
-from recipes.reproduce import alignment_error, bahdanau_tables, systems, token_scores
+from recipes.reproduce import alignment_error, bahdanau_tables, generated, systems, token_scores
+from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.wmt14_en_fr import selection
 from rnnsearch_fairseq import grammar
 from rnnsearch_fairseq.errors import InputError
@@ -38,10 +39,10 @@ from rnnsearch_fairseq.inference.scoring import read_trees, score_pairs
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.patches.typed_lines import read_buffers
 from rnnsearch_fairseq.plots import constituents as constituent_plot
-from rnnsearch_fairseq.plots.train_log import best_epoch, read_curve, read_train_log
+from rnnsearch_fairseq.plots.train_log import read_curve
 from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from rnnsearch_fairseq.text import generated, parses, prepare
+from rnnsearch_fairseq.text import parses, prepare
 from rnnsearch_fairseq.text.lines import check_parallel, check_text_file
 from rnnsearch_fairseq.text.link_grammar import put_words
 from tests.builders import make_dictionary, parse_training, randomize, save_checkpoint

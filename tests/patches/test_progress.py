@@ -11,8 +11,8 @@ import pytest
 from fairseq.data.iterators import CountingIterator
 from fairseq.logging import metrics, progress_bar
 
+from recipes.reproduce.epochs import read_train_log
 from rnnsearch_fairseq.patches import ORIGINALS, progress
-from rnnsearch_fairseq.plots.train_log import read_train_log
 from tests.commands import PAPER, SEARCH, preprocess, train
 
 pytestmark = pytest.mark.patched

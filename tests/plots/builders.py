@@ -1,4 +1,4 @@
-"""What fairseq-train writes into its log."""
+"""Lines of the log of fairseq-train."""
 
 from pathlib import Path
 
@@ -35,3 +35,24 @@ nll_word_nats 5.7176 | ppl 304.2 | wps 11587 | wpb 1238.1 | bsz 72.4 | num_updat
 nll_word_nats 6.0692 | ppl 432.37 | wps 2915.4 | ups 2.14 | wpb 1363.4 | bsz 79.9 | num_updates 363 | \
 lr 1 | gnorm 1816.99 | clip 100 | train_wall 166 | wall 200
 """
+
+
+def train_line(number: int, seconds: int = 60) -> str:
+    return (
+        f"2026-11-21 10:56:12 | INFO | train | epoch {number:03d} | loss 5 | ppl 32 | wps 1000.5 | "
+        f"num_updates {100 * number} | lr 0.5 | train_wall {seconds} | wall 9999"
+    )
+
+
+def valid_line(number: int, loss: float | str, subset: str = "valid", updates: int = 0) -> str:
+    return (
+        f"2026-11-21 10:56:11 | INFO | {subset} | epoch {number:03d} | valid on '{subset}' subset | loss {loss} | "
+        f"ppl 40.5 | wps 9000 | num_updates {updates or 100 * number} | best_loss 1.5"
+    )
+
+
+def inner_line(updates: int, ppl: float, seconds: int = 10) -> str:
+    return (
+        f"2026-11-21 09:00:10 | INFO | train_inner | epoch 001:    {updates} / 363 loss=9.1, ppl={ppl}, "
+        f"num_updates={updates}, lr=1, train_wall={seconds}, wall=0"
+    )

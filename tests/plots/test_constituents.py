@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from matplotlib import font_manager, image
+from matplotlib import image
 from matplotlib import pyplot as plt
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.alignment import fonts_for, plot_alignment
 from rnnsearch_fairseq.plots.constituents import (
     LONGEST_LABEL,
-    choose,
     main,
     plot_attention,
     read_attention,
@@ -152,26 +150,21 @@ def test_scores_of_a_model_that_reads_no_trees_are_refused(tmp_path: Path) -> No
         list(read_attention(path))
 
 
-@pytest.mark.parametrize("text", ["hello\n", '{"id": 0}\n', "[]\n", "\n", "\xff\n"])
-def test_files_of_something_else_are_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "bad").write_text(text, encoding="latin-1")
-    with pytest.raises(InputError, match="bad, line 1: not a score"):
-        list(read_attention(tmp_path / "bad"))
-
-
 def test_a_tree_of_more_words_than_the_source_has_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "bad", record(0, 4, right_branching(5)))
     with pytest.raises(InputError, match="bad, line 1: the tree has 5 leaves and the source 4 words; give"):
         list(read_attention(path))
 
 
-def test_the_longest_short_parsed_sentence_is_chosen(scores: Path) -> None:
-    assert choose(scores, None).number == 3, "the first of its length; another is unparsed, or has 13 words"
-    assert choose(scores, 2).number == 2
-    with pytest.raises(
-        InputError, match=r"scores\.jsonl: holds 5 sentences, but no sentence 7; give another --sentence"
-    ):
-        choose(scores, 7)
+def test_the_longest_short_parsed_sentence_is_drawn(
+    scores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(monkeypatch, scores, tmp_path / "figure.svg")
+    assert "sentence 3 ->" in capsys.readouterr().out, "the first of its length; another is unparsed, or has 13 words"
+    run(monkeypatch, scores, tmp_path / "figure.svg", "--sentence", 1)
+    assert "sentence 1 ->" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"scores\.jsonl: there is no sentence 7 to draw; give another --sentence"):
+        run(monkeypatch, scores, tmp_path / "figure.svg", "--sentence", 7)
 
 
 # The picture
@@ -246,51 +239,3 @@ def test_the_command_draws_what_it_says(
     if ending == "svg":
         assert "<!-- 4  s4w3 s4w4 -->" in picture.read_text(encoding="utf-8")
     assert plt.get_fignums() == []
-
-
-def test_what_cannot_be_read_or_written_is_refused(
-    scores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(InputError, match=r"nothing: cannot be read \(No such file"):
-        run(monkeypatch, tmp_path / "nothing", tmp_path / "figure.png")
-    for picture in (tmp_path / "figure.docx", tmp_path / "no_folder" / "figure.png"):
-        with pytest.raises(InputError, match=rf"{picture.name}: cannot be written"):
-            run(monkeypatch, scores, picture)
-
-
-# Fonts
-
-
-def test_a_font_that_has_the_characters_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = Path(font_manager.findfont("DejaVu Sans")).parent
-    fonts = {"a.ttf": "DejaVuSans.ttf", "b.ttf": "STIXGeneralBol.ttf", "c.ttf": "STIXGeneral.ttf", "d.ttf": "missing"}
-    for name, font in fonts.items():
-        (tmp_path / name).symlink_to(folder / font)
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(tmp_path / name) for name in fonts])
-    added = []
-    monkeypatch.setattr(font_manager.fontManager, "addfont", added.append)
-    with fonts_for(["a", "Ⓐ"]):
-        assert plt.rcParams["font.family"] == ["sans-serif", "STIXGeneral"]
-    assert added == [str(tmp_path / "c.ttf")], "DejaVu lacks the character; bold has it, too"
-    assert not caplog.messages
-    assert plt.rcParams["font.family"] == ["sans-serif"]
-
-
-def test_one_warning_names_what_no_font_has(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    recwarn: pytest.WarningsRecorder,
-) -> None:
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
-    words = ["窓", "を", "開け", "</s>"]
-    plot_attention(attended(words, words, Tree((1, 2)), np.full((4, 6), 1 / 6)), tmp_path / "figure.png")
-    (message,) = caplog.messages
-    assert message.startswith("no installed font has け を 窓 開, drawn as boxes; install one")
-    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
-    assert (tmp_path / "figure.png").exists()
-    caplog.clear()
-    plot_alignment(["a", "é"], ["b", "</s>"], np.full((2, 2), 0.5), tmp_path / "figure.png")
-    assert not caplog.messages

@@ -11,8 +11,7 @@ from matplotlib import pyplot as plt
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.curve import main, plot_curves
 from rnnsearch_fairseq.plots.train_log import Point
-from tests.plots.builders import write_log
-from tests.plots.test_train_log import inner_line, valid_line
+from tests.plots.builders import inner_line, valid_line, write_log
 
 Run = Callable[..., str]
 

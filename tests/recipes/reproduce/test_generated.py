@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recipes.reproduce.generated import generated_in_order, read_generated
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.generated import generated_in_order, read_generated
 from tests.files.builders import OUTPUT
 
 

@@ -1,0 +1,53 @@
+"""Pictures in files: fonts, matrices of weights, and the styles of lines."""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.lines import unescaped
+
+matplotlib.use("Agg")  # no screen is needed
+from matplotlib import font_manager
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INCHES_PER_WORD = 0.32
+LINES = ("-", "--", "-.", ":")
+MARKERS = "osD^vP"
+# Fonts for the characters that matplotlib's own lacks. Debian: apt-get install fonts-noto-cjk, fonts-noto-core.
+FONTS = ("Noto Sans CJK JP", "Noto Sans JP", "IPAexGothic", "IPAGothic", "WenQuanYi Micro Hei", "Hiragino Sans")
+FONTS += ("Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil")
+FONTS += ("Noto Sans Thai", "Noto Sans Georgian", "Noto Sans Armenian", "Noto Sans Ethiopic", "Noto Sans Khmer")
+INSTALLED = {font.name for font in font_manager.fontManager.ttflist}
+plt.rcParams["font.family"] = ["sans-serif", *(font for font in FONTS if font in INSTALLED)]
+
+
+def draw_matrix(across: list[str], down: list[str], weights: np.ndarray) -> tuple[Figure, Axes]:
+    """Draw ``weights`` ``(down, across)``, 0 black and 1 white, between labels above and on the left.
+
+    The figure is as large as the matrix: labels stand outside it, where :func:`write_picture` makes room for them.
+    """
+    figure = plt.figure(figsize=(INCHES_PER_WORD * len(across), INCHES_PER_WORD * len(down)))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.imshow(weights, cmap="gray", vmin=0, vmax=1, aspect="equal")
+    axes.set_xticks(range(len(across)), [unescaped(label) for label in across], rotation=90, parse_math=False)
+    axes.set_yticks(range(len(down)), [unescaped(label) for label in down], parse_math=False)
+    axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    return figure, axes
+
+
+def write_picture(figure: Figure, picture: Path) -> None:
+    """Write ``figure``, with all that was drawn outside it, as PNG, SVG or PDF by the file's ending, and close it.
+
+    Raises:
+        InputError: ``picture`` cannot be written, or has an unknown ending.
+    """
+    try:
+        figure.savefig(picture, dpi=150, bbox_inches="tight")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{picture}: cannot be written ({error}); give another file, .png, .svg or .pdf") from error
+    finally:
+        plt.close(figure)
