@@ -36,16 +36,13 @@ class Count(argparse.Action):
         setattr(namespace, self.dest, number)
 
 
-def print_without_traceback() -> None:
-    """Print an `InputError` or a Ctrl-C that ends this program as one line; the exit status stays the same.
-
-    Only for commands, because it replaces `sys.excepthook`.
-    """
+def print_without_traceback(of_interrupts: bool = True) -> None:
+    """Print an `InputError` that ends this program as one line, and a Ctrl-C; the exit status stays the same."""
     before = sys.excepthook
 
     def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         first = input_error_behind(error)
-        if issubclass(kind, KeyboardInterrupt):
+        if of_interrupts and issubclass(kind, KeyboardInterrupt):
             print("\nstopped by Ctrl-C", file=sys.stderr)
         elif first is None:
             before(kind, error, trace)

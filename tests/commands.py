@@ -1,20 +1,24 @@
 """fairseq's commands with the plugin, and what they print."""
 
 import collections
+import importlib
+import logging
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import split
 
 import torch
+from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
-from recipes.fault_injection.run import fork_command
 from rnnsearch_fairseq import patches
+from rnnsearch_fairseq.errors import print_without_traceback
 
 BIN = Path(sys.executable).parent
 PLUGIN = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
@@ -41,6 +45,43 @@ def run(
     )
     assert done.returncode == status, f"{done.args}\n{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
     return done
+
+
+def fork_command(
+    command: str, words: list[str], log: Path, prepare: Callable[[], object] | None = None
+) -> multiprocessing.process.BaseProcess:
+    """Start ``fairseq-COMMAND`` in a fork of this process, which has imported fairseq already.
+
+    Args:
+        log: file for its output.
+        prepare: called in the fork.
+    """
+    for module in (f"fairseq_cli.{command}", "torch._dynamo"):  # imported once here instead of in every fork
+        importlib.import_module(module)
+    log.write_bytes(b"")  # here, because the fork may be killed before it can
+    process = multiprocessing.get_context("fork").Process(target=_run_command, args=(command, words, log, prepare))
+    process.start()
+    return process
+
+
+def _run_command(command: str, words: list[str], log: Path, prepare: Callable[[], object] | None) -> None:
+    os.dup2(os.open(log, os.O_WRONLY), 1)
+    os.dup2(1, 2)
+    sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
+    form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+    logging.basicConfig(format=form, level=logging.INFO, stream=sys.stdout, force=True)
+    torch.set_num_threads(1)  # a fork has no threads of its parent
+    # fairseq keeps the best score of the parent's trainings here.
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    sys.argv = [f"fairseq-{command}", *words]
+    if prepare is not None:
+        prepare()
+    print_without_traceback()
+    try:
+        importlib.import_module(f"fairseq_cli.{command}").cli_main()
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
 
 
 def run_forked(command: str, *words: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -90,24 +90,3 @@ def test_training_gives_the_same_parameters(name: str, folder: Path, tmp_path: P
     for parameter in hydra:
         torch.testing.assert_close(hydra[parameter], line[parameter], rtol=0, atol=1e-6)
     assert not any(path.name in {"outputs", "multirun"} for path in tmp_path.iterdir()), "Hydra stays in the folder"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as task.data=FOLDER"),
-        (["task.data=none"], "none: no such file or directory; give the --destdir of a finished fairseq-preprocess"),
-    ],
-)
-def test_missing_data_is_said_in_one_sentence(words: list[str], said: str, tmp_path: Path) -> None:
-    words = [
-        "--config-path",
-        "pkg://rnnsearch_fairseq.config",
-        "--config-name",
-        "rnnsearch30",
-        "common.cpu=true",
-        *words,
-    ]
-    done = run("fairseq-hydra-train", *words, cwd=tmp_path, status=1)
-    assert f"\nerror: {said}\n" in done.stderr
-    assert "Traceback" not in done.stderr

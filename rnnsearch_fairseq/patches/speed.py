@@ -1,5 +1,6 @@
 """Parts of fairseq that are computed faster for the models of this package, with the same numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
@@ -8,12 +9,10 @@ from torch import Tensor
 
 from rnnsearch_fairseq.criterions.features import features_of, gives_features
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
-from rnnsearch_fairseq.patches.around import Original, around
 
 
-@around
 def keep_scores_once(
-    forward: Original,
+    forward: Callable[..., Any],
     criterion: LabelSmoothedCrossEntropyCriterion,
     model: BaseFairseqModel,
     sample: dict[str, Any],

@@ -8,7 +8,7 @@ import torch
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.tasks.translation import TranslationConfig
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
@@ -28,6 +28,7 @@ from rnnsearch_fairseq.search import (
     search_model,
 )
 from rnnsearch_fairseq.search.options import SEARCHES
+from rnnsearch_fairseq.tasks.base import PaperTask
 
 HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
 # Options of fairseq's generator that this package's searches lack, with the values that mean "not given".
@@ -54,7 +55,7 @@ class SearchTaskConfig(TranslationConfig):
     )
 
 
-class SearchTask(TranslationTask):
+class SearchTask(PaperTask):
     """``translation`` by the search that the task's options name, where the models are this package's.
 
     Options that only fairseq's generator has go to fairseq's generator.

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.data.tree_pairs import TreePairs, encode_transitions
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.tasks.base import explain_missing_data
 from rnnsearch_fairseq.tasks.generation import SearchTask, SearchTaskConfig
 from rnnsearch_fairseq.text.trees import parse_transitions
 
@@ -65,11 +66,12 @@ class TreeTranslationTask(SearchTask):
         """Load the dictionaries.
 
         Raises:
-            InputError: if the dictionary of the trees is missing.
+            InputError: the data folder or a dictionary is missing.
         """
-        if cfg.source_lang is None or cfg.target_lang is None:
-            cfg.source_lang, cfg.target_lang = infer_languages(utils.split_paths(cfg.data)[0], cfg.tree_lang)
-        plain = TranslationTask.setup_task(cfg, **kwargs)
+        with explain_missing_data(cfg):
+            if cfg.source_lang is None or cfg.target_lang is None:
+                cfg.source_lang, cfg.target_lang = infer_languages(utils.split_paths(cfg.data)[0], cfg.tree_lang)
+            plain = TranslationTask.setup_task(cfg, **kwargs)
         path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
         if not path.is_file():
             raise InputError(

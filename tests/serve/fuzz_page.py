@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.fuzz.noise import LINES, noise
 from tests.serve.live import Live, serving
+from tests.serve.noise import LINES, noise
 
 LINES_OF_REQUEST = 16
 WARM_UP = 0.2  # of the lines, after which memory is to stay as it is

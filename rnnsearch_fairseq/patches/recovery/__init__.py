@@ -1,4 +1,1 @@
-"""What training survives: kills, full disks, damaged checkpoints, dead workers, SIGTERM and Ctrl-C, NaN gradients.
-
-``python -m recipes.fault_injection OUT`` shows it.
-"""
+"""What training survives: kills, full disks, damaged checkpoints, SIGTERM and Ctrl-C."""

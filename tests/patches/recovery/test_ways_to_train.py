@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from recipes.fault_injection.run import is_equal, read_state
 from rnnsearch_fairseq.criterions import blackout
-from tests.patches.recovery.training import train, train_two
+from tests.patches.recovery.training import is_equal, read_state, train, train_two
 
 pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]
 

@@ -2,15 +2,21 @@
 
 import dataclasses
 import functools
+import json
 import os
 import re
 import socket
 from collections.abc import Callable, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from recipes.fault_injection.run import is_equal, read_state, read_updates, start_training
+import torch
 
+import rnnsearch_fairseq
+from tests.commands import fork_command
+
+PLUGIN = str(Path(rnnsearch_fairseq.__file__).parent)
 PAIRS = {"train": 96, "valid": 8}
 TINY = [word for name in ("embedding", "hidden") for word in (f"--{name}-size", "8")]
 COMMON = [*TINY, "--batch-size", "8", "--max-epoch", "2", "--save-interval-updates", "5", "--cpu"]
@@ -24,6 +30,9 @@ TREES += ["--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "halve_on_worse
 TREES += ["--lr-shrink", "0.5", "--lr-threshold", "0.9", "--batch-size", "16", "--max-epoch", "4"]
 UPDATES = 24
 WAIT = 600  # seconds, of a machine that may be busy with something else
+# The values of an update in a log that do not depend on time.
+EXACT = ("epoch", "loss", "nll_sentence_nats", "nll_word_nats", "ppl")
+EXACT += ("wpb", "bsz", "num_updates", "lr", "gnorm", "clip")
 
 
 @dataclasses.dataclass
@@ -43,7 +52,9 @@ class Trained:
         return self.folder / "checkpoint_last.pt"
 
     def updates(self) -> list[dict[str, Any]]:
-        return read_updates(self.log)
+        """The values of each update in the log."""
+        records = re.findall(r"\| train_inner \| (\{.*\})$", self.printed, re.MULTILINE)
+        return [{name: value for name, value in json.loads(record).items() if name in EXACT} for record in records]
 
     def sentence(self) -> str:
         """The sentence that it ended with."""
@@ -52,6 +63,13 @@ class Trained:
         last = self.printed.rstrip("\n").rpartition("\n")[2]
         assert re.match(r"(\[rank\d\]: )?error: ", last)
         return last
+
+
+def start_training(
+    data: Path, folder: Path, log: Path, words: Sequence[str], prepare: Callable[[], object] | None = None
+) -> BaseProcess:
+    """Start ``fairseq-train DATA --save-dir FOLDER`` with further ``words``."""
+    return fork_command("train", [str(data), "--user-dir", PLUGIN, "--save-dir", str(folder), *words], log, prepare)
 
 
 def train(
@@ -71,28 +89,6 @@ def train(
     finally:
         process.kill()
     return Trained(folder / "saved", log, process.exitcode)
-
-
-def assert_same(whole: Trained, *parts: Trained) -> None:
-    """The updates that the parts of a training logged, and its end, are those of a whole one."""
-    expected = {record["num_updates"]: record for record in whole.updates()}
-    assert len(expected) == UPDATES
-    seen = {}
-    for part in parts:
-        for record in part.updates():
-            assert record == expected[record["num_updates"]]
-            seen[record["num_updates"]] = record
-    assert seen == expected
-    assert is_equal(read_state(parts[-1].last), read_state(whole.last))
-
-
-def copy_checkpoints(whole: Trained, folder: Path, *names: str) -> Path:
-    """Some checkpoints of a training, to go on from in another folder."""
-    saved = folder / "saved"
-    saved.mkdir()
-    for name in names:
-        (saved / name).write_bytes((whole.folder / name).read_bytes())
-    return saved
 
 
 def train_two(
@@ -122,3 +118,43 @@ def train_two(
         for process in processes:
             process.kill()
     return [Trained(folder / "saved", log, process.exitcode) for log, process in zip(logs, processes)]
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Read the training state: parameters, optimizer state, position in the data, best score."""
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    kept = {name: state["extra_state"].get(name) for name in ("train_iterator", "val_loss", "best")}
+    return {"model": state["model"], "optimizer": state["last_optimizer_state"], **kept}
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two states are equal, tensors bit for bit."""
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_equal(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    return one == other
+
+
+def assert_same(whole: Trained, *parts: Trained) -> None:
+    """The updates that the parts of a training logged, and its end, are those of a whole one."""
+    expected = {record["num_updates"]: record for record in whole.updates()}
+    assert len(expected) == UPDATES
+    seen = {}
+    for part in parts:
+        for record in part.updates():
+            assert record == expected[record["num_updates"]]
+            seen[record["num_updates"]] = record
+    assert seen == expected
+    assert is_equal(read_state(parts[-1].last), read_state(whole.last))
+
+
+def copy_checkpoints(whole: Trained, folder: Path, *names: str) -> Path:
+    """Some checkpoints of a training, to go on from in another folder."""
+    saved = folder / "saved"
+    saved.mkdir()
+    for name in names:
+        (saved / name).write_bytes((whole.folder / name).read_bytes())
+    return saved

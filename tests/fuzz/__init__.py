@@ -1,1 +1,0 @@
-"""Fuzzing: damaged, senseless and hostile inputs for every reader of files, and noise for the commands."""
