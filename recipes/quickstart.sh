@@ -21,13 +21,8 @@ say "1/5 writing 12,000 sentence pairs by a bilingual grammar (seeded: the same 
 rnnsearch grammar "$OUT/text" 2>> "$OUT/log"
 
 say "2/5 building dictionaries (rare words become <unk>) and binarising"
-preprocess() {
-    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr "$@" >> "$OUT/log" 2>&1 || die_of_log "$OUT/log" fairseq-preprocess
-}
-preprocess --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --thresholdsrc 3 --thresholdtgt 3 --destdir "$OUT/bin"
-# The test set as raw text, in which --replace-unk finds the unknown words to copy.
-preprocess --testpref "$OUT/text/test" --dataset-impl raw --destdir "$OUT/test" \
-    --srcdict "$OUT/bin/dict.en.txt" --tgtdict "$OUT/bin/dict.fr.txt"
+fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" \
+    --thresholdsrc 3 --thresholdtgt 3 --destdir "$OUT/bin" >> "$OUT/log" 2>&1 || die_of_log "$OUT/log" fairseq-preprocess
 
 say "3/5 training bahdanau_gru_small: 5 passes over the text, about 40 seconds each on two cores"
 fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
@@ -37,10 +32,9 @@ fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en 
     show_progress "$OUT/log" || die_of_log "$OUT/log" fairseq-train
 
 say "4/5 translating 1,000 held-out sentences; unknown words are copied from where the model looks"
-fairseq-generate "$OUT/test" --user-dir "$USER_DIR" -s en -t fr --path "$OUT/checkpoints/checkpoint_last.pt" \
-    --dataset-impl raw --replace-unk --beam 5 --batch-size 50 --print-alignment soft \
-    > "$OUT/generate.out" 2>> "$OUT/log" || die_of_log "$OUT/log" fairseq-generate
-translations "$OUT/generate.out" D > "$OUT/test.hyp.fr"
+rnnsearch translate "$OUT/text/test.en" --model "$OUT/checkpoints/checkpoint_last.pt" --beam 5 --replace-unknown \
+    --output "$OUT/test.hyp.fr" --alignments "$OUT/alignments.jsonl" 2>> "$OUT/log" ||
+    die_of_log "$OUT/log" "rnnsearch translate"
 [ "$(wc -l < "$OUT/test.hyp.fr")" = 1000 ] || die "1,000 sentences went in, $(wc -l < "$OUT/test.hyp.fr") came out"
 for line in 4 40 400; do
     for side in "English  text/test.en" "reference text/test.fr" "RNNsearch test.hyp.fr"; do
@@ -50,7 +44,7 @@ for line in 4 40 400; do
 done
 
 say "5/5 one alignment, and BLEU of the 1,000 translations (sacrebleu, on the grammar's own tokens)"
-rnnsearch plot alignment "$OUT/generate.out" "$OUT/alignment.png" 2>> "$OUT/log"
+rnnsearch plot alignment "$OUT/alignments.jsonl" "$OUT/alignment.png" 2>> "$OUT/log"
 sacrebleu "$OUT/text/test.fr" -i "$OUT/test.hyp.fr" --tokenize none --force --width 2 --format text
 say "parses of the English sides are in $OUT/text/{train,valid,test}.penn (README, Trees on your own text)"
-show_model --replace-unk "$OUT/checkpoints/checkpoint_last.pt" "$OUT/bin" en fr --beam 5
+show_model "$OUT/checkpoints/checkpoint_last.pt" --beam 5

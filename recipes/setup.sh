@@ -20,9 +20,8 @@ die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
 usage() { awk 'NR == 1 || /^#SBATCH/ { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
 
-translations() { # FILE [KIND]: print the translations that fairseq-generate printed to FILE, in the order of the sources: as
-    # tokens (KIND H) or with --bpe and --tokenizer undone and unknown words replaced (D)
-    grep "^${2:-H}-" "$1" | sort -t- -k2n | cut -f3
+translations() { # FILE: print the translations in an output of fairseq-generate, as tokens, in the order of the sources
+    grep ^H- "$1" | sort -t- -k2n | cut -f3
 }
 
 show_progress() { # LOG [NAME]: append the output of fairseq-train --log-format simple to LOG, and show, after the NAME of the
@@ -63,19 +62,18 @@ from_root() { # PATH: print it, quoted for the shell, as seen from the top of th
     printf %q "$(realpath --no-symlinks --relative-base="$ROOT" "$1")"
 }
 
-show_model() { # MORE CHECKPOINTS DATA SOURCE TARGET OPTIONS...: say where a model lies, or an ensemble with colons between,
-    # and how to translate by it; OPTIONS are of the search, and MORE are options of fairseq-interactive alone
-    local more=${1:+ $1} data path paths= checkpoints
-    data=$(from_root "$3")
-    IFS=: read -ra checkpoints <<< "$2"
+show_model() { # CHECKPOINTS OPTIONS...: say where a model lies, or an ensemble with colons between, and how to translate by it;
+    # OPTIONS are of the search
+    local path paths= checkpoints
+    IFS=: read -ra checkpoints <<< "$1"
     for path in "${checkpoints[@]}"; do paths+=${paths:+:}$(from_root "$path"); done
     say "the model is $paths; to use it, at the top of the checkout:"
     cat << END
   source .venv/bin/activate
   # translate what you type (Ctrl-D ends)
-  fairseq-interactive $data --user-dir rnnsearch_fairseq -s $4 -t $5 --path $paths ${*:6}$more
+  rnnsearch translate --model $paths ${*:2}
   # or on a page
-  rnnsearch serve --path $paths --data $data ${*:6}
+  rnnsearch serve --model $paths ${*:2}
 END
 }
 

@@ -15,6 +15,6 @@ tree_options() { # MODEL OBJECTIVE: the options of fairseq-train
 }
 
 show_tree_model() { # CHECKPOINTS: say where they lie, and how to translate by them
-    show_model "--task tree_translation" "$1" "$OUT/bin" en ja --search tree2seq --beam 20 --max-len-b 100 \
+    show_model "$1" --search tree2seq --beam 20 --max-len-b 100 \
         --length-statistics "$(from_root "$OUT/lengths")"
 }

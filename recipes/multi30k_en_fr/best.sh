@@ -240,4 +240,4 @@ if [ -n "$COMPARE" ]; then
         -i "$best/test" "$all/test" "$OUT/models"/{lstm-published,lstm-1,lstm-2,tiny-published-1,tiny-published-2,tiny}/test
 fi
 read -r _ penalty < "$all/lenpen"
-show_model "" "$(checkpoints_of "$ensemble")" "$(data_of $INGREDIENTS)" en fr --beam 5 --lenpen "$penalty"
+show_model "$(checkpoints_of "$ensemble")" --beam 5 --lenpen "$penalty"

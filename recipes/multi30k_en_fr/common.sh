@@ -13,11 +13,9 @@ prepare_data() {
 }
 once "$OUT/bin" prepare_data
 
-translate() { # CHECKPOINT NAME: translate test_2016_flickr to NAME.out (fairseq's output) and NAME.fr (detokenised)
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$1" \
-        --beam 12 --batch-size 32 --print-alignment soft > "$2.out" 2> "$2.log" || die_of_log "$2.log" fairseq-generate
-    translations "$2.out" | sed 's/@@ //g; s/@@$//' |
-        sacremoses --language fr --processes 1 --quiet detokenize > "$2.fr"
+translate() { # CHECKPOINT NAME: translate test_2016_flickr to NAME.fr, as text, and write the alignments to NAME.jsonl
+    rnnsearch translate "$DATA/test_2016_flickr.en" --model "$1" --beam 12 --output "$2.fr" --alignments "$2.jsonl" \
+        2> "$2.log" || die_of_log "$2.log" "rnnsearch translate"
     wc -l < "$DATA/test_2016_flickr.fr" | grep -qx "$(wc -l < "$2.fr")" || die "not one translation for each caption"
 }
 

@@ -21,7 +21,7 @@ reading() { # NAME WHAT OPTIONS...
         touch "$folder/.done"
     fi
     [ -f "$folder/test.fr" ] || translate "$folder/checkpoint_last.pt" "$folder/test"
-    rnnsearch score --path "$folder/checkpoint_last.pt" --data "$OUT/bin" \
+    rnnsearch score --model "$folder/checkpoint_last.pt" --prepared \
         "$OUT/text/test.en" "$OUT/text/test.fr" --output "$folder/score.jsonl" 2> "$folder/score.log" ||
         die_of_log "$folder/score.log" "rnnsearch score"
     printf '| %s | `%s` | %s | %s |\n' "$what" "$*" "$(bleu "$folder/test" --score-only)" \
@@ -38,4 +38,4 @@ reading factor "W_o in two factors (code)" --output-rank 256
 reading code "both, as in the code" --update-word current --output-rank 256
 reading mean "mean cost" --criterion cross_entropy
 cat "$OUT/readings/table.md"
-show_model "" "$OUT/readings/code/checkpoint_last.pt" "$OUT/bin" en fr --beam 12
+show_model "$OUT/readings/code/checkpoint_last.pt" --beam 12

@@ -24,9 +24,9 @@ if [ ! -f "$OUT/checkpoints/.done" ]; then
 fi
 
 say "translating 1,000 captions with a beam of 12"
-translate "$OUT/checkpoints/checkpoint_best.pt" "$OUT/generate"
-rnnsearch plot alignment "$OUT/generate.out" "$OUT/alignment.png" --sentence 203
+translate "$OUT/checkpoints/checkpoint_best.pt" "$OUT/test"
+rnnsearch plot alignment "$OUT/test.jsonl" "$OUT/alignment.png" --sentence 203
 
-say "BLEU of $(wc -l < "$OUT/generate.fr") translations, detokenised, cased (sacrebleu)"
-bleu "$OUT/generate" --format text
-show_model "" "$OUT/checkpoints/checkpoint_best.pt" "$OUT/bin" en fr --beam 12
+say "BLEU of $(wc -l < "$OUT/test.fr") translations, detokenised, cased (sacrebleu)"
+bleu "$OUT/test" --format text
+show_model "$OUT/checkpoints/checkpoint_best.pt" --beam 12

@@ -115,7 +115,7 @@ translate() { # MODEL NAME OPTIONS...: translate the test set to MODEL/NAME.out
 score() { # MODEL TEXT NAME: write the model's alignments of the pairs in TEXT to MODEL/NAME.jsonl
     local run=$RUNS/$1
     [ -f "$run/$3.jsonl" ] && return
-    rnnsearch score --path "$run/checkpoints/checkpoint_best.pt" --data "$OUT/bin" \
+    rnnsearch score --model "$run/checkpoints/checkpoint_best.pt" --prepared \
         "$2.$SRC" "$2.$TRG" --output "$run/$3.jsonl" 2> "$run/$3.log" || die_of_log "$run/$3.log" "rnnsearch score"
 }
 
@@ -166,4 +166,4 @@ if [ -n "${last-}" ] && [ "$BPE" = 0 ] && [ "$RARE" != 0 ]; then replace_unknown
 
 say "the paper's tables and figures"
 tool reproduce.report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"
-show_model "" "$RUNS/${last-$model}/checkpoints/checkpoint_best.pt" "$OUT/bin" "$SRC" "$TRG" --beam 12
+show_model "$RUNS/${last-$model}/checkpoints/checkpoint_best.pt" --beam 12

@@ -46,7 +46,7 @@ mkdir -p "$RUN"
 if [ "$NODE" != 0 ]; then LOG=train.$NODE.log; fi # the first machine writes the main log
 tell() {
     say "$MODEL is trained; evaluate.sh translates newstest2014 by it"
-    show_model "" "$RUN/checkpoints/checkpoint_best.pt" "$OUT/bin" en fr --beam 12
+    show_model "$RUN/checkpoints/checkpoint_best.pt" --beam 12
 }
 exec {busy}> "$RUN/.lock.$NODE" # the training inherits the lock, in case it outlives this script
 flock --nonblock "$busy" || die "$RUN is being trained; wait for it, or stop it"
