@@ -45,12 +45,13 @@ from recipes.reproduce.bahdanau_tables import (
 from recipes.reproduce.claims import claims
 from recipes.reproduce.command import command_line
 from recipes.reproduce.document import Picture, Section, Table, to_markdown
-from recipes.reproduce.generated import GeneratedPair, generated_in_order
+from recipes.reproduce.generated import read_generated
 from recipes.reproduce.runs import DATA, GOLD, LONG, SCORES, SEGMENTS, TRANSLATIONS, BahdanauRuns
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plots.alignment import plot_alignment
 from rnnsearch_fairseq.plots.words import word_alignment
+from rnnsearch_fairseq.text.scores import AlignedPair
 
 # Figure 3 shows the first of these models that has alignments, or else the first other model that has them.
 BEST = ("RNNsearch-50⋆", "RNNsearch-50", "RNNsearch-30")
@@ -82,7 +83,7 @@ def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> 
         sentences = draw_sentences(suitable, MATRICES, seed)
     files = runs.with_file(TRANSLATIONS)
     for name in sorted(files, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
-        pairs = generated_in_order(files[name])
+        pairs = read_generated(files[name])
         if pairs[0].alignment is not None:
             section.blocks.append(
                 f"By {name}; sentences {how}. Source words run across, the translation down; black is a weight of 0, "
@@ -95,7 +96,7 @@ def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> 
     return section
 
 
-def _matrix(pair: GeneratedPair) -> Picture:
+def _matrix(pair: AlignedPair) -> Picture:
     words = word_alignment(pair)
     png = _picture(lambda path: plot_alignment(*words, path))
     return Picture(f"figure-3-{pair.number}.png", png, f"Alignment of sentence {pair.number}")

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 
-from recipes.reproduce.generated import generated_in_order
+from recipes.reproduce.generated import read_generated
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.words import join_pieces, words_of
 from rnnsearch_fairseq.text.lines import read_parallel
@@ -63,7 +63,7 @@ def read_system(path: Path) -> list[str]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if generated:
-        return [" ".join(words_of(pair.target[:-1])[0]) for pair in generated_in_order(path)]
+        return [" ".join(words_of(pair.target[:-1])[0]) for pair in read_generated(path)]
     return [join_pieces(line) for line in read_parallel(path)[0]]
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from recipes.reproduce.alignment_error import in_parallel
 from recipes.reproduce.document import write_text
-from recipes.reproduce.generated import generated_in_order
+from recipes.reproduce.generated import read_generated
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.text.lines import read_parallel
 from rnnsearch_fairseq.text.scores import AlignedPair
@@ -84,7 +84,7 @@ def replace_all(generated: Path, source: Path, dictionary: dict[str, str]) -> li
     Raises:
         InputError: a file is bad, or ``generated`` belongs to another text.
     """
-    pairs, (lines,) = generated_in_order(generated), read_parallel(source)
+    pairs, (lines,) = read_generated(generated), read_parallel(source)
     if len(pairs) != len(lines):
         raise InputError(f"{generated} has {len(pairs)} sentences and {source} has {len(lines)}; give the same ones")
     replaced = []

@@ -1,19 +1,13 @@
 """What is read of the epochs in a log of fairseq-train."""
 
 import json
-import logging
-import time
-from collections import OrderedDict
 from pathlib import Path
 
 import pytest
-from fairseq.logging import meters, progress_bar
 
 from recipes.reproduce.epochs import Epoch, best_epoch, read_train_log
 from rnnsearch_fairseq.errors import InputError
 from tests.plots.builders import SIMPLE, train_line, valid_line
-
-FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # fairseq_cli/train.py
 
 FIRST = Epoch(1, 363, 166, 103.603, 8.249, 304.2, 97.741)
 
@@ -48,28 +42,6 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     assert read(tmp_path, *(line.split(" | ")[-1] for line in lines)) == [FIRST]
 
 
-@pytest.mark.parametrize("log_format", ["simple", "json"])
-def test_what_this_fairseq_prints_is_read(tmp_path: Path, log_format: str) -> None:
-    wall, words = meters.StopwatchMeter(), meters.TimeMeter()
-    wall.sum, words.n, words.start = 61.6, 5_000_000, time.perf_counter() - 20_000
-    dev = OrderedDict(loss=73.724, nll_loss=7.801, ppl=223.09, num_updates=25)
-    train = OrderedDict(loss=76.065, nll_loss=7.963, wps=words, num_updates=25, lr=0.5, train_wall=wall, wall=70.0)
-    handler = logging.FileHandler(tmp_path / "train.log")
-    handler.setFormatter(logging.Formatter(FORMAT))
-    level = progress_bar.logger.level
-    progress_bar.logger.addHandler(handler)
-    progress_bar.logger.setLevel(logging.INFO)
-    try:
-        for tag, prefix, statistics in (("valid", "valid on 'valid' subset", dev), ("train", None, train)):
-            bar = progress_bar.progress_bar([], log_format=log_format, epoch=12, prefix=prefix)
-            bar.print(statistics, tag=tag, step=25)
-    finally:
-        progress_bar.logger.setLevel(level)
-        progress_bar.logger.removeHandler(handler)
-        handler.close()
-    assert read_train_log(tmp_path / "train.log") == [Epoch(12, 25, 62, None, 73.724, 223.09, None)]
-
-
 def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_path: Path) -> None:
     lines = [line for number in (1, 2, 3, 4) for line in (valid_line(number, 7 - number), train_line(number))]
     again = [valid_line(2, 4.75), train_line(2, 45), valid_line(3, 4.25)]
@@ -95,12 +67,6 @@ def test_of_several_validations_the_best_counts_and_of_several_sets_the_first(
     assert epoch.dev_loss == 5.5
 
 
-def test_validations_behind_the_checkpoint_of_a_restart_do_not_count(tmp_path: Path) -> None:
-    stopped = [valid_line(1, 6, updates=50), valid_line(1, 3, updates=100)]
-    resumed = [valid_line(1, 5, updates=100), train_line(1)]
-    assert [epoch.dev_loss for epoch in read(tmp_path, *stopped, *resumed)] == [5]
-
-
 def test_the_best_epoch_is_the_first_of_lowest_loss(tmp_path: Path) -> None:
     lines = []
     for number, loss in enumerate(["nan", 5, 4, 4, 6], 1):
@@ -112,12 +78,6 @@ def test_the_best_epoch_is_the_first_of_lowest_loss(tmp_path: Path) -> None:
     assert best.number == 3
     assert best_epoch(epochs[-1:]) is None
     assert best_epoch(epochs[:1]) is None
-
-
-def test_other_bytes_and_carriage_returns_do_no_harm(tmp_path: Path) -> None:
-    path = tmp_path / "train.log"
-    path.write_bytes(b"\xff\xfe\r\n" + SIMPLE.replace("\n", "\r\n").encode())
-    assert read_train_log(path) == [FIRST]
 
 
 def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
