@@ -31,7 +31,7 @@ from sacremoses import MosesTokenizer
 from recipes.aspec_en_ja import wat
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs, rewrite
+from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, read_lines, read_pairs
 from rnnsearch_fairseq.text.trees import enju_words
 
 SEPARATOR = "|||"
@@ -161,7 +161,10 @@ def main() -> None:
     if args.command in WAT:
         check_not_input(args.output, [args.text])
         check_text_file(args.text)
-        rewrite(args.text, args.output, WAT[args.command])
+        with open_output(args.output) as out:
+            out.writelines(
+                f"{WAT[args.command](line.removesuffix(chr(10)))}\n".encode() for line in read_lines(args.text)
+            )
         return
     if args.command == "words":
         sentences, without = write_words(args.text, args.xml, args.output)

@@ -1,20 +1,17 @@
 """Read and check text files."""
 
 import html
-import os
-from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.output import open_output
 
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 
 
 def check_text_file(path: str | Path) -> int:
-    """Return the number of lines of a UTF-8 text file, read as fairseq's binarizer reads it.
+    """Return the number of lines of a UTF-8 text file.
 
     Raises:
         InputError: the file is missing, unreadable, empty or not a regular file, or `check_line` refuses a line.
@@ -28,9 +25,6 @@ def check_text_file(path: str | Path) -> int:
 
 def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, each with its newline; only a newline ends a line.
-
-    Args:
-        stray_returns: lines may hold carriage returns.
 
     Raises:
         InputError: the file cannot be read, or a line, once it is reached, is refused by `check_line`.
@@ -47,7 +41,7 @@ def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool =
     """Decode a line, the ``number``-th of the file ``path``.
 
     Raises:
-        InputError: it is not UTF-8, or holds a stray carriage return that is not allowed.
+        InputError: it is not UTF-8, or holds a carriage return inside the line without ``stray_returns``.
     """
     # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
     # then computes wrong offsets: with --workers 2 or more, whole chunks are binarized twice.
@@ -62,12 +56,6 @@ def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool =
             f"{path}, line {number}: byte {line[error.start]:#04x} at column {error.start + 1} is not UTF-8; "
             "convert the file with iconv"
         ) from error
-
-
-def rewrite(text: Path, out: Path, change: Callable[[str], str]) -> None:
-    """Apply ``change`` to each line of ``text`` and write the lines to ``out``, which may be ``text``."""
-    with open_output(out) as file:
-        file.writelines(f"{change(line.rstrip(chr(10)))}\n".encode() for line in read_lines(text))
 
 
 def read_plain(path: Path, most_bytes: int) -> bytes:
@@ -117,11 +105,7 @@ def check_parallel(paths: Sequence[str | Path]) -> int:
 
 
 def check_rereadable(*paths: Path) -> None:
-    """Check that files can be read twice.
-
-    Raises:
-        InputError: a file is not a regular file, but a pipe, for example.
-    """
+    """Raise an InputError for a path that cannot be read twice, such as a pipe."""
     for path in paths:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
@@ -145,52 +129,6 @@ def read_pairs(source: Path, target: Path, stray_returns: bool = False) -> Itera
 
 
 def read_parallel(*paths: Path) -> list[list[str]]:
-    """Read the lines of each file, without their newlines.
-
-    Raises:
-        InputError: as `check_parallel`.
-    """
+    """Read the lines of each file, without their newlines; raises as `check_parallel`."""
     check_parallel(paths)
     return [[line.removesuffix("\n") for line in read_lines(path)] for path in paths]
-
-
-def check_preprocessing(args: Namespace) -> None:
-    """Check the input files and the destination of `fairseq-preprocess`.
-
-    Args:
-        args: its parsed command line (`fairseq.options.get_preprocessing_parser`).
-
-    Raises:
-        InputError: an input is refused, or the destination cannot be written or already holds dictionaries.
-    """
-    languages = [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
-    _check_destination(args, languages)
-    for option in ("srcdict", "tgtdict"):
-        if getattr(args, option):
-            check_text_file(getattr(args, option))
-    prefixes = [args.trainpref] if args.trainpref else []
-    for option in () if args.dict_only else (args.validpref, args.testpref):
-        prefixes += option.split(",") if option else []
-    for prefix in prefixes:
-        paths = [Path(prefix if language is None else f"{prefix}.{language}") for language in languages]
-        # fairseq skips an alignment file that does not exist.
-        alignment = Path(f"{prefix}.{args.align_suffix}")
-        if args.dict_only:  # no pairs are written, so the files need not be parallel
-            for path in paths:
-                check_text_file(path)
-        else:
-            check_parallel(paths + ([alignment] if args.align_suffix and alignment.exists() else []))
-
-
-def _check_destination(args: Namespace, languages: Sequence[str | None]) -> None:
-    destination = Path(args.destdir)
-    try:
-        destination.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--destdir {destination}: cannot be created ({error.strerror}); give another") from error
-    if not os.access(destination, os.W_OK | os.X_OK):
-        raise InputError(f"--destdir {destination}: cannot be written to; change its permissions or give another")
-    for option, language in zip(("srcdict", "tgtdict"), languages):
-        dictionary = destination / f"dict.{language}.txt"
-        if dictionary.exists() and not getattr(args, option):
-            raise InputError(f"{dictionary} exists already; give another --destdir, or reuse it by --{option}")

@@ -3,11 +3,9 @@
 ``rnnsearch parse SOURCE --output TREES``
 
 SOURCE is tokenised English, one sentence a line. Line N of TREES is the constituent tree of line N of SOURCE in Penn
-brackets. Its leaves are SOURCE's own words, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``; a
-round bracket is written -LRB- or -RRB-. Where link-parser finds no linkage of all words, it leaves out as few words as
-it can ("null links"); they become children of the phrase in which they stand.
-
-A sentence without a tree is ``(())`` and is counted on standard error by its cause.
+brackets, whose leaves are SOURCE's own words, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``.
+Words that link-parser cannot link become children of the phrase in which they stand. A sentence without a tree is
+``(())`` and is counted on standard error by its cause.
 
 link-parser (Sleator and Temperley 1991, "Parsing English with a Link Grammar") is a program of its own; Debian:
 apt-get install link-grammar.
@@ -75,11 +73,7 @@ class LinkParser:
         self._process: subprocess.Popen[bytes] | None = None
 
     def parse(self, words: Sequence[str]) -> str | Failure:
-        """The tree of a sentence in brackets, with its words as leaves.
-
-        Raises:
-            InputError: link-parser cannot be started.
-        """
+        """The tree of a sentence in brackets, with its words as leaves; an InputError if link-parser cannot start."""
         given = [unescape(word) for word in words]
         # A line's first character may make it a command or a comment; a blank does not.
         line = f" {' '.join(given)}\n".encode()
@@ -129,11 +123,7 @@ class LinkParser:
                 raise InputError(f"{PROGRAM} does not start ({reason.strip()}); {INSTALL}") from None
 
     def _ask(self, line: bytes, seconds: float) -> str:
-        """What the program prints for a line of input.
-
-        Raises:
-            _Failed: TIMEOUT or ENDED.
-        """
+        """What the program prints for a line of input."""
         deadline = time.monotonic() + seconds
         answer = b""
         try:
@@ -170,12 +160,9 @@ def _stands_for(leaf: str, word: str) -> bool:
 
 
 def put_words(tree: str, given: Sequence[str], words: Sequence[str]) -> str | Failure:
-    """Replace the leaves of a tree as link-parser prints it by the words of the sentence.
+    """Replace the leaves of ``(S (NP many animals.n) (VP sleep.v) .)``, as link-parser prints it, by ``words``.
 
-    Args:
-        tree: ``(S (NP many animals.n) (VP sleep.v) .)``.
-        given: the words as they were given to link-parser.
-        words: the words to put in their places.
+    ``given`` are the words as link-parser got them.
     """
     pieces = []
     position = 0
@@ -197,11 +184,7 @@ def put_words(tree: str, given: Sequence[str], words: Sequence[str]) -> str | Fa
 
 
 def check_installed() -> None:
-    """Check that link-parser, and the program that it is started by, are on the PATH.
-
-    Raises:
-        InputError: one of them is not.
-    """
+    """Raise an InputError if link-parser, or the program that it is started by, is not on the PATH."""
     for program in (PROGRAM, "stdbuf"):
         if shutil.which(program) is None:
             cure = INSTALL if program == PROGRAM else "install it (Debian: apt-get install coreutils)"
@@ -209,16 +192,7 @@ def check_installed() -> None:
 
 
 def parse_lines(lines: Iterator[str], seconds: float, workers: int) -> Iterator[str | Failure]:
-    """Parse sentences, in order.
-
-    Args:
-        lines: tokenised, one sentence each.
-        seconds: the longest time for one.
-        workers: how many link-parsers run at a time.
-
-    Raises:
-        InputError: link-parser is not installed or cannot be started.
-    """
+    """Parse tokenised sentences, in order, each in at most ``seconds``, by ``workers`` link-parsers at a time."""
     check_installed()
     parsers = [LinkParser(seconds) for _ in range(workers)]
     idle: queue.SimpleQueue[LinkParser] = queue.SimpleQueue()
@@ -241,10 +215,7 @@ def parse_lines(lines: Iterator[str], seconds: float, workers: int) -> Iterator[
 
 
 def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Counter[Failure | None]:
-    """Write a tree, or ``(())``, for every line of ``source``.
-
-    Returns:
-        How many sentences have a tree (None) and failed, by cause.
+    """Write a tree, or ``(())``, for every line of ``source``, and count both; None counts the trees.
 
     Raises:
         InputError: a file is bad, the output would replace the input, or link-parser is not installed or does not work.

@@ -40,11 +40,7 @@ from rnnsearch_fairseq.text.trees import (
 
 @dataclass
 class ParseCounts:
-    """How many sentences were read, and how many words and phrases those with a tree have.
-
-    ``outside`` counts the words outside the trees. ``no_parse`` has, for each reason, the numbers, from 1, of the
-    sentences without a parse.
-    """
+    """The sentences, the words and phrases of those with a tree, and by reason the numbers, from 1, of the others."""
 
     sentences: int = 0
     words: int = 0
@@ -85,15 +81,12 @@ def read_trees(
     binarize: Binarize = "right",
     refuse: bool = True,
 ) -> Iterator[Tree | None]:
-    """Read the tree of every sentence; None is a sentence without a parse.
+    """Read the tree of every sentence of ``source``; None is a sentence without a parse.
 
     Args:
-        source: text, one tokenised sentence a line.
-        parses: what a parser said of them.
-        form: the parser's format, one of ``READERS``.
+        form: the format of ``parses``, one of ``READERS``.
         counts: the sentences are added as they are read.
         lowercase: the words are compared with lowercased leaves.
-        binarize: see `read_penn`.
         refuse: leaves that are not the words are an error, not a sentence without a parse.
 
     Raises:
@@ -118,11 +111,7 @@ def read_trees(
 
 
 def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
-    """The parse of each sentence and the number of its first line.
-
-    Raises:
-        InputError: a file is bad, or the files are not of the same number of sentences.
-    """
+    """The number of each parse's first line, and its text."""
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
         return enumerate(read_lines(parses), 1)
@@ -136,7 +125,6 @@ def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
 
 
 def _mismatch(where: str, leaves: list[str], there: str, words: list[str], position: int) -> InputError:
-    """The error for a tree whose leaves differ from the words, first at ``position``."""
     leaf, word = leaves[position : position + 1], words[position : position + 1]
     has = f"leaf {position + 1} is {shown(leaf[0])}" if leaf else "the tree ends"
     needs = f"word {position + 1} of {there} is {shown(word[0])}" if word else f"{there} ends"
@@ -146,12 +134,8 @@ def _mismatch(where: str, leaves: list[str], there: str, words: list[str], posit
     return InputError(f"{where}: {has}, but {needs}; {cure}")
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line.
-
-    Raises:
-        InputError: the output would replace an input.
-    """
+def main() -> None:
+    """The command line of this module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="source text as fairseq-preprocess will read it")
     parser.add_argument("parses", type=Path, help="what the parser said of it")
@@ -173,12 +157,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.parses))
-    return args
-
-
-def main() -> None:
-    """The command line of this module."""
-    args = parse_arguments()
     counts = ParseCounts()
     with open_output(args.output) as out:
         trees = read_trees(

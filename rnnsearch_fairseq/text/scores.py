@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, in_short
 
-FIELDS = ("id", "source", "target", "alignment")
-TREE_FIELDS = ("phrases", "phrase_attention")
-CURE = "give what rnnsearch score wrote"
+CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
 
 
 @dataclass(eq=False)
@@ -91,66 +89,34 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
 
 
 def _parse(line: bytes, number: int, where: str) -> AlignedPair:
-    record = _record(line, where)
-    if record["id"] != number:
-        raise InputError(
-            f"{where}: the score of sentence {record['id']}, not {number}; give each file that "
-            "rnnsearch score wrote separately, with all lines in order"
-        )
-    if record["alignment"] is None:
-        raise InputError(f"{where}: no alignment; score with a model that has attention, like bahdanau_gru")
-    source, target = (_words(record, side, where) for side in ("source", "target"))
-    alignment = _weights(record, "alignment", (len(target), len(source)), where)
-    pair = AlignedPair(source, target, alignment=alignment, number=number, where=where)
-    if "phrases" in record:
-        pair.phrases = _phrases(record, where)
-        pair.phrase_attention = _weights(record, "phrase_attention", (len(target), len(pair.phrases)), where)
-    return pair
-
-
-def _record(line: bytes, where: str) -> dict[str, Any]:
-    """Parse a line into an object that has all fields; their values are not checked."""
     try:
         record = json.loads(line)
-    except (ValueError, RecursionError):
-        raise _not_a_score(where, "not JSON") from None
-    if not isinstance(record, dict):
-        raise _not_a_score(where, "no object")
-    wanted = FIELDS + TREE_FIELDS if any(field in record for field in TREE_FIELDS) else FIELDS
-    missing = [f'no "{field}"' for field in wanted if field not in record]
-    if missing:
-        raise _not_a_score(where, ", ".join(missing))
-    return record
+        if not isinstance(record, dict):
+            raise ValueError("no object")
+        if record["id"] != number:
+            raise ValueError(f"sentence {record['id']} and not {number}")
+        if record["alignment"] is None:
+            raise ValueError("no alignment, since the model has no attention")
+        source, target = record["source"], record["target"]
+        for words in (source, target):
+            if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+                raise ValueError("source or target is no list of words")
+        alignment = _weights(record["alignment"], (len(target), len(source)))
+        pair = AlignedPair(source, target, alignment=alignment, number=number, where=where)
+        if "phrases" in record:
+            pair.phrases = [(start, end) for start, end in record["phrases"]]
+            if any(type(place) is not int for phrase in pair.phrases for place in phrase):
+                raise ValueError("phrases are not pairs of numbers")
+            pair.phrase_attention = _weights(record["phrase_attention"], (len(target), len(pair.phrases)))
+        return pair
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else in_short(error)
+        raise InputError(f"{where}: not a score that can be used ({why}); {CURE}") from None
 
 
-def _words(record: dict[str, Any], field: str, where: str) -> list[str]:
-    words = record[field]
-    if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
-        raise _not_a_score(where, f'"{field}" is no list of words')
-    return words
-
-
-def _phrases(record: dict[str, Any], where: str) -> list[tuple[int, int]]:
-    try:
-        phrases = [(start, end) for start, end in record["phrases"]]
-    except (TypeError, ValueError):
-        phrases = None
-    if phrases is None or any(type(place) is not int for phrase in phrases for place in phrase):
-        raise _not_a_score(where, '"phrases" is no list of pairs of numbers')
-    return phrases
-
-
-def _weights(record: dict[str, Any], field: str, shape: tuple[int, int], where: str) -> Tensor:
-    try:
-        weights = np.array(record[field], dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        weights = None
-    if weights is None or not np.isfinite(weights).all():
-        raise _not_a_score(where, f'"{field}" is no matrix of numbers')
-    if weights.shape != shape:
-        raise _not_a_score(where, f'"{field}" has the shape {weights.shape} and not {shape}')
+def _weights(rows: Any, shape: tuple[int, int]) -> Tensor:
+    """A matrix of finite weights; another one is a ValueError or a TypeError."""
+    weights = np.array(rows, dtype=np.float64)
+    if weights.shape != shape or not np.isfinite(weights).all():
+        raise ValueError(f"its weights are not {shape[0]} rows of {shape[1]} numbers")
     return torch.from_numpy(weights)
-
-
-def _not_a_score(where: str, why: str) -> InputError:
-    return InputError(f"{where}: not a score ({why}); {CURE}")

@@ -1,13 +1,9 @@
-"""Binary parse trees of source sentences: the tree type, its line of transitions, and readers of parsers' output.
+"""Binary parse trees of source sentences, their lines of transitions, and readers of parsers' output.
 
-The leaves of a tree are the first words of a sentence; the words after them, such as sentence-final punctuation, are
-not leaves. A tree has no labels, no unary nodes and no empty nodes: n - 1 phrase nodes join n leaves.
-
-In a file a tree is a line of shift-reduce transitions, left to right and bottom up: ``S`` shifts the next word, ``R``
-joins the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word is ``S``, and a sentence without a
-parse is ``-``.
-
-No function here is recursive, because a tree can be as deep as its sentence is long.
+The leaves of a tree are the first words of a sentence; words after them, such as a full stop, are outside the tree.
+n - 1 phrases join n leaves; there are no labels. In a file a tree is a line of shift-reduce transitions: ``S`` shifts
+the next word, ``R`` joins the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word ``S``, and ``-``
+a sentence without a parse. No function here is recursive, because a tree can be as deep as its sentence is long.
 """
 
 import re
@@ -27,13 +23,10 @@ Binarize = Literal["left", "right"]
 
 @dataclass(frozen=True)
 class Tree:
-    """A binary tree over words 0, 1, ...
+    """A binary tree over words 0, 1, ...; a ValueError if the splits do not form one.
 
     ``splits[k]`` is the first word of the right child of phrase k. Phrases are in pre-order: a phrase, then its left
-    subtree, then its right subtree; phrase 0 is the root. A tree of one word has no phrases.
-
-    Raises:
-        ValueError: if the splits do not form a tree.
+    subtree, then its right subtree.
     """
 
     splits: tuple[int, ...]
@@ -74,11 +67,8 @@ class Tree:
 def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     """The tree of a line of transitions; None for a sentence without a parse.
 
-    Args:
-        where: the name of the line in error messages, such as "train.tree, line 7".
-
     Raises:
-        InputError: if the line does not form a tree.
+        InputError: the line, which is called ``where``, does not form a tree.
     """
     transitions = line.split()
     if transitions == [NO_PARSE]:
@@ -100,11 +90,7 @@ def format_transitions(tree: Tree | None) -> str:
 
 
 def _build(transitions: Sequence[str]) -> Tree:
-    """The tree of a list of transitions.
-
-    Raises:
-        ValueError: if they do not form a tree.
-    """
+    """The tree of a list of transitions; a ValueError if they do not form one."""
     stack: list[int] = []  # the first words of the phrases that are not yet joined
     splits: list[list[int]] = []  # the splits of the phrases that start at each word, shortest phrase first
     for number, transition in enumerate(transitions, 1):
@@ -145,10 +131,7 @@ class _Refusal(Exception):
 
 
 class _Builder:
-    """Builds a binary tree from the nodes and words of a labelled tree, in the order in which they are written.
-
-    A node without words is dropped, and a node with one child is replaced by the child.
-    """
+    """Builds a binary tree from the nodes and words of a labelled tree; drops nodes without words or with one child."""
 
     def __init__(self, binarize: Binarize) -> None:
         self._left = binarize == "left"
@@ -202,17 +185,13 @@ _SKIPPED, _SKIPPED_NOTE = "SENTENCE_SKIPPED_OR_UNPARSABLE", "Sentence skipped:"
 
 
 def read_penn(text: str, binarize: Binarize = "right") -> Parse | NoParse:
-    """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``.
-
-    A word directly after an opening bracket is a label; every other word is a leaf. The outermost brackets need no
-    label. Words labelled ``-NONE-`` (traces) are left out.
+    """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``, without traces (``-NONE-``).
 
     Args:
         binarize: how a node with more than two children becomes binary: "right" is (a (b (c d))), "left" (((a b) c) d).
 
     Returns:
-        Leaves and tree; or EMPTY if there are no leaves, as in ``(())``; or UNUSABLE if the text is not exactly one
-        tree.
+        Leaves and tree; or EMPTY without leaves, as in ``(())``; or UNUSABLE if the text is not exactly one tree.
     """
     if text.strip() == _SKIPPED:
         return NoParse.EMPTY
@@ -237,12 +216,9 @@ def read_penn(text: str, binarize: Binarize = "right") -> Parse | NoParse:
 
 
 def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Join the lines of trees in Penn brackets that span several lines.
+    """Yield trees in Penn brackets that span several lines: the number of the first line, from 1, and the text.
 
     A tree ends with the line on which its last bracket closes, or before an empty line.
-
-    Yields:
-        The number of a tree's first line, from 1, and its text.
     """
     held: list[str] = []
     first = depth = 0
@@ -326,23 +302,15 @@ class _EnjuSentence:
 def read_enju(text: str, binarize: Binarize = "right") -> Parse | NoParse:
     """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
 
-    The leaves are the texts of the ``tok`` elements, entities decoded. Text outside them is left out.
-
-    Args:
-        binarize: as in `read_penn`; Enju's own trees are binary.
-
     Returns:
-        Leaves and tree; or EMPTY if there are no leaves; or STATUS if ``parse_status`` is not success; or UNUSABLE if
-        the text is not one well-formed tree of ``cons`` and ``tok`` elements.
+        Leaves, which are the texts of the ``tok`` elements, and tree; or EMPTY without leaves; or STATUS if
+        ``parse_status`` is not success; or UNUSABLE if the text is not one tree of ``cons`` and ``tok`` elements.
     """
     return _EnjuSentence(text, binarize).parse if text and not text.isspace() else NoParse.EMPTY
 
 
 def enju_words(text: str) -> list[str]:
-    """The words in a sentence of ``enju -xml``, parsed or not: the ``tok`` elements, and the text after the tree.
-
-    Without any, or if the text is not such XML, the list is empty.
-    """
+    """The words in a sentence of ``enju -xml``, parsed or not; none if the text is not such XML."""
     return _EnjuSentence(text).words
 
 
@@ -363,18 +331,10 @@ _ESCAPE = re.compile("|".join(map(re.escape, _ESCAPES)), re.IGNORECASE | re.ASCI
 
 
 def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: bool = False) -> int | None:
-    """Find the first position at which ``leaves`` and ``words`` differ.
+    """The first position at which ``leaves`` (lowercased, if so asked) and ``words`` differ; None if they do not.
 
-    The words after the last leaf may be punctuation (words without a letter or digit); any other word there is a
-    difference. These are equal, as whole words and inside words: the Penn Treebank's escapes -LRB-, -RRB-, -LSB-, ...,
-    \\/, \\* and their characters; Moses' escapes &apos;, &#91;, ... and their characters; all double quotes, two single
-    quotes included; all single quotes, the backquote included.
-
-    Args:
-        lowercase: compare the words with lowercased leaves.
-
-    Returns:
-        A position from 0, which may be at or after the end of ``leaves`` or ``words``; None if there is no difference.
+    Escapes equal their characters (`unescape`). Words after the last leaf may be punctuation; any other word there is a
+    difference. The position may be at or after the end of ``leaves`` or ``words``.
     """
     for position, (leaf, word) in enumerate(zip(leaves, words)):
         leaf = leaf.lower() if lowercase else leaf

@@ -130,7 +130,7 @@ def test_what_is_read_is_what_was_written(scores: Path) -> None:
         ({"phrases": [[0, 3], [1, 4]]}, "the phrases are not those of a tree"),
         ({"phrases": [[0, 3]]}, "not a score"),
         ({"phrase_attention": [[0.5], [0.5]]}, "not a score"),
-        ({"alignment": None}, "no alignment"),
+        ({"alignment": None}, "not a score"),
         ({"source": ["a", "</s>"]}, "not a score"),
     ],
 )

@@ -1,56 +1,12 @@
-"""What is read and written as text is checked before fairseq-preprocess begins."""
+"""Text files, read and checked line by line."""
 
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import check_parallel, check_preprocessing, check_text_file
-from tests.files.builders import preprocessing_args, write_corpus
-
-
-@pytest.fixture
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sys, "argv", ["fairseq-preprocess"])
-    write_corpus(tmp_path, {"train": 13, "valid": 5, "valid1": 3, "test": 5})
-    return tmp_path
-
-
-@pytest.mark.parametrize("extra", [[], ["--workers", "2"], ["--dataset-impl", "raw"], ["--joined-dictionary"]])
-def test_good_input_passes(corpus: Path, extra: list[str]) -> None:
-    check_preprocessing(preprocessing_args(corpus, *extra))
-
-
-def test_only_what_is_read_is_checked(corpus: Path) -> None:
-    (corpus / "train.en").unlink()
-    check_preprocessing(preprocessing_args(corpus, "--only-source"))
-    (corpus / "train.en").write_text("a\n")
-    (corpus / "test.de").unlink()
-    check_preprocessing(preprocessing_args(corpus, "--dict-only"))
-
-
-def test_alignments_are_counted(corpus: Path) -> None:
-    (corpus / "test.align").write_text("0-0\n")
-    with pytest.raises(InputError, match=r"test\.align has 1"):
-        check_preprocessing(preprocessing_args(corpus, "--align-suffix", "align"))
-
-
-def test_dictionaries_are_not_overwritten(corpus: Path) -> None:
-    (corpus / "bin").mkdir()
-    (corpus / "bin" / "dict.en.txt").write_text("w1 1\n")
-    with pytest.raises(InputError, match=r"dict\.en\.txt exists already; .* --tgtdict"):
-        check_preprocessing(preprocessing_args(corpus))
-    check_preprocessing(preprocessing_args(corpus, "--tgtdict", f"{corpus}/bin/dict.en.txt"))
-    with pytest.raises(InputError, match=r"none\.txt: cannot be read"):
-        check_preprocessing(preprocessing_args(corpus, "--tgtdict", f"{corpus}/none.txt"))
-
-
-def test_a_destination_that_is_a_file_is_refused(corpus: Path) -> None:
-    (corpus / "bin").write_text("")
-    with pytest.raises(InputError, match=r"--destdir .*bin: cannot be created"):
-        check_preprocessing(preprocessing_args(corpus))
+from rnnsearch_fairseq.text.lines import check_parallel, check_text_file
 
 
 @pytest.mark.parametrize(
