@@ -77,7 +77,8 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
         maxout_size=n // 2,
         output_rank=params["W1_dec_deep_softmax"].shape[1],
     )
-    model.load_state_dict(convert.make_parameters(dict(params), settings))
+    parameters = convert.make_parameters(dict(params), settings)
+    model.load_state_dict({**parameters, "_extra_state": model.get_extra_state()})
     return model
 
 
@@ -91,7 +92,7 @@ def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = Fa
     n, m = params["W_f"].shape
     source, target = params["E_x"].shape[1], params["E_y"].shape[1]
     searches = "W_a" in params
-    encoder = Encoder(source, m, n, padding_idx=PAD, bidirectional=searches).double()
+    encoder = Encoder(source, m, n, bidirectional=searches).double()
     decoder = Decoder(
         target,
         m,
@@ -100,7 +101,6 @@ def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = Fa
         len(params["W_a"]) if searches else 0,
         params["W_o"].shape[1],
         pool,
-        padding_idx=PAD,
         reads_current_state=current,
     ).double()
     names = {encoder.embedding.table.weight: params["E_x"].T, encoder.embedding.bias: params["b_Ex"]}

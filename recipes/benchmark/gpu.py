@@ -108,14 +108,14 @@ def time_scans(case: Case, out: Path) -> int:
     """Time the loops of encoder and decoder, forward and back in bf16."""
     model = make_trainer(case.options, case.size.vocabulary).model
     shape = (case.size.batch, case.size.source, case.size.target)
-    decoder = decoder_work(model.decoder.translator.to(DEVICE, torch.bfloat16), *shape)
+    decoder = decoder_work(model.decoder.network.to(DEVICE, torch.bfloat16), *shape)
 
     def decode(multiplies_first: bool) -> Any:
         with mock.patch.object(dispatch, "stays_in_cache", lambda *_: multiplies_first):
             return decoder()
 
     works = {
-        "encoder": encoder_work(model.encoder.annotator.to(DEVICE, torch.bfloat16), *shape),
+        "encoder": encoder_work(model.encoder.network.to(DEVICE, torch.bfloat16), *shape),
         "decoder, every context multiplied": functools.partial(decode, False),
         "decoder, annotations multiplied once": functools.partial(decode, True),
     }

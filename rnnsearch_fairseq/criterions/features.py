@@ -5,10 +5,12 @@ from typing import Any
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
+from rnnsearch_fairseq.models.common import NetworkModel
+
 
 def gives_features(model: BaseFairseqModel) -> bool:
     """Whether it is a model of this package, from which :func:`features_of` gets features."""
-    return hasattr(getattr(model, "decoder", None), "to_vocabulary")
+    return isinstance(model, NetworkModel)
 
 
 def features_of(model: BaseFairseqModel, net_input: dict[str, Any]) -> tuple[Tensor, list[Tensor]]:

@@ -59,25 +59,25 @@ UNIT = {
 }
 CONTEXT = {"W_0_dec_dec_inputter_0": "cn", "W_0_dec_dec_updater_0": "cn", "W_0_dec_dec_reseter_0": "cn"}
 SHARED = {
-    "encoder.annotator.embedding.table.weight": {"W_0_enc_approx_embdr": "xm"},
-    "encoder.annotator.embedding.bias": {"b_0_enc_approx_embdr": "m"},
-    "decoder.translator.embedding.table.weight": {"W_0_dec_approx_embdr": "ym"},
-    "decoder.translator.embedding.bias": {"b_0_dec_approx_embdr": "m"},
-    "decoder.translator.from_summary.weight": {"W_0_dec_initializer_0": "nn"},
-    "decoder.translator.from_summary.bias": {"b_0_dec_initializer_0": "n"},
-    "decoder.translator.unit.from_context.weight": CONTEXT,
-    "decoder.translator.readout.from_state.weight": {"W_0_dec_hid_readout_0": "nn"},
-    "decoder.translator.readout.from_state.bias": {"b_0_dec_hid_readout_0": "n"},
-    "decoder.translator.readout.from_word.weight": {"W_0_dec_prev_readout_0": "mn"},
-    "decoder.translator.readout.from_context.weight": {"W_0_dec_repr_readout": "cn"},
-    "decoder.translator.readout.factor.weight": {"W1_dec_deep_softmax": "lm"},
-    "decoder.translator.readout.to_vocabulary.weight": {"W2_dec_deep_softmax": "my"},
-    "decoder.translator.readout.to_vocabulary.bias": {"b_dec_deep_softmax": "y"},
+    "encoder.network.embedding.table.weight": {"W_0_enc_approx_embdr": "xm"},
+    "encoder.network.embedding.bias": {"b_0_enc_approx_embdr": "m"},
+    "decoder.network.embedding.table.weight": {"W_0_dec_approx_embdr": "ym"},
+    "decoder.network.embedding.bias": {"b_0_dec_approx_embdr": "m"},
+    "decoder.network.from_summary.weight": {"W_0_dec_initializer_0": "nn"},
+    "decoder.network.from_summary.bias": {"b_0_dec_initializer_0": "n"},
+    "decoder.network.unit.from_context.weight": CONTEXT,
+    "decoder.network.readout.from_state.weight": {"W_0_dec_hid_readout_0": "nn"},
+    "decoder.network.readout.from_state.bias": {"b_0_dec_hid_readout_0": "n"},
+    "decoder.network.readout.from_word.weight": {"W_0_dec_prev_readout_0": "mn"},
+    "decoder.network.readout.from_context.weight": {"W_0_dec_repr_readout": "cn"},
+    "decoder.network.readout.factor.weight": {"W1_dec_deep_softmax": "lm"},
+    "decoder.network.readout.to_vocabulary.weight": {"W2_dec_deep_softmax": "my"},
+    "decoder.network.readout.to_vocabulary.bias": {"b_dec_deep_softmax": "y"},
 }
 ATTENTION = {
-    "decoder.translator.attention.from_state.weight": {"B_dec_transition_0": "na"},
-    "decoder.translator.attention.from_annotation.weight": {"A_dec_transition_0": "ca"},
-    "decoder.translator.attention.energy.weight": {"D_dec_transition_0": "a1"},
+    "decoder.network.attention.from_state.weight": {"B_dec_transition_0": "na"},
+    "decoder.network.attention.from_annotation.weight": {"A_dec_transition_0": "ca"},
+    "decoder.network.attention.energy.weight": {"D_dec_transition_0": "a1"},
 }
 
 
@@ -126,9 +126,9 @@ class Settings:
 
     def parameters(self) -> dict[str, dict[str, str]]:
         """The GroundHog arrays, with their axes, that form each parameter of the fairseq model."""
-        units = {"encoder.annotator.forward_unit": "enc", "decoder.translator.unit": "dec"}
+        units = {"encoder.network.forward_unit": "enc", "decoder.network.unit": "dec"}
         if self.searches:
-            units["encoder.annotator.backward_unit"] = "back_enc"
+            units["encoder.network.backward_unit"] = "back_enc"
         parameters = SHARED | (ATTENTION if self.searches else {})
         for unit, layer in units.items():
             for part, arrays in UNIT.items():

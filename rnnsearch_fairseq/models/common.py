@@ -2,159 +2,35 @@
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
+from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder, register_model_architecture
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model_architecture,
+)
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
 
 MAX_POSITIONS = 100_000  # fairseq wants a limit; recurrent networks have none
 
 
-@dataclass
-class CommonConfig(FairseqDataclass):
-    """The options of the models of both papers that neither paper has; they are off by default.
+class NetworkEncoder(FairseqEncoder):
+    """One half of a network behind fairseq's encoder interface; its output is a dictionary of lists of tensors."""
 
-    Shared matrices: Press and Wolf (2017), *Using the Output Embedding to Improve Language Models*. Both options have
-    the names and the meaning of fairseq's own models. Word dropout: see :func:`drop_words`.
-    """
-
-    share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "use the target embeddings as the output matrix; they must be equally wide"}
-    )
-    share_all_embeddings: bool = field(
-        default=False,
-        metadata={
-            "help": "use one matrix as source embeddings, target embeddings and output matrix; needs a dictionary of "
-            "both languages (fairseq-preprocess --joined-dictionary)"
-        },
-    )
-    word_dropout: float = field(
-        default=0.0, metadata={"help": "probability that training replaces a word, source or previous, by <unk>"}
-    )
-
-
-def fill_in(cfg: Any, options: type[FairseqDataclass]) -> DictConfig:
-    """The ``options`` of ``cfg`` (from the command line, Hydra or a checkpoint), with defaults for missing ones.
-
-    Raises:
-        InputError: if a value has the wrong type or is not one of the choices, a size is below 1, or a rate of dropout
-            is outside [0, 1).
-    """
-    names = {option.name for option in fields(options)}
-    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg)
-    merged = OmegaConf.structured(options)
-    for name in sorted(names & values.keys()):
-        try:
-            merged[name] = values[name]
-        except OmegaConfBaseException:
-            option = "--" + name.replace("_", "-")
-            raise InputError(f"{option} cannot be {values[name]!r}: see fairseq-train --help for its values") from None
-    for name, value in merged.items():
-        option = "--" + name.replace("_", "-")
-        if name.endswith(("_size", "_pool")) and value < 1:
-            raise InputError(f"{option} is {value}, but a size must be at least 1")
-        if name.endswith("dropout") and not 0 <= value < 1:
-            raise InputError(f"{option} is {value}, but it must be at least 0 and below 1")
-    return merged
-
-
-def drop_words(words: Tensor, rate: float, dictionary: Dictionary) -> Tensor:
-    """Replace ``words`` (int64, any shape) by <unk> with probability ``rate``; end of sentence and padding stay.
-
-    Sennrich, Haddow and Birch (2016), *Edinburgh Neural Machine Translation Systems for WMT 16*, drop whole words on
-    both sides, after Gal and Ghahramani (2016); they replace the embedding by zero. <unk> is the replacement of Bowman
-    et al. (2016), *Generating Sentences from a Continuous Space*: the model learns its embedding.
-    """
-    if rate == 0:
-        return words
-    dropped = torch.rand(words.shape, device=words.device) < rate
-    dropped &= words.ne(dictionary.pad()) & words.ne(dictionary.eos())
-    return words.masked_fill(dropped, dictionary.unk())
-
-
-def check_output_width(cfg: DictConfig, width: str) -> None:
-    """Check that the output matrix can be the target embeddings, if ``cfg`` shares them.
-
-    Args:
-        width: the option of the output matrix's width.
-
-    Raises:
-        InputError: if it is not as wide as the embeddings.
-    """
-    shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if cfg[name]]
-    if shared and cfg[width] != cfg.embedding_size:
-        raise InputError(
-            f"--{shared[0].replace('_', '-')} needs an output matrix as wide as the embeddings, but "
-            f"--{width.replace('_', '-')} is {cfg[width]} and --embedding-size is {cfg.embedding_size}: make them equal"
-        )
-
-
-def share_embeddings(
-    cfg: DictConfig, task: FairseqTask, source: nn.Embedding, target: nn.Embedding, output: nn.Linear
-) -> None:
-    """Replace matrices by those that ``cfg`` shares: the output matrix and the source embeddings by ``target``'s.
-
-    Raises:
-        InputError: if source and target share a matrix and have different dictionaries.
-    """
-    if cfg.share_all_embeddings:
-        if task.source_dictionary != task.target_dictionary:
-            raise InputError(
-                "--share-all-embeddings needs one dictionary of both languages: give fairseq-preprocess "
-                "--joined-dictionary, or the model --share-decoder-input-output-embed"
-            )
-        source.weight = target.weight
-    if cfg.share_all_embeddings or cfg.share_decoder_input_output_embed:
-        output.weight = target.weight
-
-
-def check_shared(model: nn.Module, loaded: dict[str, Tensor]) -> None:
-    """Check that the matrices that ``model`` shares are equal in the checkpoint ``loaded``.
-
-    Raises:
-        InputError: if they differ: the checkpoint is of a model that does not share them.
-    """
-    names: dict[nn.Parameter, str] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        first = names.setdefault(parameter, name)
-        if name != first and name in loaded and not torch.equal(loaded[name], loaded[first]):
-            raise InputError(
-                f"The checkpoint's {first} and {name} differ, and this model shares them: leave out "
-                "--share-all-embeddings and --share-decoder-input-output-embed"
-            )
-
-
-def register_architectures(
-    model: str, architectures: dict[str, dict[str, Any]], then: Callable[[argparse.Namespace], None] | None = None
-) -> None:
-    """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``.
-
-    Args:
-        then: called with the parsed command line after an architecture's settings are applied to it.
-    """
-    for name, settings in architectures.items():
-
-        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
-            for option, value in settings.items():
-                if getattr(args, option, None) is None:
-                    setattr(args, option, value)
-            if then is not None and isinstance(args, argparse.Namespace):
-                then(args)
-
-        register_model_architecture(model, name)(architecture)
-
-
-class BatchFirstEncoder(FairseqEncoder):
-    """An encoder whose output is a dictionary of lists of tensors ``(batch, ...)``."""
+    def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.network = network
 
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
@@ -167,19 +43,24 @@ class BatchFirstEncoder(FairseqEncoder):
         return MAX_POSITIONS
 
 
-class BatchFirstDecoder(FairseqIncrementalDecoder):
-    """A decoder whose incremental state in a search is tensors ``(batch, ...)``, or None, under the name "search"."""
+class NetworkDecoder(FairseqIncrementalDecoder):
+    """The other half; its incremental state in a search is tensors ``(batch, ...)``, or None, under "search"."""
 
-    to_vocabulary: nn.Linear
+    def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.network = network
 
-    def output_layer(self) -> list[Tensor]:
-        """The weight ``(K_y, l)`` and bias ``(K_y,)`` of ``to_vocabulary``, for criterions that score features.
+    def result(self, features: Tensor, extra: dict[str, Any], features_only: bool) -> tuple[Tensor, dict[str, Any]]:
+        """The scores of the next words, or the features and the output layer for criterions that score features.
 
-        They are views, because DistributedDataParallel with --find-unused-parameters must find them among the model's
-        outputs. Otherwise it takes the parameters for unused and raises an error when the criterion uses them.
+        The layer's weight ``(K_y, l)`` and bias ``(K_y,)`` are views, because DistributedDataParallel with
+        --find-unused-parameters must find them among the model's outputs. Otherwise it takes the parameters for unused
+        and raises an error when the criterion uses them.
         """
-        layer = self.to_vocabulary
-        return [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]
+        layer = self.network.to_vocabulary
+        if not features_only:
+            return layer(features), extra
+        return features, {**extra, "output_layer": [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]}
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
@@ -207,3 +88,147 @@ class BatchFirstDecoder(FairseqIncrementalDecoder):
     def max_positions(self) -> int:
         """The longest target that the decoder writes, in words."""
         return MAX_POSITIONS
+
+
+class NetworkModel(FairseqEncoderDecoderModel):
+    """A network of ``modules/`` as a fairseq model.
+
+    Its parameters are those of the network: ``encoder.network.NAME`` here is ``encoder.NAME`` there. Its checkpoints
+    also hold the languages, the vocabularies and how text was prepared, by which
+    :func:`rnnsearch_fairseq.load` translates text wherever a checkpoint lies.
+    """
+
+    Config: ClassVar[type[NetworkConfig]]
+    Network: ClassVar[Callable[..., nn.Module]]
+    Encoder: ClassVar[type[NetworkEncoder]]
+    Decoder: ClassVar[type[NetworkDecoder]]
+    initialize: ClassVar[Callable[[nn.Module], None]]
+
+    languages: list[str | None]
+    preparations: list[Preparation] | None
+
+    @classmethod
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
+        """Build the model that ``cfg`` describes, with the paper's initial values.
+
+        Raises:
+            InputError: ``cfg`` is not valid, or the record of how text was prepared is damaged.
+        """
+        config = read_config(cfg, cls.Config)
+        dictionaries = task.source_dictionary, task.target_dictionary
+        if config.share_all_embeddings and dictionaries[0] != dictionaries[1]:
+            raise InputError(
+                "--share-all-embeddings needs one dictionary of both languages: give fairseq-preprocess "
+                "--joined-dictionary, or the model --share-decoder-input-output-embed"
+            )
+        network = cls.Network(config, *map(len, dictionaries))
+        cls.initialize(network)
+        model = cls(cls.Encoder(network.encoder, dictionaries[0]), cls.Decoder(network.decoder, dictionaries[1]))
+        settings = getattr(task, "cfg", None)
+        model.languages = [getattr(settings, name, None) for name in ("source_lang", "target_lang")]
+        data = getattr(settings, "data", None)
+        model.preparations = find_preparations(Path(utils.split_paths(data)[0]), model.languages) if data else None
+        return model
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What the checkpoint holds beside parameters, as plain data."""
+        preparations = self.preparations and [one.to_state() for one in self.preparations]
+        return {"languages": self.languages, "vocabularies": self._vocabularies(), "preparation": preparations}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared.
+
+        Raises:
+            InputError: a vocabulary differs.
+        """
+        for side, theirs, ours in zip(("source", "target"), state["vocabularies"], self._vocabularies()):
+            if theirs != ours:
+                number = next((n for n, (one, other) in enumerate(zip(theirs, ours)) if one != other), len(ours))
+                raise InputError(
+                    f"the checkpoint has another {side} dictionary ({len(theirs):,} words here {len(ours):,}; word "
+                    f"{number} is the first that differs): give the data it was trained on"
+                )
+        if state["preparation"] is not None:
+            self.preparations = [Preparation.from_state(one) for one in state["preparation"]]
+
+    def _vocabularies(self) -> list[list[str]]:
+        return [list(half.dictionary.symbols) for half in (self.encoder, self.decoder)]
+
+    def load_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        strict: bool = True,
+        model_cfg: DictConfig | None = None,
+        args: argparse.Namespace | None = None,
+    ) -> Any:
+        """As in fairseq, but with a clear error for parameters that do not fit.
+
+        Raises:
+            InputError: the checkpoint has another architecture, other sizes or other dictionaries, or does not share
+                the matrices that the model shares.
+        """
+        if strict:
+            if "_extra_state" in state_dict:
+                self.set_extra_state(state_dict["_extra_state"])
+            explain_misfit(state_dict, self.state_dict())
+            self._check_shared(state_dict)
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+    def _check_shared(self, loaded: dict[str, Tensor]) -> None:
+        names: dict[nn.Parameter, str] = {}
+        for name, parameter in self.named_parameters(remove_duplicate=False):
+            first = names.setdefault(parameter, name)
+            if name != first and not torch.equal(loaded[name], loaded[first]):
+                raise InputError(
+                    f"the checkpoint's {first} and {name} differ, and this model shares them: leave out "
+                    "--share-all-embeddings and --share-decoder-input-output-embed"
+                )
+
+
+def explain_misfit(loaded: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Compare the names and shapes of a checkpoint's parameters with a model's.
+
+    Raises:
+        InputError: they differ; it says what does not fit, and the likely cure.
+    """
+    cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
+    if loaded.keys() != expected.keys():
+        name = min(loaded.keys() ^ expected.keys())
+        where = "it" if name in loaded else "this model"
+        raise InputError(f"the checkpoint is of another architecture ({name} is in {where} only); {cure}")
+    for name, parameter in expected.items():
+        if isinstance(parameter, Tensor) and loaded[name].shape != parameter.shape:
+            raise InputError(
+                f"the checkpoint is of other sizes: {name} is {tuple(loaded[name].shape)} there and "
+                f"{tuple(parameter.shape)} here; {cure}"
+            )
+
+
+def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
+    """The network's configuration in ``cfg``, from the command line, Hydra or a checkpoint.
+
+    Raises:
+        InputError: a value is not valid.
+    """
+    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg, enum_to_str=True)
+    return kind.of(values)
+
+
+def register_architectures(
+    model: str, architectures: dict[str, dict[str, Any]], then: Callable[[argparse.Namespace], None] | None = None
+) -> None:
+    """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``.
+
+    Args:
+        then: called with the parsed command line after an architecture's settings are applied to it.
+    """
+    for name, settings in architectures.items():
+
+        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
+            for option, value in settings.items():
+                if getattr(args, option, None) is None:
+                    setattr(args, option, value)
+            if then is not None and isinstance(args, argparse.Namespace):
+                then(args)
+
+        register_model_architecture(model, name)(architecture)

@@ -86,17 +86,17 @@ class Decoder(nn.Module):
         alignment_size: int,
         maxout_size: int,
         pool_size: int,
-        padding_idx: int,
         reads_current_state: bool = False,
         updates_with_current_word: bool = False,
         output_rank: int = 0,
         dropout: float = 0.0,
         readout_dropout: float = 0.0,
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.reads_current_state = reads_current_state
         self.updates_with_current_word = updates_with_current_word
-        self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, padding_idx)
+        self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, word_dropout)
         self.dropout = nn.Dropout(dropout)
         self.from_summary = nn.Linear(hidden_size, hidden_size)
         self.attention = (
@@ -113,6 +113,11 @@ class Decoder(nn.Module):
             output_rank,
             readout_dropout,
         )
+
+    @property
+    def to_vocabulary(self) -> nn.Linear:
+        """W_o with the softmax's bias."""
+        return self.readout.to_vocabulary
 
     def initial_state(self, summary: Tensor) -> Tensor:
         """s_0 = tanh(W_s ←h_1 + b_s) (A.2.2), ``(batch, n)``, from the encoder's summary ←h_1 ``(batch, n)``."""

@@ -1,7 +1,30 @@
-"""Word embeddings with a bias, as in the original code."""
+"""Word embeddings: with word dropout, and with a bias, as in the original code."""
 
 import torch
 from torch import Tensor, nn
+
+from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
+
+
+class WordEmbedding(nn.Embedding):
+    """E x_j, with zeros for padding; training replaces words by <unk> with probability ``word_dropout``.
+
+    Sennrich, Haddow and Birch (2016), *Edinburgh Neural Machine Translation Systems for WMT 16*, drop whole words on
+    both sides, after Gal and Ghahramani (2016); they replace the embedding by zero. <unk> is the replacement of Bowman
+    et al. (2016), *Generating Sentences from a Continuous Space*: the model learns its embedding. End-of-sentence is
+    never replaced.
+    """
+
+    def __init__(self, vocabulary_size: int, embedding_size: int, word_dropout: float = 0.0) -> None:
+        super().__init__(vocabulary_size, embedding_size, padding_idx=PAD)
+        self.word_dropout = word_dropout
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Embed ``words`` (int64, any shape ``(...)``) as ``(..., m)``."""
+        if self.training and self.word_dropout:
+            dropped = torch.rand(words.shape, device=words.device) < self.word_dropout
+            words = words.masked_fill(dropped & words.ne(PAD) & words.ne(EOS), UNK)
+        return super().forward(words)
 
 
 class BiasedEmbedding(nn.Module):
@@ -9,12 +32,12 @@ class BiasedEmbedding(nn.Module):
 
     The paper (Appendix A) leaves its biases out "for readability"; the original code trains this one.
 
-    Parameters: ``table.weight`` is E, stored ``(vocabulary, m)``, with zeros for padding; ``bias`` is ``(m,)``.
+    Parameters: ``table.weight`` is E, stored ``(vocabulary, m)``; ``bias`` is ``(m,)``.
     """
 
-    def __init__(self, vocabulary_size: int, embedding_size: int, padding_idx: int) -> None:
+    def __init__(self, vocabulary_size: int, embedding_size: int, word_dropout: float = 0.0) -> None:
         super().__init__()
-        self.table = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_idx)
+        self.table = WordEmbedding(vocabulary_size, embedding_size, word_dropout)
         self.bias = nn.Parameter(torch.zeros(embedding_size))
 
     def forward(self, words: Tensor) -> Tensor:

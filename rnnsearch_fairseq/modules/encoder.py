@@ -30,13 +30,13 @@ class Encoder(nn.Module):
         vocabulary_size: int,
         embedding_size: int,
         hidden_size: int,
-        padding_idx: int,
         bidirectional: bool = True,
         dropout: float = 0.0,
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.annotation_size = 2 * hidden_size if bidirectional else hidden_size
-        self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, padding_idx)
+        self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, word_dropout)
         self.dropout = nn.Dropout(dropout)
         self.forward_unit = GatedHiddenUnit(embedding_size, hidden_size)
         self.backward_unit = GatedHiddenUnit(embedding_size, hidden_size) if bidirectional else None

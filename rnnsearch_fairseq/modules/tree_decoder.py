@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.embedding import WordEmbedding
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
@@ -37,10 +38,10 @@ class TreeDecoder(nn.Module):
     """
 
     def __init__(
-        self, vocabulary_size: int, embedding_size: int, size: int, padding_idx: int, parses: bool = True
+        self, vocabulary_size: int, embedding_size: int, size: int, parses: bool = True, word_dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_idx)
+        self.embedding = WordEmbedding(vocabulary_size, embedding_size, word_dropout)
         self.start = TreeLSTM(size) if parses else None
         self.lstm = LSTM(embedding_size, size)
         self.from_fed = nn.Linear(size, 4 * size, bias=False)

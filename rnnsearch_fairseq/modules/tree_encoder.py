@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.embedding import WordEmbedding
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 
@@ -30,6 +31,7 @@ class TreeEncoder(nn.Module):
     Args:
         parses: false for the sequential baseline (ANMT), which encodes words only.
         sequential: false for the ablation of Section 5.2 (Table 5), where leaves are word embeddings: h = x, c = 0.
+        reverse: read each sentence from its last word to its first; the states keep the order of the words.
     """
 
     LSTM, TreeLSTM = LSTM, TreeLSTM  # FusedTreeEncoder replaces them
@@ -39,14 +41,16 @@ class TreeEncoder(nn.Module):
         vocabulary_size: int,
         embedding_size: int,
         size: int,
-        padding_idx: int,
         parses: bool = True,
         sequential: bool = True,
+        reverse: bool = False,
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_idx)
+        self.embedding = WordEmbedding(vocabulary_size, embedding_size, word_dropout)
         self.lstm = self.LSTM(embedding_size, size) if sequential else None
         self.tree_lstm = self.TreeLSTM(size) if parses else None
+        self.reverse = reverse
 
     def forward(self, words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
         """Encode ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
@@ -55,16 +59,28 @@ class TreeEncoder(nn.Module):
             padding_mask: ``(batch, src_len)``, true at padding.
             forest: the trees of the batch; None in the sequential baseline.
         """
-        embedded = self.embedding(words)
+        embedded = self.embedding(reverse_words(words, padding_mask) if self.reverse else words)
         if self.lstm is None:
             hidden, cell = embedded, torch.zeros_like(embedded)
         else:
             hidden, cell = self.lstm.scan(embedded, padding_mask)
         last = words.size(1) - 1 - padding_mask.flip(1).long().argmin(dim=1)
         end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, cell))
+        if self.reverse:
+            hidden = reverse_words(hidden, padding_mask)
         if self.tree_lstm is None or forest is None:
             return Constituents(hidden, padding_mask, end, None)
         hiddens, cells = self.tree_lstm.encode(hidden.flatten(0, 1), cell.flatten(0, 1), forest)
         root = tuple(states[forest.roots].masked_fill(forest.unparsed.unsqueeze(1), 0.0) for states in (hiddens, cells))
         states = torch.cat([hidden, hiddens[forest.phrases]], dim=1)
         return Constituents(states, torch.cat([padding_mask, forest.phrase_padding], dim=1), end, root)
+
+
+def reverse_words(words: Tensor, padding_mask: Tensor) -> Tensor:
+    """``words`` ``(batch, src_len, ...)`` from the last to the first; padding and end-of-sentence stay in place."""
+    columns = torch.arange(words.size(1), device=words.device).expand_as(padding_mask)
+    is_word = ~padding_mask
+    first = is_word.long().argmax(dim=1, keepdim=True)
+    last = first + is_word.sum(dim=1, keepdim=True) - 2  # before end-of-sentence
+    order = torch.where((columns >= first) & (columns <= last), first + last - columns, columns)
+    return words.gather(1, order.reshape(*order.shape, *[1] * (words.dim() - 2)).expand_as(words))

@@ -120,7 +120,7 @@ def test_half_precision_logits_are_summed_in_float32(criterion: SummedNLL) -> No
     # Scores in half precision depend on how their product is cut into blocks: these are of the same words together.
     is_word = sample["target"].ne(PAD)
     features, _ = model(**sample["net_input"], features_only=True)
-    logits = model.decoder.to_vocabulary(features[is_word]).double()
+    logits = model.decoder.network.to_vocabulary(features[is_word]).double()
     expected = torch.nn.functional.cross_entropy(logits, sample["target"][is_word], reduction="sum")
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
 

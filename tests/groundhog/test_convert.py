@@ -187,7 +187,7 @@ def test_padding_is_new_and_has_no_probability(tmp_path: Path) -> None:
         if name.endswith(("embedding.table.weight", "to_vocabulary.weight")):
             assert parameter[1].eq(0).all()
             assert parameter[[0, 2, 3, 4]].ne(0).any(dim=1).all()
-    bias = model.decoder.translator.readout.to_vocabulary.bias
+    bias = model.decoder.network.readout.to_vocabulary.bias
     assert bias[1] == -100
     # Beside an improbable word, e^-100 is lost in rounding.
     assert torch.tensor([-10.0, -100.0]).logsumexp(0) == -10

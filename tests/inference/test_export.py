@@ -90,7 +90,7 @@ def test_what_the_folder_holds(run: Path, tmp_path: Path) -> None:
 def test_half_halves_the_file_and_shared_matrices_stay_shared(run: Path, tmp_path: Path) -> None:
     state = torch.load(run / BEST)
     state["cfg"]["model"] |= {"share_decoder_input_output_embed": True}
-    names = [f"decoder.translator.{name}.weight" for name in ("readout.to_vocabulary", "embedding.table")]
+    names = [f"decoder.network.{name}.weight" for name in ("readout.to_vocabulary", "embedding.table")]
     assert {*names} <= state["model"].keys()
     state["model"][names[0]] = state["model"][names[1]]
     torch.save(state, run / BEST)

@@ -127,7 +127,7 @@ def test_scores_are_those_of_the_papers_equations() -> None:
     sizes = {"n": 6, "m": 5, "l": 4, "n_prime": 7, "pool": 2, "K_x": SOURCE_WORDS + 4, "K_y": TARGET_WORDS + 4}
     params = reference.random_parameters(np.random.default_rng(2), **sizes, encdec=False)
     model = make_model("bahdanau_gru", SOURCE_WORDS, TARGET_WORDS)
-    model.encoder.annotator, model.decoder.translator = modules_from(params, pool=2)
+    model.encoder.network, model.decoder.network = modules_from(params, pool=2)
     dictionaries = make_dictionary(SOURCE_WORDS), make_dictionary(TARGET_WORDS)
     task = Namespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
     for pair, result in zip(PAIRS, score_pairs([model], task, PAIRS, batch_size=5)):
@@ -191,7 +191,7 @@ def test_an_ensemble_is_aligned_by_those_of_its_models_that_align(folder: Path) 
 def test_an_ensemble_keeps_probabilities_below_the_smallest_float(folder: Path) -> None:
     models, task = load(folder, "search", "search")
     for model in models:
-        model.decoder.translator.readout.to_vocabulary.weight.data *= 300
+        model.decoder.network.readout.to_vocabulary.weight.data *= 300
     both, alone = (list(score_pairs(some, task, PAIRS)) for some in (models, models[:1]))
     assert min(result.word_logprobs.min() for result in alone) < math.log(1e-45)
     for ours, theirs in zip(both, alone, strict=True):
@@ -201,7 +201,7 @@ def test_an_ensemble_keeps_probabilities_below_the_smallest_float(folder: Path) 
 def test_dropout_is_off(folder: Path) -> None:
     (model,), task = load(folder, "search")
     before = list(score_pairs([model], task, PAIRS))
-    model.decoder.translator.dropout.p = 0.5
+    model.decoder.network.dropout.p = 0.5
     model.train()
     for ours, theirs in zip(score_pairs([model], task, PAIRS), before, strict=True):
         assert_same(ours, theirs, 1e-6)

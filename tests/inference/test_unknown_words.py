@@ -216,7 +216,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = TranslationTask(config.task, *dictionaries).build_model(config.model)
     randomize(model, 0.9)
     with torch.no_grad():
-        model.decoder.translator.readout.to_vocabulary.bias[dictionaries[1].unk()] += 2.0
+        model.decoder.network.readout.to_vocabulary.bias[dictionaries[1].unk()] += 2.0
     save_checkpoint(folder / "model.pt", config, model)
     return folder
 

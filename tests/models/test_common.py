@@ -1,7 +1,8 @@
-"""The options of both models: shared matrices, word dropout."""
+"""What the models of both papers share: shared matrices, word dropout, and what checkpoints hold."""
 
 from argparse import Namespace
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.models.common import drop_words
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
+from rnnsearch_fairseq.modules.embedding import WordEmbedding
+from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
 from tests.builders import EOS, PAD, UNK, make_dictionary, make_sample, randomize
 
 SAMPLE = make_sample([[7, 5, 9, 2], [4, 2], [11, 12, 2]], [[5, 2], [9, 8, 7, 6, 2], [4, 4, 2]])
@@ -48,10 +50,10 @@ ALL = {"share_all_embeddings": True}
 def matrices(model: RNNsearchModel | Tree2SeqModel) -> list[nn.Parameter]:
     """Source embeddings, target embeddings and output matrix."""
     if isinstance(model, Tree2SeqModel):
-        tables = [model.encoder.composer.embedding, model.decoder.translator.embedding]
+        tables = [model.encoder.network.embedding, model.decoder.network.embedding]
     else:
-        tables = [side.embedding.table for side in (model.encoder.annotator, model.decoder.translator)]
-    return [*(table.weight for table in tables), model.decoder.to_vocabulary.weight]
+        tables = [side.embedding.table for side in (model.encoder.network, model.decoder.network)]
+    return [*(table.weight for table in tables), model.decoder.network.to_vocabulary.weight]
 
 
 def cost(model: nn.Module, by_scores: bool) -> Tensor:
@@ -127,15 +129,16 @@ def test_parameters_that_are_not_shared_are_not_loaded_into_a_shared_matrix(make
 
 def test_words_are_dropped_and_nothing_else() -> None:
     torch.manual_seed(1)
+    embedding = WordEmbedding(17, 1, word_dropout=0.3)
+    embedding.weight.data = torch.arange(17.0).unsqueeze(1)  # the embedding of a word is its id
     words = torch.tensor([[4, 5, 6, 7, 8, EOS, PAD]]).repeat(2000, 1)
-    dropped = drop_words(words, 0.3, make_dictionary(17))
-    changed = dropped.ne(words)
-    assert dropped[changed].eq(UNK).all()
+    read = embedding(words).squeeze(2)
+    changed = read.ne(words)
+    assert read[changed].eq(UNK).all()
     assert not changed[:, 5:].any()
     # Of 2,000 words in each column; the standard deviation is 20.
     assert changed[:, :5].sum(dim=0).sub(600).abs().max() < 90
     assert words.ne(UNK).all(), "the batch itself is left alone"
-    assert drop_words(words, 0.0, make_dictionary(17)) is words
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -160,3 +163,44 @@ def test_a_model_reads_dropped_words_in_training_only(make: Make, side: str) -> 
 def test_impossible_rates_are_refused(make: Make) -> None:
     with pytest.raises(InputError, match=r"--word-dropout is 1\.0, but it must be at least 0 and below 1"):
         make(word_dropout=1.0)
+
+
+# -- checkpoints --
+
+
+def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Path) -> None:
+    preparations = {"en": Preparation("moses", lowercase=True), "fr": Preparation(bpe="#version: 0.2\na b</w>\n")}
+    write_preparations(tmp_path, preparations)
+    words = make_dictionary(17)
+    settings = Namespace(data=str(tmp_path / "bin"), source_lang="en", target_lang="fr")
+    task = Namespace(source_dictionary=words, target_dictionary=words, cfg=settings)
+    model = RNNsearchModel.build_model(OmegaConf.create(SIZES), task)
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    saved = torch.load(tmp_path / "model.pt", weights_only=True)
+    assert saved["_extra_state"] == {
+        "languages": ["en", "fr"],
+        "vocabularies": [words.symbols, words.symbols],
+        "preparation": [each.to_state() for each in preparations.values()],
+    }
+    other = make_rnnsearch(alignment_size=1000, maxout_size=500)
+    assert other.preparations is None
+    other.load_state_dict(saved)
+    assert other.preparations == [*preparations.values()]
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        ({"source_words": 18}, r"another source dictionary \(.*22.*21.*give the data it was trained on"),
+        ({"context": "last"}, "another architecture .* in this model only.*give the --arch and model options"),
+        ({"output_rank": 6}, "another architecture .* in it only.*give the --arch and model options"),
+        ({"hidden_size": 8}, r"other sizes: .*\(.*8.*\) there .* here.*give the --arch and model options"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_explained(saved: dict[str, Any], message: str) -> None:
+    model = make_rnnsearch()
+    before = {name: tensor.clone() for name, tensor in model.named_parameters()}
+    with pytest.raises(InputError, match=message):
+        model.load_state_dict(make_rnnsearch(**saved).state_dict())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.named_parameters())

@@ -11,7 +11,9 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.models.tree2seq import ARCHITECTURES, Tree2SeqModel, complete, reverse_words
+from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
+from rnnsearch_fairseq.modules.tree2seq import ARCHITECTURES, Tree2SeqConfig
+from rnnsearch_fairseq.modules.tree_encoder import reverse_words
 from tests.builders import EOS, PAD, make_dictionary, pad
 from tests.models.builders import EXACT, SOURCES, TARGETS, TREES, Original, Tree, make_batch, make_model
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
@@ -60,7 +62,7 @@ def test_recorded_gradients_of_the_softmax() -> None:
     gradients = load_original(TREE2SEQ / "softmax_grad.npz", TREE2SEQ / "softmax.json").state_dict()
     for name, parameter in original.model.named_parameters():
         gradient = gradients[name]
-        if name == "decoder.translator.to_vocabulary.bias":
+        if name == "decoder.network.to_vocabulary.bias":
             gradient[[0, PAD]] = 0  # the original has no such words
         torch.testing.assert_close(parameter.grad, gradient, **EXACT, msg=name)
 
@@ -177,7 +179,7 @@ def test_architectures(arch: str, expected: tuple[int, int, str]) -> None:
     from fairseq.models import ARCH_MODEL_REGISTRY
 
     assert ARCH_MODEL_REGISTRY[arch] is Tree2SeqModel
-    cfg = complete(OmegaConf.create(ARCHITECTURES[arch]))
+    cfg = Tree2SeqConfig.of(ARCHITECTURES[arch])
     assert (cfg.embedding_size, cfg.hidden_size, cfg.constituents) == expected
 
 
@@ -192,7 +194,7 @@ def test_architectures(arch: str, expected: tuple[int, int, str]) -> None:
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        complete(OmegaConf.create(settings))
+        Tree2SeqConfig.of(settings)
 
 
 def test_a_task_without_trees_is_refused() -> None:

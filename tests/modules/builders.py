@@ -18,9 +18,9 @@ class Whole(torch.nn.Module):
     def __init__(self, alignment_size: int, fused: bool, size: int = 3, **order: Any) -> None:
         super().__init__()
         encoder, decoder = (FusedEncoder, FusedDecoder) if fused else (Encoder, Decoder)
-        self.encoder = encoder(7, 2, size, 1, bidirectional=alignment_size > 0)
+        self.encoder = encoder(7, 2, size, bidirectional=alignment_size > 0)
         widths = (size, self.encoder.annotation_size, alignment_size)
-        self.decoder = decoder(7, 2, *widths, 2, 2, 1, **order)
+        self.decoder = decoder(7, 2, *widths, 2, 2, **order)
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
         mask = source.eq(1)

@@ -233,7 +233,7 @@ def test_recorded_cost_and_gradients() -> None:
     counts = np.zeros(len(model.decoder.dictionary), dtype=np.int64)
     counts[original.target] = described["tgt_counts"]
     log_proposal, _ = proposal_of(counts, 0.4, torch.device("cpu"))
-    layer = model.decoder.translator.to_vocabulary
+    layer = model.decoder.network.to_vocabulary
     total = torch.zeros((), dtype=torch.float64)
     for record, samples, expected in zip(records, check["blackout_samples"], check["loss"], strict=True):
         sample = original.batch([record])
@@ -247,6 +247,6 @@ def test_recorded_cost_and_gradients() -> None:
     gradients = load_original(TREE2SEQ / "blackout_grad.npz", TREE2SEQ / "softmax.json").state_dict()
     for name, parameter in model.named_parameters():
         gradient = gradients[name]
-        if name == "decoder.translator.to_vocabulary.bias":
+        if name == "decoder.network.to_vocabulary.bias":
             gradient[[0, 1]] = 0
         torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-10, msg=name)

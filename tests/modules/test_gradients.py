@@ -111,8 +111,8 @@ def test_whole_model(alignment_size: int, order: dict[str, Any], fused: bool) ->
         def __init__(self) -> None:
             super().__init__()
             encoder, decoder = (FusedEncoder, FusedDecoder) if fused else (Encoder, Decoder)
-            self.encoder = encoder(6, 2, 3, 1, bidirectional=alignment_size > 0)
-            self.decoder = decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, 1, **order)
+            self.encoder = encoder(6, 2, 3, bidirectional=alignment_size > 0)
+            self.decoder = decoder(6, 2, 3, self.encoder.annotation_size, alignment_size, 2, 2, **order)
 
         def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
             annotations, summary = self.encoder(source, source.eq(1))
@@ -137,7 +137,7 @@ def test_whole_model(alignment_size: int, order: dict[str, Any], fused: bool) ->
 
 
 def test_embedding_of_padding_stays_zero() -> None:
-    embedding = BiasedEmbedding(4, 3, padding_idx=1)
+    embedding = BiasedEmbedding(4, 3)
     embedding(torch.tensor([[0, 1, 2]])).sum().backward()
     assert embedding.table.weight.grad[1].eq(0).all()
     assert embedding.table.weight.grad[0].eq(1).all()

@@ -4,17 +4,17 @@ import pytest
 import torch
 from torch import nn
 
-from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchConfig
 from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit, initialize
 from rnnsearch_fairseq.modules.init import recurrent_matrices
+from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
 from tests.reference.rnnsearch import count_parameters
 
 
 @pytest.fixture(scope="module")
 def model() -> nn.ModuleDict:
     torch.manual_seed(11)
-    encoder = Encoder(300, 80, 90, padding_idx=1)
-    decoder = Decoder(310, 80, 90, 180, alignment_size=100, maxout_size=70, pool_size=2, padding_idx=1)
+    encoder = Encoder(300, 80, 90)
+    decoder = Decoder(310, 80, 90, 180, alignment_size=100, maxout_size=70, pool_size=2)
     model = nn.ModuleDict({"encoder": encoder, "decoder": decoder})
     with torch.no_grad():
         for parameter in model.parameters():
@@ -64,22 +64,9 @@ def test_rows_of_padding_are_zero(model: nn.ModuleDict) -> None:
 
 
 def parameters_at_the_papers_size(arch: str, words: int) -> int:
-    cfg = RNNsearchConfig(**ARCHITECTURES[arch])
-    searches = cfg.context == "attention"
     with torch.device("meta"):
-        encoder = Encoder(words, cfg.embedding_size, cfg.hidden_size, 1, searches)
-        decoder = Decoder(
-            words,
-            cfg.embedding_size,
-            cfg.hidden_size,
-            encoder.annotation_size,
-            cfg.alignment_size if searches else 0,
-            cfg.maxout_size,
-            cfg.maxout_pool,
-            1,
-            output_rank=cfg.output_rank,
-        )
-    return sum(parameter.numel() for module in (encoder, decoder) for parameter in module.parameters())
+        network = RNNsearch(RNNsearchConfig.of(ARCHITECTURES[arch]), words, words)
+    return sum(parameter.numel() for parameter in network.parameters())
 
 
 @pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec"])

@@ -45,24 +45,25 @@ def load_original(npz_path: Path, json_path: Path) -> Tree2SeqModel:
         return np.concatenate([parameters[pattern.format(gate)] for gate in gates])
 
     state: dict[str, np.ndarray] = {
-        "encoder.composer.embedding.weight": table("sourceEmbed", 0),
-        "decoder.translator.embedding.weight": table("targetEmbed", 1),
-        "decoder.translator.to_vocabulary.weight": table(f"{output}.weight", 1),
-        "decoder.translator.to_vocabulary.bias": table(f"{output}.bias", 1, NEVER),
-        "decoder.translator.from_fed.weight": stack("dec.Wa{}", LSTM_GATES),
-        "decoder.translator.from_state.weight": parameters["Wst"],
-        "decoder.translator.from_state.bias": parameters["bs"],
-        "decoder.translator.from_context.weight": parameters["Wct"],
+        "encoder.network.embedding.weight": table("sourceEmbed", 0),
+        "decoder.network.embedding.weight": table("targetEmbed", 1),
+        "decoder.network.to_vocabulary.weight": table(f"{output}.weight", 1),
+        "decoder.network.to_vocabulary.bias": table(f"{output}.bias", 1, NEVER),
+        "decoder.network.from_fed.weight": stack("dec.Wa{}", LSTM_GATES),
+        "decoder.network.from_state.weight": parameters["Wst"],
+        "decoder.network.from_state.bias": parameters["bs"],
+        "decoder.network.from_context.weight": parameters["Wct"],
     }
-    for module, name in (("encoder.composer.lstm", "enc"), ("decoder.translator.lstm", "dec")):
+    for module, name in (("encoder.network.lstm", "enc"), ("decoder.network.lstm", "dec")):
         state[f"{module}.from_input.weight"] = stack(f"{name}.Wx{{}}", LSTM_GATES)
         state[f"{module}.from_input.bias"] = stack(f"{name}.b{{}}", LSTM_GATES)
         state[f"{module}.from_state.weight"] = stack(f"{name}.Wh{{}}", LSTM_GATES)
-    for module, name in (("encoder.composer.tree_lstm", "encTree"), ("decoder.translator.start", "initDecTree")):
+    for module, name in (("encoder.network.tree_lstm", "encTree"), ("decoder.network.start", "initDecTree")):
         sides = [stack(f"{name}.Wh{{}}{side}", TREE_GATES) for side in ("L", "R")]
         state[f"{module}.from_children.weight"] = np.concatenate(sides, axis=1)
         state[f"{module}.from_children.bias"] = stack(f"{name}.b{{}}", TREE_GATES)
-    model.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in state.items()})
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in state.items()}
+    model.load_state_dict({**tensors, "_extra_state": model.get_extra_state()})
     return model.eval()
 
 

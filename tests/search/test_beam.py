@@ -21,7 +21,7 @@ def draw_model(arch: str = "bahdanau_gru", end: float = 2.0, **options: Any) -> 
     """A tiny model in which hypotheses end early and late."""
     model = make_model(arch, target_words=WORDS, **options).float()
     with torch.no_grad():
-        model.decoder.to_vocabulary.bias[EOS] += end
+        model.decoder.network.to_vocabulary.bias[EOS] += end
     return model
 
 
@@ -143,7 +143,7 @@ def test_callers_may_change_the_hypotheses() -> None:
 def test_scores_that_are_not_numbers_are_refused(search_name: str) -> None:
     model = draw_model()
     with torch.no_grad():
-        model.decoder.to_vocabulary.weight[7] = float("nan")
+        model.decoder.network.to_vocabulary.weight[7] = float("nan")
     with pytest.raises(InputError, match="not numbers"):
         search([model], batch(), search=search_name)
 

@@ -62,7 +62,7 @@ def test_alignment_weights_are_in_float32(attend: Callable[..., tuple[Tensor, Te
 
 @HALVES
 def test_constituent_weights_are_in_float32(dtype: torch.dtype) -> None:
-    decoder = TreeDecoder(5, 3, WIDTH, padding_idx=1).to(dtype)
+    decoder = TreeDecoder(5, 3, WIDTH).to(dtype)
     randomize(decoder)
     hidden, states = torch.randn(BATCH, WIDTH).to(dtype), torch.randn(BATCH, SOURCE, WIDTH).to(dtype)
     attended, weights = decoder.attend(hidden, states, MASK)

@@ -77,7 +77,7 @@ def test_padding_between_words_is_what_it_is_to_the_readable_loop() -> None:
 def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(2)
     monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: on_gpu)
-    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE, padding_idx=1, parses=parses).double()
+    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE, parses=parses).double()
     randomize(decoder)
     states, end, root = (
         draw(BATCH, 7, SIZE),
@@ -120,7 +120,7 @@ def test_scans_under_autocast() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_decoder_scan_in_half_precision(dtype: torch.dtype) -> None:
     torch.manual_seed(3)
-    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE, padding_idx=1)
+    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE)
     randomize(decoder, std=0.2)
     states = draw(BATCH, 7, SIZE)
     source = Constituents(

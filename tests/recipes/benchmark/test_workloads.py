@@ -35,7 +35,7 @@ def test_a_training_has_the_sizes(languages: list[str]) -> None:
     training = Training([*TRAIN, *TINY, *languages], Size(5, 4, 2, vocabulary=37), 3)
     task = training.trainer.task
     assert [len(task.source_dictionary), len(task.target_dictionary)] == [37, 37]
-    assert training.trainer.model.decoder.to_vocabulary.weight.shape == (37, 8)
+    assert training.trainer.model.decoder.network.to_vocabulary.weight.shape == (37, 8)
     assert len(training.batches) == 3 and training.count == 3 * 2 * 4
     before = training.trainer.get_num_updates()
     training.work()
