@@ -9,13 +9,12 @@ from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks.translation import TranslationConfig
-from torch import Tensor, nn
+from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
-from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import (
     BeamSearch,
@@ -151,17 +150,4 @@ class Generator:
 
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
     """The encoder and decoder of this package in a fairseq model; None for others."""
-    if hasattr(model.encoder, "composer"):
-        return _encoder_of(model.encoder), model.decoder.translator
-    if hasattr(model.encoder, "annotator"):
-        return model.encoder.annotator, model.decoder.translator
     return getattr(model.encoder, "network", None), getattr(model.decoder, "network", None)
-
-
-def _encoder_of(encoder: nn.Module) -> Any:
-    def encode(words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
-        encoded = encoder(words, trees=forest)
-        (states,), (mask,) = encoded["states"], encoded["padding_mask"]
-        return Constituents(states, mask, tuple(encoded["end"]), tuple(encoded["root"]) or None)
-
-    return encode
