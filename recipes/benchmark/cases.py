@@ -82,8 +82,8 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     end = words.index("--") if "--" in words else len(words)
     own, common = words[:end], words[end + 1 :]
     args = make_parser().parse_args(own)
-    given = {axis: sizes for axis in AXES if (sizes := getattr(args, axis, None))}
-    args.axis, sizes = make_sizes(given)
+    sizes_by_axis = {axis: sizes for axis in AXES if (sizes := getattr(args, axis, None))}
+    args.axis, sizes = make_sizes(sizes_by_axis)
     args.cases = [
         Case(name, args.command, toolkit, options, size, along)
         for name, (toolkit, options) in parse_setups(args.setups, common).items()
@@ -92,14 +92,14 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def parse_setups(given: Sequence[str], common: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
+def parse_setups(texts: Sequence[str], common: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     """Parse 'NAME: [TOOLKIT] OPTIONS' into the toolkit and its options; fairseq's get the common ones, too.
 
     Raises:
         InputError: a setup has no name, or the name of another.
     """
     setups: dict[str, tuple[str, list[str]]] = {}
-    for text in given:
+    for text in texts:
         name, colon, rest = text.partition(":")
         if not colon or not name.strip() or name.strip() in setups:
             raise InputError(f"setup {text!r} must be 'NAME: OPTIONS', with a name of its own")
@@ -118,14 +118,14 @@ def read_widths(options: Sequence[str], size: Size, usage: str) -> list[int]:
     Raises:
         InputError: the options are not as ``usage`` tells, or there is no vocabulary for random words.
     """
-    found = re.fullmatch(r"(\d+)(?:/(\d+))?" + r" (\d+)" * usage.endswith("BEAM"), " ".join(options))
-    if not found or size.vocabulary is None:
+    match = re.fullmatch(r"(\d+)(?:/(\d+))?" + r" (\d+)" * usage.endswith("BEAM"), " ".join(options))
+    if not match or size.vocabulary is None:
         raise InputError(f"{' '.join(options)!r} is not understood; give '{usage}' and --vocabulary N")
-    width, embedding, *beam = found.groups()
+    width, embedding, *beam = match.groups()
     return [int(number) for number in (width, embedding or width, *beam)]
 
 
-def make_sizes(given: Mapping[str, Sequence[int]]) -> tuple[str | None, list[tuple[int | None, Size]]]:
+def make_sizes(numbers_of: Mapping[str, Sequence[int]]) -> tuple[str | None, list[tuple[int | None, Size]]]:
     """Make the sizes that one axis of several numbers takes, each with its number.
 
     Returns:
@@ -134,18 +134,18 @@ def make_sizes(given: Mapping[str, Sequence[int]]) -> tuple[str | None, list[tup
     Raises:
         InputError: two axes grow, or a size of random words is given without --vocabulary.
     """
-    growing = [axis for axis, numbers in given.items() if len(numbers) > 1]
+    growing = [axis for axis, numbers in numbers_of.items() if len(numbers) > 1]
     if len(growing) > 1:
         raise InputError(f"--{growing[0]} and --{growing[1]} both have several sizes; let one grow at a time")
-    of_words = [axis for axis in given if axis != "threads"]
+    of_words = [axis for axis in numbers_of if axis != "threads"]
     if of_words and "vocabulary" not in of_words:
         raise InputError(f"--{of_words[0]} is a size of random words; give --vocabulary N, too, and no data folder")
     axis = growing[0] if growing else None
     sizes = []
-    for number in given[axis] if axis else [None]:
-        chosen = {name: number if name == axis else numbers[0] for name, numbers in given.items()}
-        length = chosen.pop("lengths", Size.source)
-        sizes.append((number, Size(**({"source": length, "target": length} | chosen))))
+    for number in numbers_of[axis] if axis else [None]:
+        named = {name: number if name == axis else numbers[0] for name, numbers in numbers_of.items()}
+        length = named.pop("lengths", Size.source)
+        sizes.append((number, Size(**({"source": length, "target": length} | named))))
     return axis, sizes
 
 

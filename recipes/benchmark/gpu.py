@@ -140,17 +140,17 @@ def decoder_work(decoder: Any, pairs: int, source: int, target: int) -> Work:
     annotations, keys = randn(pairs, source, 2 * size), randn(pairs, source, alignment)
 
     def forward() -> Sequence[Tensor]:
-        found = decoder.scan(words, state, None, Memory(annotations, keys, None))
-        return [found.read, found.contexts]
+        scanned = decoder.scan(words, state, None, Memory(annotations, keys, None))
+        return [scanned.read, scanned.contexts]
 
     attention = [decoder.attention.from_state.weight, decoder.attention.energy.weight]
     return gradients_of(forward, [words, state, annotations, keys, *decoder.unit.parameters(), *attention])
 
 
-def gradients_of(forward: Callable[[], Sequence[Tensor]], given: Sequence[Tensor]) -> Work:
-    """Compute the gradients of ``given``, for fixed random gradients of the outputs."""
+def gradients_of(forward: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor]) -> Work:
+    """Compute the gradients of ``inputs``, for fixed random gradients of the outputs."""
     factors = [torch.randn_like(output) for output in forward()]
-    return lambda: torch.autograd.grad(forward(), given, factors)
+    return lambda: torch.autograd.grad(forward(), inputs, factors)
 
 
 def write_model(case: Case, out: Path) -> int:

@@ -71,13 +71,13 @@ def fit_growth(axis: str, line: Mapping[int, float], pairs: int) -> dict[str, st
     if len(line) < 2:
         return {}
     x, y = (np.array(list(numbers), dtype=float) for numbers in (line.keys(), line.values()))
-    found = {"exponent": f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}"}
+    fit = {"exponent": f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}"}
     if axis not in NONLINEAR:
         each, fixed = np.polyfit(x, y, 1, w=1 / y)
-        found["fixed + each"] = f"{short(fixed)} + {short(each)}"
+        fit["fixed + each"] = f"{short(fixed)} + {short(each)}"
     if axis == "lengths" and len(x) > 2:
-        found["each word pair"] = f"{1e6 * np.polyfit(x, y, 2)[0] / pairs:,.1f}"
-    return found
+        fit["each word pair"] = f"{1e6 * np.polyfit(x, y, 2)[0] / pairs:,.1f}"
+    return fit
 
 
 def short(value: float) -> str:

@@ -89,15 +89,15 @@ class Translation(Workload):
 
     def __init__(self, options: Sequence[str], size: Size, batches: int) -> None:
         make = make_translation if size.vocabulary is None else make_random_translation
-        config, self.task, self.models, chosen = make(options, size, batches)
+        config, self.task, self.models, self.batches = make(options, size, batches)
         cuda = torch.cuda.is_available() and not config.common.cpu
         for model in self.models:
             if cuda:
                 model.cuda()
             model.prepare_for_inference_(config)
         self.search = self.task.build_generator(self.models, config.generation)
-        self.batches = utils.move_to_cuda(chosen) if cuda else chosen
-        self.count = sum(batch["nsentences"] for batch in chosen)
+        self.batches = utils.move_to_cuda(self.batches) if cuda else self.batches
+        self.count = sum(batch["nsentences"] for batch in self.batches)
         self.work(WARM_UP)
 
     def step(self, batch: Batch) -> list[list[dict[str, Any]]]:

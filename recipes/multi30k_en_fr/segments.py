@@ -22,12 +22,12 @@ def read_segments(path: Path) -> list[Captions]:
     """
     captions = []
     for number, line in enumerate(read_parallel(path)[0], 1):
-        found = [ITEM.fullmatch(item) for item in line.split()]
-        if not found or None in found:
+        items = [ITEM.fullmatch(item) for item in line.split()]
+        if not items or None in items:
             raise InputError(
                 f"{path}, line {number}: no captions; write SOURCE_WORDS-TARGET_WORDS of each, as 12-13 9-10"
             )
-        captions.append([(int(item[1]), int(item[2])) for item in found if item])
+        captions.append([(int(item[1]), int(item[2])) for item in items])
     return captions
 
 

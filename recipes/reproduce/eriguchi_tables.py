@@ -91,11 +91,11 @@ class EriguchiRuns:
 
     def __init__(self, folder: Path, reference: Path) -> None:
         self.folder, self.reference = folder, reference
-        found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        names = [name for name in found if NAME.fullmatch(name)]
+        folders = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        names = [name for name in folders if NAME.fullmatch(name)]
         if not names:
             raise InputError(f"{folder}: holds no run; give the folder of those named MODEL-OBJECTIVE, as {BEST}")
-        self.others = [name for name in found if name not in names]
+        self.others = [name for name in folders if name not in names]
         self.objectives = sorted({*OBJECTIVES, *(name.split("-")[1] for name in names)}, key=_order)
         self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
@@ -155,17 +155,17 @@ def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
     rows, missing, claims = [], [], []
-    for name, found in {SEARCHED: {}, **runs.searches}.items():
-        if not found and name != SEARCHED:
+    for name, searches in {SEARCHED: {}, **runs.searches}.items():
+        if not searches and name != SEARCHED:
             continue
-        missing += [f"{name} (no {search}.tok)" for search in SEARCHES if search not in found]
-        for search, scores in found.items():
+        missing += [f"{name} (no {search}.tok)" for search in SEARCHES if search not in searches]
+        for search, scores in searches.items():
             lengths = [f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
             label, beam = SEARCHES[search]
             rows.append([name, label, str(beam), f"{scores.ribes:.2f}", f"{scores.bleu:.2f}", *lengths])
         for better, worse in SEARCH_CLAIMS:
-            if better in found and worse in found:
-                claims.append(agreement(f"{name}: {better} beats {worse}", found[better], found[worse]))
+            if better in searches and worse in searches:
+                claims.append(agreement(f"{name}: {better} beats {worse}", searches[better], searches[worse]))
     return _section("Table 4: searches", Table(header, rows), missing, claims)
 
 
@@ -207,8 +207,8 @@ def agreement(claim: str, better: TokenScores, worse: TokenScores) -> str:
     verdicts = []
     for measure, scored in better.measures.items():
         (drawn,) = draw(len(scored.statistics))
-        found = Difference.between(scored.scores(drawn), worse.measures[measure].scores(drawn))
-        verdicts.append(f"{measure} {found.verdict()} ({found})")
+        difference = Difference.between(scored.scores(drawn), worse.measures[measure].scores(drawn))
+        verdicts.append(f"{measure} {difference.verdict()} ({difference})")
     return f"{claim}: {', '.join(verdicts)}"
 
 

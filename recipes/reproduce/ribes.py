@@ -39,15 +39,15 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[int]:
     """
     characters: dict[str, str] = {}
     # With one character for each word, str.find finds n-grams.
-    expected, given = (
+    expected, translated = (
         "".join(characters.setdefault(word, chr(len(characters))) for word in words)
         for words in (reference, hypothesis)
     )
     positions = []
-    for position, word in enumerate(given):
-        for start, end in contexts(position, len(given)) if word in expected else ():
-            ngram = given[start:end]
-            if _occurs_once(ngram, given) and _occurs_once(ngram, expected):
+    for position, word in enumerate(translated):
+        for start, end in contexts(position, len(translated)) if word in expected else ():
+            ngram = translated[start:end]
+            if _occurs_once(ngram, translated) and _occurs_once(ngram, expected):
                 positions.append(expected.find(ngram) + position - start)
                 break
     return positions

@@ -35,7 +35,7 @@ class TokenScores:
 
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenScores:
     """Score sentences, their tokens separated by spaces, against one reference each."""
-    each = [sentence_ribes(line.split(), found.split()) for line, found in zip(reference, hypotheses)]
+    each = [sentence_ribes(line.split(), hypothesis.split()) for line, hypothesis in zip(reference, hypotheses)]
     of_ribes = Scored(np.array([[score, 1] for score in each]), lambda total: 100 * total[0] / total[1])
     of_bleu = scored_by_bleu(hypotheses, reference)
     bleu = bleu_of(of_bleu.statistics.sum(axis=0))

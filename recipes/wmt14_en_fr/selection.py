@@ -13,7 +13,7 @@ many pairs (or half of the general text's, if it has fewer than twice as many). 
 The models of a language know the same words, those that are at least twice in the in-domain text (Moore and Lewis,
 2010); all others count as one word. A model scores the pairs it was made of too well, so the sample's own pairs are
 scored by the model of a second sample. The papers do not do so, since their samples are a small part of the text. A
-pair with an empty side is never chosen.
+pair with an empty side is never selected.
 
 GENERAL is streamed: memory is that of the language models, whose text is as large as the in-domain one, and 20 bytes
 for each pair of GENERAL. OUT's folder needs room for the models' text for a while.
@@ -208,24 +208,24 @@ def score_pairs(pairs: Iterable[tuple[str, str]], number: int, sides: list[Side]
 
 
 def choose(scores: Scores, most_pairs: int | None, most_words: int | None) -> np.ndarray:
-    """Which pairs are chosen, as booleans: the best, at most so many, or with at most so many target words together."""
+    """Whether each pair is selected: the best are, at most so many, or with at most so many target words together."""
     ranking = np.argsort(scores.differences, kind="stable")[: np.isfinite(scores.differences).sum()]
     if most_pairs is not None:
         ranking = ranking[:most_pairs]
     if most_words is not None:
         together = np.cumsum(scores.words[ranking], dtype=np.int64)
         ranking = ranking[: np.searchsorted(together, most_words, side="right")]
-    chosen = np.zeros(len(scores.words), dtype=bool)
-    chosen[ranking] = True
-    return chosen
+    selected = np.zeros(len(scores.words), dtype=bool)
+    selected[ranking] = True
+    return selected
 
 
-def write_chosen(general: Texts, chosen: np.ndarray, out: Texts) -> None:
-    """Write the chosen pairs, each line as it is."""
+def write_selected(general: Texts, selected: np.ndarray, out: Texts) -> None:
+    """Write the selected pairs, each line as it is."""
     with contextlib.ExitStack() as stack:
         outs = [stack.enter_context(open_output(path)) for path in out]
-        for pair, is_chosen in zip(read_pairs(*general), chosen):
-            if is_chosen:
+        for pair, is_selected in zip(read_pairs(*general), selected):
+            if is_selected:
                 for file, line in zip(outs, pair):
                     file.write((line.removesuffix("\n") + "\n").encode())
 
@@ -233,7 +233,7 @@ def write_chosen(general: Texts, chosen: np.ndarray, out: Texts) -> None:
 def select(
     general: Texts, in_domain: Texts, out: Texts, most_pairs: int | None = None, most_words: int | None = None
 ) -> tuple[Scores, np.ndarray]:
-    """Write the best of the pairs of ``general`` to ``out``; returns the scores of all, and which were chosen.
+    """Write the best of the pairs of ``general`` to ``out``; returns the scores of all, and which were selected.
 
     Raises:
         InputError: a file is bad, the two sides of one differ in their number of lines, or the tools are missing.
@@ -248,9 +248,9 @@ def select(
             raise InputError(f"{out[0].parent}: cannot be written ({error.strerror}); give another OUT") from error
         sides, first = make_sides(in_domain, general, Path(folder))
     scores = score_pairs(read_pairs(*general), pairs, sides, first)
-    chosen = choose(scores, most_pairs, most_words)
-    write_chosen(general, chosen, out)
-    return scores, chosen
+    selected = choose(scores, most_pairs, most_words)
+    write_selected(general, selected, out)
+    return scores, selected
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -272,16 +272,16 @@ def parse_arguments() -> argparse.Namespace:
         setattr(args, name, texts_of(getattr(args, name), args))
     for path in args.out:
         if path.resolve() in {read.resolve() for read in (*args.general, *args.in_domain)}:
-            raise InputError(f"{path}: it would replace what it is chosen from; give another OUT")
+            raise InputError(f"{path}: it would replace what it is selected from; give another OUT")
     return args
 
 
-def _summary(scores: Scores, chosen: np.ndarray) -> Iterator[str]:
-    yield f"chose {chosen.sum():,} of {len(chosen):,} pairs, "
-    yield f"{scores.words[chosen].sum(dtype=np.int64):,} of {scores.words.sum(dtype=np.int64):,} target words"
-    if chosen.any():
-        yield f", of a difference of {scores.differences[chosen].max():.4f} bits at most"
-    empty = len(chosen) - np.isfinite(scores.differences).sum()
+def _summary(scores: Scores, selected: np.ndarray) -> Iterator[str]:
+    yield f"chose {selected.sum():,} of {len(selected):,} pairs, "
+    yield f"{scores.words[selected].sum(dtype=np.int64):,} of {scores.words.sum(dtype=np.int64):,} target words"
+    if selected.any():
+        yield f", of a difference of {scores.differences[selected].max():.4f} bits at most"
+    empty = len(selected) - np.isfinite(scores.differences).sum()
     if empty:
         yield f"; {empty:,} pairs have an empty side"
 

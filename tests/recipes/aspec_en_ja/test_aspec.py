@@ -44,15 +44,6 @@ def test_the_sentences_of_each_part_are_written(folder: Path, tmp_path: Path) ->
     assert read(out / "dev.en") + read(out / "test.ja") == ["He slept.", "Why?", "なぜ歩いた。"]
 
 
-def test_training_pairs_are_limited_and_no_file_more_is_needed_for_them(folder: Path, tmp_path: Path) -> None:
-    (folder / "train/train-2.txt").unlink()
-    assert extract(folder, tmp_path / "raw", 2)["train"] == 2
-    assert extract(folder, tmp_path / "raw", 1) == {"train": 1, "dev": 2, "test": 1}
-    assert read(tmp_path / "raw/train.en") == ["He walked."]
-    with pytest.raises(InputError, match=r"train-2\.txt"):
-        extract(folder, tmp_path / "raw", 3)
-
-
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [
@@ -107,16 +98,6 @@ def test_parses_of_another_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="replace"):
         write_words(tmp_path / "en", tmp_path / "en", tmp_path / "en")
     assert not (tmp_path / "words").exists()
-
-
-@pytest.mark.skipif(not ENJU.is_dir(), reason=f"{ENJU} is not there")
-def test_words_of_parsed_sentences_are_those_of_the_texts_made_of_them() -> None:
-    for part in ("dev", "train"):
-        for line, text in zip(read(ENJU / f"{part}.enju"), read(ENJU / f"{part}.en"), strict=True):
-            assert [word.lower() for word in enju_words(line)] == text.split()
-
-
-# Japanese
 
 
 @pytest.mark.parametrize(

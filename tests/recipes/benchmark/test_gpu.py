@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.benchmark.gpu import count_events, print_rows
+from recipes.benchmark.gpu import count_events
 
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = [
@@ -75,25 +75,6 @@ def test_a_step_that_fails_or_hangs_does_not_end_the_next(tmp_path: Path) -> Non
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_steps_that_come_too_late_are_dropped_and_named(tmp_path: Path) -> None:
-    out, _ = measure_with(tmp_path, "--limit", "4")
-    results = (out / "results.md").read_text()
-    for step in STEPS:
-        assert f"\n{step}: dropped: no time was left, " in results
-
-
-def test_a_measurement_that_fails_does_not_end_the_next(capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_rows("ms | times", {"one": lambda: "1 | 2", "none": lambda: str(1 / 0), "two": lambda: "3 | 4"}) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "| | ms | times |",
-        "|---|---|---|",
-        "| one | 1 | 2 |",
-        "| none | ZeroDivisionError, see log.txt |",
-        "| two | 3 | 4 |",
-    ]
-    assert print_rows("ms", {"one": lambda: "1"}) == 0
-
-
 def test_kernels_and_calls_are_counted_in_a_trace() -> None:
     events = [
         {"cat": "kernel", "name": "gemm", "dur": 3000},
@@ -118,17 +99,12 @@ def test_kernels_and_calls_are_counted_in_a_trace() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_a_dry_run_takes_every_step(tmp_path: Path) -> None:
-    wheels, out = tmp_path / "wheels", tmp_path / "out"
-    wheels.mkdir()
-    (wheels / "broken-1.0-py3-none-any.whl").write_text("no archive")
+    out = tmp_path / "out"
     command = ["bash", f"{ROOT}/recipes/benchmark/gpu.sh", "--dry-run", "--limit", "3000"]
     variables = os.environ | {"PYTHON": sys.executable}
-    done = subprocess.run(
-        [*command, "--wheels", wheels, "--out", out], env=variables, capture_output=True, text=True, timeout=3000
-    )
+    done = subprocess.run([*command, "--out", out], env=variables, capture_output=True, text=True, timeout=3000)
     results, log = (out / "results.md").read_text(), (out / "log.txt").read_text()
     assert results in done.stdout
-    assert "\nwheels: failed with exit status 1" in results and "broken-1.0" in log
     for step in STEPS:
         assert f"\n{step}: ok, " in results, results + log
     for row in (
@@ -139,7 +115,5 @@ def test_a_dry_run_takes_every_step(tmp_path: Path) -> None:
         "| beam of 12 |",
     ):
         assert f"\n{row}" in results
-    assert done.returncode == 1  # for the wheel
-    assert "passed" in results and "failed" not in results.replace("wheels: failed", "")
+    assert done.returncode == 0 and "passed" in results and "failed" not in results
     assert (out / "trace.json.gz").stat().st_size and (out / "profile.txt").stat().st_size
-    assert len(list(out.iterdir())) <= 8

@@ -10,8 +10,7 @@ import torch
 from recipes.benchmark import runner
 from recipes.benchmark.cases import Case, Size, parse_arguments
 from recipes.benchmark.runner import measure, serve
-from recipes.benchmark.workloads import Training, make_trainer
-from rnnsearch_fairseq.errors import InputError
+from recipes.benchmark.workloads import make_trainer
 from rnnsearch_fairseq.grammar import write_corpus
 from tests.commands import preprocess, run
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
@@ -69,15 +68,6 @@ def test_a_process_reports_its_work_and_the_time_of_each_round(quiet: None, monk
     assert count == 2 * 2 * 4 and peak > 0 and device.startswith("torch ")
     assert threads == [3]
     assert len(seconds) == 2 and all(wall > 0 and cpu > 0 for wall, cpu in seconds)
-
-
-@pytest.mark.train
-def test_data_is_read_and_more_updates_than_batches_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # as a case's process is
-    training = Training([str(folder / "bin"), *OPTIONS, *WORDS], Size(), 3)
-    assert len(training.batches) == 3 and training.count > 24
-    with pytest.raises(InputError, match="the data has 3 batches"):
-        Training([str(folder / "bin"), *OPTIONS, *WORDS], Size(), 4)
 
 
 def test_one_model_translates_with_two_beams(folder: Path, quiet: None) -> None:

@@ -1,14 +1,10 @@
 """The work that is measured: random words, made-up dictionaries, memory, and what is refused."""
 
-import sys
-from typing import Any
-
 import pytest
 import torch
 
 from recipes.benchmark import marian
 from recipes.benchmark.cases import Size
-from recipes.benchmark.joeynmt import JoeyNMTTraining, JoeyNMTTranslation
 from recipes.benchmark.workloads import Training, Translation, configure, make_dictionary, peak_bytes, random_batch
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
@@ -82,38 +78,6 @@ def test_attention_keeps_no_units_for_each_pair_of_words() -> None:
     assert 6 * N > of_a_word_pair("reference") > 4 * N > of_a_word_pair("fused") > 0
 
 
-@pytest.fixture
-def toolkit() -> JoeyNMTTraining:
-    pytest.importorskip("joeynmt", reason="JoeyNMT is not installed")
-    return JoeyNMTTraining(["8/6"], SIZE, 2)
-
-
-def test_joeynmt_reads_the_same_words(toolkit: JoeyNMTTraining) -> None:
-    source, target = toolkit.batches[0]["net_input"]["src_tokens"], toolkit.batches[0]["target"]
-    batch: Any = toolkit.make_batch(source, target)
-    texts = toolkit.model.src_vocab.arrays_to_sentences(batch.src.numpy())
-    dictionary = make_dictionary(20)
-    assert texts == [[dictionary[number] for number in row] for row in source.tolist()]
-    assert batch.trg.ne(toolkit.model.pad_index).all() and batch.ntokens == toolkit.count / 2 == 2 * 4
-    assert toolkit.model.trg_vocab.arrays_to_sentences(batch.trg.numpy())[1][-1] == "</s>"
-    assert batch.trg_input[:, 0].eq(toolkit.model.bos_index).all()
-    assert batch.trg_input[:, 1:].tolist() == batch.trg[:, :-1].tolist()
-
-
-@pytest.mark.parametrize("beam", ["1", "3"])
-@pytest.mark.parametrize(("source", "target"), [(5, 4), (3, 7)])
-def test_joeynmt_writes_translations_of_the_length(beam: str, source: int, target: int) -> None:
-    pytest.importorskip("joeynmt", reason="JoeyNMT is not installed")
-    translation = JoeyNMTTranslation(["8", beam], Size(source, target, 2, vocabulary=20), 3)
-    model = translation.model
-    assert translation.count == 3 * 2 and not model.training
-    likely_end = torch.nn.functional.one_hot(torch.tensor(model.eos_index), 20) * 100.0
-    model.decoder.output_layer.bias = torch.nn.Parameter(likely_end)
-    found = [translation.step(batch) for batch in translation.batches]
-    assert {ids.shape for ids in found} == {(2, target)}
-    assert all((ids != model.eos_index).all() for ids in found)
-
-
 @pytest.mark.parametrize("model", [WORDS, TINY], ids=["tree2seq", "rnnsearch"])
 def test_a_random_model_writes_translations_of_the_length(model: list[str]) -> None:
     options = [*model, "--task", "translation", "--beam", "2", "--cpu"]
@@ -121,24 +85,6 @@ def test_a_random_model_writes_translations_of_the_length(model: list[str]) -> N
     assert translation.count == 3 * 2
     found = [hypotheses for batch in translation.batches for hypotheses in translation.step(batch)]
     assert {len(hypothesis["tokens"]) for hypotheses in found for hypothesis in hypotheses} == {4}
-
-
-def test_the_cure_is_named_where_marian_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "_pymarian", None)
-    with pytest.raises(InputError, match=r"Marian cannot be imported .*; install it by pip install"):
-        marian.MarianTranslation(["256", "5"], SIZE, 1)
-    with pytest.raises(InputError, match=r"Marian cannot be imported .*; install it by pip install"):
-        marian.MarianTraining(["256"], SIZE, 1)
-
-
-@pytest.mark.parametrize("beam", ["1", "3"])
-@pytest.mark.parametrize(("source", "target"), [(5, 4), (6, 6), (3, 7)])
-def test_marian_writes_translations_of_the_length(beam: str, source: int, target: int) -> None:
-    pytest.importorskip("_pymarian", reason="Marian is not installed")
-    translation = marian.MarianTranslation(["8/6", beam], Size(source, target, 2, vocabulary=20), 3)
-    assert translation.count == 3 * 2
-    found = [text.split() for batch in translation.batches for text in translation.step(batch)]
-    assert len(found) == 6 and {len(words) for words in found} == {target}
 
 
 def test_a_round_of_marian_leaves_out_start_and_saving(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.reproduce.epochs import Epoch, best_epoch, read_train_log
+from recipes.reproduce.epochs import Epoch, read_train_log
 from rnnsearch_fairseq.errors import InputError
 from tests.plots.builders import SIMPLE, train_line, valid_line
 
@@ -65,19 +65,6 @@ def test_of_several_validations_the_best_counts_and_of_several_sets_the_first(
         train_line(1),
     )
     assert epoch.dev_loss == 5.5
-
-
-def test_the_best_epoch_is_the_first_of_lowest_loss(tmp_path: Path) -> None:
-    lines = []
-    for number, loss in enumerate(["nan", 5, 4, 4, 6], 1):
-        lines += [valid_line(number, loss), train_line(number)]
-    epochs = read(tmp_path, *lines, train_line(6))
-    assert (epochs[-1].dev_loss, epochs[-1].dev_ppl) == (None, None)
-    best = best_epoch(epochs)
-    assert best is not None
-    assert best.number == 3
-    assert best_epoch(epochs[-1:]) is None
-    assert best_epoch(epochs[:1]) is None
 
 
 def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:

@@ -106,8 +106,6 @@ def test_the_longest_training_begins_with_what_is_learnt(checkout: Path) -> None
         (["RNNsearch-50"], "give a model and the number of GPUs"),
         (["RNNsearch", "1"], "RNNsearch is none of"),
         (["RNNsearch-50", "3"], "3 GPUs cannot share 80 pairs"),
-        (["RNNsearch-50", "0"], "gpus: 0 is no number"),
-        (["RNNsearch-50", "1", "--nodes", "2"], "--nodes 2 needs --master"),
         (["RNNsearch-50", "1", "--out", "nowhere"], "nowhere has no data"),
     ],
 )
