@@ -13,7 +13,6 @@ from rnnsearch_fairseq.output import stop_printing
 COMMANDS = {
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     "prepare": ("text.prepare:main", "split raw parallel text into tokens or subwords"),
-    "record": ("text.preparation:main", "record how text was prepared, so that typed text is prepared alike"),
     "limit": ("text.limit:main", "leave out long training pairs, and those without a parse"),
     "grammar": ("grammar:main", "write the built-in English-French corpus"),
     "parse": ("text.link_grammar:main", "parse English text with Link Grammar"),

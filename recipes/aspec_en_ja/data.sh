@@ -63,9 +63,11 @@ if [ ! -f "$OUT/bin/.done" ]; then
     done
     cp "$OUT"/words/{dev,test}.{en,ja,tree} "$OUT/text"
     rnnsearch limit "$OUT/words/train" "$OUT/text/train" -s en -t ja --trees tree "${LIMITS[@]}"
-    # For typed text: Moses splits English as Enju does, except n't; Japanese must be typed in KyTea's words.
-    rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
-    rnnsearch record "$OUT/text" ja
+    # How text to translate becomes words: Moses splits English as Enju does, except n't;
+    # Japanese must be given in KyTea's words.
+    cat > "$OUT/text/preparation.json" << 'END'
+{"en": {"tokenizer": "moses", "moses_no_escape": true, "moses_no_dash_splits": true, "lowercase": true}, "ja": {}}
+END
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 --trainpref "$OUT/text/train" \
             --validpref "$OUT/text/dev" --testpref "$OUT/text/test" "$@" >> "$OUT/preprocess.log" 2>&1 ||

@@ -45,9 +45,10 @@ if [ ! -f "$OUT/bin/.done" ]; then
     # Before anything is counted; the paper trains on parsed sentences only.
     rnnsearch limit "$OUT/text/train" "$OUT/text/kept" -s en -t ja --trees tree --max-words 50
     for side in en ja tree; do mv "$OUT/text/kept.$side" "$OUT/text/train.$side"; done
-    # For typed text: English is split by Moses, in lower case; Japanese must be typed in words.
-    rnnsearch record "$OUT/text" en --tokenizer moses --moses-no-escape --moses-no-dash-splits --lowercase
-    rnnsearch record "$OUT/text" ja
+    # How text to translate becomes words: English is split by Moses, in lower case; Japanese must be given in words.
+    cat > "$OUT/text/preparation.json" << 'END'
+{"en": {"tokenizer": "moses", "moses_no_escape": true, "moses_no_dash_splits": true, "lowercase": true}, "ja": {}}
+END
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 \
             --trainpref "$OUT/text/train" --validpref "$OUT/text/dev" "$@" >> "$OUT/preprocess.log" 2>&1 ||

@@ -1,30 +1,23 @@
 """A small English-French corpus, written by a synchronous grammar.
 
-A synchronous grammar (Aho and Ullman 1969, "Syntax directed translations and the pushdown assembler"; Chiang 2006,
-"An introduction to synchronous grammars") rewrites two strings at once. Each rule builds an English constituent and its
-French translation together, so that every sentence pair comes with its English parse and with the word alignment that
-the rules imply, both exact. A rule reads::
+A synchronous grammar (Chiang 2006, "An introduction to synchronous grammars") rewrites two strings at once. Each rule
+builds an English constituent and its French translation together, so that every sentence pair comes with its exact
+English parse and word alignment. A rule reads::
 
     rule("NP", english=(determiner, adjective, noun), french=(determiner, noun, adjective))
-
-The words are in lexicon.txt; `lexicon` reads and inflects them. `phrases` has the rules, `verbs` the verb in both
-languages, `derivations` the random choice among the rules, and `corpus` writes the files.
 
 What the corpus promises:
 
 * The French sentence is a function of the English one. Gender and number are decided by words of the English sentence:
   "they" is always "ils", "you" always "vous", and wherever the English does not show a gender ("I", "we", "you" and
   the bare rare names) no rule is used in which French would have to show it.
-* Both sides are tokenised as the Moses tokenizer would do it: single spaces, French elided words as tokens of their
-  own ("l' homme", "qu' elle"). Only names, their titles and "I" have capital letters.
+* Both sides are tokenised as the Moses tokenizer would do it ("l' homme"). Only names, titles and "I" have capitals.
 * Rare names are open-ended: held-out sentences contain names that no training sentence has. They are spelt alike in
-  both languages and start with a consonant, so that no elision depends on a name the model cannot know.
-* The parses have the labels and the bracketing of the Penn Treebank, without its empty elements and function labels,
-  as parsers trained on it print them. An adverb or "never" before a verb is inside the verb phrase.
+  both languages and start with a consonant, so that no elision depends on them.
+* The parses have the labels and the bracketing of the Penn Treebank, without its empty elements and function labels.
 * The same seed gives the same sentences on every Python from 3.10 on.
 
-Alignment conventions. Links are sure links, and no word of either language is left without one. A word which has no
-counterpart of its own is linked with the word that makes it necessary:
+Links are sure links, and every word has one. A word without a counterpart is linked with the word that requires it:
 
 * "not" and "never" with both parts of the negation, "ne ... pas", "ne ... jamais";
 * "do", "does", "did" with the finite French verb, whose tense and person they carry, and in questions with "est-ce

@@ -20,14 +20,7 @@ DEFAULT_SIZES = {"train": 12000, "valid": 500, "test": 1000}
 
 @dataclass(frozen=True)
 class SentencePair:
-    """A sentence pair with its gold annotation.
-
-    Attributes:
-        source: English words.
-        target: French words.
-        alignment: links (i, j), sorted, from 0: source word i translates to target word j.
-        parse: the English parse in Penn Treebank brackets on one line; its leaves are `source`.
-    """
+    """English and French words, sorted links (i, j) from source word i to target word j, and the English parse."""
 
     source: list[str]
     target: list[str]
@@ -53,15 +46,7 @@ def _draw_length(rng: random.Random, longest: int) -> int:
 
 
 def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentencePair]:
-    """Generate sentence pairs, no two of them with the same English sentence.
-
-    Args:
-        size: number of pairs.
-        seed: the same seed gives the same pairs; a smaller `size` gives the first of them.
-        longest: English words, punctuation included, of the longest sentence.
-
-    Yields:
-        Sentence pairs of 3 to `longest` English words.
+    """Generate sentence pairs of 3 to `longest` English words, no two of them with the same English sentence.
 
     Raises:
         InputError: `size` is not positive, `longest` is below 8, or the grammar has no more sentences that short.
@@ -91,20 +76,11 @@ def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentenceP
 def write_corpus(
     folder: str | Path, sizes: Mapping[str, int] = DEFAULT_SIZES, seed: int = 1, longest: int = LONGEST
 ) -> dict[str, list[SentencePair]]:
-    """Write a corpus whose parts share no English sentence.
+    """Write a corpus whose parts share no English sentence, and return the sentence pairs of each part.
 
     For each part, `<part>.en` and `<part>.fr` hold the sentences, `<part>.align` the gold word alignment (Pharaoh
-    format, `i-j` from 0, English first) and `<part>.penn` the English parse; one line per pair, UTF-8. A record
-    (`rnnsearch_fairseq.text.preparation`) says how text that people write becomes these words.
-
-    Args:
-        folder: where to write; made if it is not there.
-        sizes: number of sentence pairs of each part, like {"train": 12000, "valid": 500, "test": 1000}.
-        seed: seed of the corpus.
-        longest: English words of the longest sentence.
-
-    Returns:
-        The sentence pairs of each part.
+    format, `i-j` from 0, English first) and `<part>.penn` the English parse; one line per pair. `preparation.json` says
+    how text that people write becomes these words.
 
     Raises:
         InputError: the folder or a file in it cannot be written, or see `generate`.

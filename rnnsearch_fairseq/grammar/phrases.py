@@ -1,8 +1,4 @@
-"""English constituents and their French translations, built together.
-
-A rule of the grammar joins phrases to a phrase: their English trees under a label, their French words in an order of
-its own. French words are spelt out at the end, by contraction and elision.
-"""
+"""English constituents and their French translations, built together by rules; contraction and elision at the end."""
 
 from __future__ import annotations
 

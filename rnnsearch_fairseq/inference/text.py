@@ -33,7 +33,7 @@ SEARCH_OPTIONS += ("max_len_a", "max_len_b", "min_len", "min_len_a", "match_sour
 SEARCH_OPTIONS += ("length_smoothing", "sampling", "sampling_topk", "sampling_topp", "diverse_beam_groups")
 SEARCH_OPTIONS += ("diverse_beam_strength", "diversity_rate")
 CACHED_CHARACTERS = 1_000_000  # the most characters of words in subword-nmt's cache
-CURE = "write it with rnnsearch record"
+CURE = "write it with rnnsearch prepare"
 
 
 class Found(NamedTuple):

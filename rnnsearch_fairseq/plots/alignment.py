@@ -21,21 +21,13 @@ MOST_WORDS = 20  # of the sentence that is drawn by default
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
-    """Draw ``weights``, alpha_ij, ``(target words, source words)``, to ``picture``.
-
-    Raises:
-        InputError: ``picture`` cannot be written.
-    """
+    """Draw ``weights``, alpha_ij, ``(target words, source words)``, to ``picture``."""
     figure, _ = draw_matrix(source, target, weights)
     write_picture(figure, picture)
 
 
 def choose(pairs: Iterable[AlignedPair], path: Path, number: int | None, most_words: int) -> AlignedPair:
-    """Sentence ``number`` of those in ``path``; if None, the first of the longest of at most ``most_words`` words.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Sentence ``number`` of those in ``path``; if None, the first of the longest of at most ``most_words`` words."""
     best = None
     for pair in pairs:
         if number is None and len(pair.source) <= most_words + 1:

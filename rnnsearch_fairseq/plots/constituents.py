@@ -31,11 +31,7 @@ CURE = "give what rnnsearch score --trees FILE wrote"
 
 
 def read_attention(path: Path) -> Iterator[AlignedPair]:
-    """The sentences of a file of scores, the phrases of each those of a tree.
-
-    Raises:
-        InputError: the file is bad, or a line is not the score of a model that reads trees.
-    """
+    """The sentences of a file of scores; raises InputError for one that is not of a model that reads trees."""
     for pair in read_scores(path):
         if pair.phrases is None:
             raise InputError(f"{pair.where}: not a score of a model that reads trees; {CURE}")
@@ -51,11 +47,7 @@ def read_attention(path: Path) -> Iterator[AlignedPair]:
 
 
 def tree_of(phrases: list[tuple[int, int]]) -> Tree:
-    """The tree that has these :meth:`~rnnsearch_fairseq.text.trees.Tree.spans`.
-
-    Raises:
-        ValueError, IndexError: there is none.
-    """
+    """The tree that has these `Tree.spans`; a ValueError or an IndexError if there is none."""
     # A left child that is a phrase comes next, and starts where its parent does.
     following = [*phrases[1:], (-1, -1)]
     splits = [end if begin == start else start + 1 for (start, _), (begin, end) in zip(phrases, following)]
@@ -66,11 +58,7 @@ def tree_of(phrases: list[tuple[int, int]]) -> Tree:
 
 
 def plot_attention(pair: AlignedPair, picture: Path) -> None:
-    """Draw a sentence, as the module's description says, to ``picture``.
-
-    Raises:
-        InputError: ``picture`` cannot be written.
-    """
+    """Draw a sentence, as the module's description says, to ``picture``."""
     phrases = [f"{k}  {_shortened(pair.source[start:end])}" for k, (start, end) in enumerate(pair.phrases, 1)]
     words, target = ([_shortened([word]) for word in words] for words in (pair.source, pair.target))
     weights = torch.cat([pair.alignment, pair.phrase_attention], dim=1).numpy()

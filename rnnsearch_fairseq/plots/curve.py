@@ -25,7 +25,7 @@ Curves = dict[str, tuple[list[Point], list[Point]]]  # by name, the points of tr
 
 
 def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
-    """The points of these logs that have the ``measure``, by what distinguishes their paths.
+    """The points of these logs that have the ``measure``, by their names.
 
     Raises:
         InputError: a log is bad or given twice, or has no development set, no ``measure`` or no times.
@@ -44,29 +44,17 @@ def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """The paths without the folders at the beginning, and the names at the end, that all of them share."""
-    parts = [path.absolute().parts for path in paths]
-    if len(set(parts)) < len(parts):
+    """The names of the logs' folders if these differ, or else their paths; a single log needs no name."""
+    if len({path.absolute() for path in paths}) < len(paths):
         raise InputError(f"{', '.join(map(str, paths))}: a log is given twice; give each once")
-    if len(parts) == 1:
+    folders = [path.absolute().parent.name for path in paths]
+    if len(paths) == 1:
         return [""]
-    first = _shared(parts)
-    last = _shared([names[first:][::-1] for names in parts])
-    return ["/".join(names[first : len(names) - last]) or names[-1] for names in parts]
-
-
-def _shared(sequences: Sequence[Sequence[str]]) -> int:
-    """How many of the first elements are the same in all sequences."""
-    places = enumerate(zip(*sequences))
-    return next((place for place, found in places if len(set(found)) > 1), min(map(len, sequences)))
+    return folders if len(set(folders)) == len(paths) else list(map(str, paths))
 
 
 def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> None:
-    """Draw the curves to ``picture``.
-
-    Raises:
-        InputError: ``picture`` cannot be written.
-    """
+    """Draw the curves to ``picture``."""
     longest = max(point.seconds or 0 for points in curves.values() for point in points[1])
     unit = "hours" if longest >= 2 * UNITS["hours"] else "minutes"
     figure, axes = plt.subplots(figsize=(7, 4.5))

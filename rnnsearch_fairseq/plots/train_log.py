@@ -83,11 +83,7 @@ def _seconds(trained: dict[float, Statistics], updates: Sequence[float]) -> list
 
 
 def read_log(path: Path) -> str:
-    """The text of a log.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """The text of a log; an InputError if it cannot be read."""
     try:
         # Only numbers and names of devices are read from it, so bytes that are not UTF-8 do not matter.
         return path.read_text(encoding="utf-8", errors="replace")

@@ -18,9 +18,7 @@ CACHED_CHARACTERS = 1_000_000  # the most characters of words in subword-nmt's c
 class TextCodec:
     """Converts text of one language, by sacremoses, subword-nmt and sentencepiece.
 
-    Args:
-        vocabulary: a word that is known only in lower case is lowercased; None: no word is. A word of several subwords
-            is known if all of them are.
+    With a vocabulary, a word is lowercased if all of its subwords are known in lower case, and not as it is written.
 
     Raises:
         InputError: the merges of BPE or the model of sentencepiece are damaged.
@@ -67,11 +65,7 @@ class TextCodec:
 def make_codecs(
     preparations: Sequence[Preparation] | None, languages: Sequence[str], vocabularies: Sequence[Vocabulary]
 ) -> tuple[TextCodec, TextCodec]:
-    """The codecs of source and target; without preparations, text is words with blanks between, and the log says so.
-
-    Raises:
-        InputError: the merges of BPE or the model of sentencepiece are damaged.
-    """
+    """The codecs of source and target; without preparations, text is words with blanks between, and the log says so."""
     if preparations is None:
         logger.warning("the model does not say how its text was prepared: text is read as words with blanks between")
         preparations = (Preparation(), Preparation())

@@ -10,12 +10,9 @@ from rnnsearch_fairseq.text.trees import Tree
 
 
 def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:
-    """The trees of a batch as a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`.
+    """The trees of a batch of ``src_len`` columns, padding included; None without a parse.
 
-    Args:
-        trees: the tree of each sentence; None without a parse.
-        first_columns: the column of each sentence's first word, which is not 0 with padding on the left.
-        src_len: the number of columns of the batch, padding included.
+    ``first_columns`` are the columns of the sentences' first words, which are not 0 with padding on the left.
     """
     words = len(trees) * src_len
     children: list[tuple[int, int]] = []

@@ -30,16 +30,11 @@ MOST_BUCKETS = 500  # the most open files
 
 
 def limit(text: Sequence[Path], out: Sequence[Path], most_words: int, most_pairs: int | None = None) -> int:
-    """Write the pairs of 1 to ``most_words`` words on each side, in order.
+    """Write the pairs of 1 to ``most_words`` words on each side, in order, and return their number.
 
     Args:
         text: the files of source, target and, if pairs without a parse are to be left out, transitions.
         out: a file for each of them; may be the same files.
-        most_words: the most words of a side.
-        most_pairs: stop after so many pairs; None: after all.
-
-    Returns:
-        The number of pairs written.
 
     Raises:
         InputError: a file is bad, the files differ in their numbers of lines, or no pair is left.

@@ -20,9 +20,7 @@ def is_folder(data: Sequence[Path]) -> bool:
 
 
 def read_corpus(data: Sequence[Path], languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs (source, target) of two text files, a ``.tsv`` or a ``.tmx``.
-
-    A side that a unit of a TMX lacks is an empty string.
+    """Yield the pairs (source, target) of two text files, a ``.tsv`` or a ``.tmx``; a missing side is empty.
 
     Raises:
         InputError: other files are given, or a file cannot be read, is not UTF-8 or does not hold pairs.
@@ -40,11 +38,7 @@ def read_corpus(data: Sequence[Path], languages: Pair) -> Iterator[Pair]:
 
 
 def read_tsv(path: Path) -> Iterator[Pair]:
-    """Yield the pairs of a file of lines "source TAB target"; quotation marks have no meaning.
-
-    Raises:
-        InputError: as `read_lines`, or a line has not two columns.
-    """
+    """Yield the pairs of a file of lines "source TAB target"; quotation marks have no meaning."""
     for number, line in enumerate(read_lines(path, stray_returns=True), 1):
         fields = line.split("\t") if line.strip() else ["", ""]
         if len(fields) != 2:

@@ -2,13 +2,11 @@
 
 On disk it is ``preparation.json``, an object that maps each language to its options, and beside it ``bpe.codes``
 (subword-nmt's merges) or ``sentencepiece.model``. A language that does not share them has ``bpe.en.codes`` or
-``sentencepiece.en.model``. ``rnnsearch prepare`` writes these files. A training looks for them in its data folder and
-then in the folder above, and keeps what they hold in its checkpoints.
-
-``rnnsearch record FOLDER LANGUAGE [OPTIONS]`` writes the entry of one language for text that other programs prepared.
+``sentencepiece.en.model``. ``rnnsearch prepare`` writes these files; for text that other programs prepared, write them
+by hand: ``{"en": {"tokenizer": "moses", "lowercase": true, "subwords": "bpe"}, "ja": {}}``. A training looks for them
+in its data folder and then in the folder above, and keeps what they hold in its checkpoints.
 """
 
-import argparse
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -26,7 +24,7 @@ PIECES = "sentencepiece.model"
 SUBWORDS = {"bpe": CODES, "sentencepiece": PIECES}  # the file of each kind
 MOST_BYTES = 100_000  # of a record
 MOST_SUBWORD_BYTES = 50_000_000
-CURE = "write it with rnnsearch prepare or rnnsearch record"
+CURE = "write it with rnnsearch prepare"
 
 
 @dataclass(frozen=True)
@@ -37,12 +35,8 @@ class Preparation:
         tokenizer: "moses", or None: the text is already words with blanks between, or sentencepiece splits it.
         moses_no_escape: the tokenizer leaves & | < > ' " [ ] as they are.
         moses_no_dash_splits: the tokenizer leaves words with hyphens whole.
-        lowercase: all of the text is in lower case.
-        bpe: the text of subword-nmt's file of merges; None: words stay whole.
-        sentencepiece: the content of sentencepiece's file of a model, likewise.
-
-    Raises:
-        ValueError: a value is wrong.
+        bpe: the text of subword-nmt's file of merges.
+        sentencepiece: the content of sentencepiece's file of a model.
     """
 
     tokenizer: str | None = None
@@ -69,11 +63,7 @@ class Preparation:
 
     @classmethod
     def from_state(cls, state: Any) -> "Preparation":
-        """Read what :meth:`to_state` returned.
-
-        Raises:
-            ValueError: it is something else.
-        """
+        """Read what :meth:`to_state` returned; anything else is a ValueError."""
         if not isinstance(state, dict) or set(state) != {one.name for one in fields(cls)}:
             raise ValueError("not the options of a preparation")
         return cls(**state)
@@ -94,11 +84,7 @@ PLAIN_MOSES = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=Tr
 
 
 def write_preparations(folder: Path, preparations: Mapping[str, Preparation]) -> None:
-    """Write ``FOLDER/preparation.json`` and the files of subwords, in place of older ones.
-
-    Raises:
-        InputError: a file cannot be written.
-    """
+    """Write ``FOLDER/preparation.json`` and the files of subwords, in place of older ones."""
     write_subwords(folder, preparations)
     record = {language: one.options() for language, one in preparations.items()}
     with open_output(folder / RECORD) as out:
@@ -106,11 +92,7 @@ def write_preparations(folder: Path, preparations: Mapping[str, Preparation]) ->
 
 
 def write_subwords(folder: Path, preparations: Mapping[str, Preparation]) -> None:
-    """Write the files of subwords that :func:`read_preparation` reads; older ones are removed.
-
-    Raises:
-        InputError: a file cannot be written.
-    """
+    """Write the files of subwords that :func:`read_preparation` reads; older ones are removed."""
     for kind, name in SUBWORDS.items():
         contents = {language: content for language, one in preparations.items() if (content := getattr(one, kind))}
         shared = len(set(contents.values())) == 1
@@ -144,11 +126,8 @@ def read_preparations(folder: Path) -> dict[str, Preparation] | None:
 def read_preparation(options: Any, language: str, folder: Path, where: str) -> Preparation:
     """Read a preparation whose ``options`` are an entry of a record, and its subwords from ``folder``.
 
-    Args:
-        where: the file that has the options, for messages.
-
     Raises:
-        InputError: an option is unknown or has a wrong value, or the file of the subwords is missing or damaged.
+        InputError: an option, in the file ``where``, is unknown or has a wrong value, or the subwords are missing.
     """
     try:
         if not isinstance(options, dict) or "/" in language or "\0" in language:
@@ -197,28 +176,3 @@ def _own_file(folder: Path, name: str, language: str) -> Path:
     """``bpe.en.codes`` for ``bpe.codes``."""
     stem, _, ending = name.partition(".")
     return folder / f"{stem}.{language}.{ending}"
-
-
-def main() -> None:
-    """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="folder of the binarized text, or the one above; must be there")
-    parser.add_argument("language", help="language code: en for train.en")
-    parser.add_argument("--tokenizer", choices=("moses",), help="the tokenizer of the text (default: none)")
-    parser.add_argument("--moses-no-escape", action="store_true", help="leave & | < > ' \" [ ] as they are")
-    parser.add_argument("--moses-no-dash-splits", action="store_true", help="leave words with hyphens whole")
-    parser.add_argument("--lowercase", action="store_true", help="all of the text is in lower case")
-    parser.add_argument("--bpe", type=Path, metavar="FILE", help="subword-nmt's file of merges")
-    parser.add_argument("--sentencepiece", type=Path, metavar="FILE", help="sentencepiece's file of a model")
-    options = vars(parser.parse_args())
-    folder, language = options.pop("folder"), options.pop("language")
-    for kind in SUBWORDS:
-        if options[kind] is not None:
-            content = read_plain(options[kind], MOST_SUBWORD_BYTES)
-            options[kind] = content.decode() if kind == "bpe" else content
-    try:
-        preparation = Preparation(**options)
-    except ValueError as error:
-        raise InputError(f"{error}; give one of --bpe and --sentencepiece") from error
-    write_preparations(folder, {**(read_preparations(folder) or {}), language: preparation})
-    print(f"{language} -> {folder / RECORD}")

@@ -12,9 +12,8 @@ many words on one side as on the other. At the end it prints the commands to bin
 OUT/preparation.json and the subwords beside it tell how the text was prepared. A model that is trained on OUT/bin keeps
 them in its checkpoints, and prepares what it is given to translate in the same way.
 
-Text is streamed. Memory is needed for the distinct words, from which BPE is learnt; for two million random lines, from
-which sentencepiece learns; and for a hash of each sentence of files that are split. Shuffling needs disk space for one
-more copy beside OUT.
+Text is streamed. Memory is needed for the distinct words, from which BPE is learnt; for the two million random lines
+from which sentencepiece learns; and for a hash of each sentence of files that are split.
 """
 
 import argparse
@@ -48,19 +47,14 @@ SAMPLE = 1000  # lines of training text whose script is examined
 
 @dataclass(frozen=True)
 class Settings:
-    """How to prepare text; the options of the command.
+    """The options of the command that say how to prepare text; an InputError if two contradict each other.
 
     Attributes:
         bpe: number of BPE merges, learnt from both sides of the training text; 0: none.
         sentencepiece: the most sentencepieces, learnt likewise; 0: none.
         tokenized: the text consists of tokens with blanks between; do not tokenise it.
-        lowercase: lowercase all text, after it is tokenised.
         max_words: leave out training pairs with more words on a side, before words are split; None keeps all.
         shuffle: seed for shuffling the training pairs; None keeps their order.
-        workers: number of processes.
-
-    Raises:
-        InputError: a number is out of range, or two options contradict each other.
     """
 
     bpe: int = 0
@@ -212,11 +206,7 @@ def main() -> None:
 
 
 def _split_files(args: argparse.Namespace) -> Path:
-    """Return the folder of the raw text; if files are given in its place, split them into it.
-
-    Raises:
-        InputError: an option does not go with a folder, or with files; or `split_corpus` refuses the files.
-    """
+    """Return the folder of the raw text; if files are given in its place, split them into it."""
     if is_folder(args.data):
         if args.split:
             raise InputError("--split splits files, but a folder has its own parts; leave out --split, or give files")

@@ -17,13 +17,12 @@ CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, wit
 
 @dataclass(eq=False)
 class AlignedPair:
-    """A source sentence, its translation, and the attention weights between their words; all tensors are on the CPU.
+    """A source sentence, its translation, and the attention weights between their words, all on the CPU.
 
-    Words include end-of-sentence. S is the number of source words, T of target words, P of phrases.
+    Words include end-of-sentence: S source words, T target words, P phrases.
 
     Attributes:
-        source: the words as the model sees them: unknown ones are ``<unk>``.
-        target: likewise.
+        source, target: the words as the model sees them: unknown ones are ``<unk>``.
         word_logprobs: ``(T,)``, ln p of each target word in float64; None if the pair was read from a file.
         alignment: ``(T, S)``; None if the model has no attention, or if it was not printed.
         phrases: the spans of :meth:`~rnnsearch_fairseq.text.trees.Tree.spans`, empty without a parse; None if the model

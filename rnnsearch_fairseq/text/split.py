@@ -48,7 +48,7 @@ def clean(pairs: Iterable[Pair], dropped: Counter[str]) -> Iterator[Pair]:
 
 
 def hash_sentence(sentence: str) -> int:
-    """A hash of 64 bits; sentences that differ only in case, blanks or forms of characters (NFKC) have the same."""
+    """A hash of 64 bits, without regard to case, blanks and forms of characters (NFKC)."""
     plain = "".join(unicodedata.normalize("NFKC", sentence).casefold().split())
     return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "big")
 
@@ -56,11 +56,7 @@ def hash_sentence(sentence: str) -> int:
 def group(hashes: np.ndarray) -> np.ndarray:
     """Group the pairs that have a source or a target in common, with each other or through further pairs.
 
-    Args:
-        hashes: of source and target, (pairs, 2).
-
-    Returns:
-        For each pair, the number of its group's first pair, (pairs,).
+    From hashes ``(pairs, 2)`` to the number of each pair's group's first pair, ``(pairs,)``.
     """
     # Pairs are the edges of a graph of sentences, and groups are its components.
     sources, targets = (np.unique(side, return_inverse=True)[1] for side in hashes.T)
@@ -72,14 +68,9 @@ def group(hashes: np.ndarray) -> np.ndarray:
 
 
 def choose(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
-    """Choose whole groups at random for the development set and then for the test set, until these are full.
+    """Choose whole groups at random for the development set and then for the test set, up to these sizes.
 
-    Args:
-        groups: the group of each pair, (pairs,).
-        sizes: the most pairs of the development and of the test set.
-
-    Returns:
-        For each pair the index of its part in `PARTS`, (pairs,).
+    From the group of each pair to the index of its part in `PARTS`, both ``(pairs,)``.
     """
     _, group_of_pair, counts = np.unique(groups, return_inverse=True, return_counts=True)
     part_of_group = np.zeros(len(counts), np.int8)

@@ -22,9 +22,7 @@ def learn_codes(texts: Sequence[Path], merges: int) -> str:
 
 
 def learn_pieces(texts: Sequence[Path], pieces: int) -> bytes:
-    """Learn sentencepieces (unigram model) from all of ``texts`` together: the content of sentencepiece's file.
-
-    There are fewer than ``pieces`` if the text is too small for so many.
+    """Learn at most ``pieces`` sentencepieces (unigram model) from all of ``texts``: the content of the model's file.
 
     Raises:
         InputError: the text has more different characters than ``pieces``.

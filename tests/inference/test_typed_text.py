@@ -200,7 +200,7 @@ def test_without_a_record_it_is_said_what_is_assumed(checkpoints: Path, caplog: 
     caplog.clear()
     assert typed_lines(model.task, sections(), checkpoints).encode("It 's a XYZZY") == "it 's a XYZZY"
     (said,) = warnings_in(caplog)
-    assert "lines are read as prepared text; write it with rnnsearch record" in said
+    assert "lines are read as prepared text; write it with rnnsearch prepare" in said
 
 
 def test_a_word_of_subwords_is_lowercased_if_only_its_lower_case_has_known_parts(tmp_path: Path) -> None:

@@ -57,14 +57,16 @@ def test_one_log_has_two_lines(tmp_path: Path, run: Run, drawn: Callable) -> Non
     assert legend == ["training", "development"]
 
 
-def test_several_logs_are_told_apart_in_grey_and_by_their_folders(tmp_path: Path, run: Run, drawn: Callable) -> None:
+def test_several_logs_are_told_apart_in_grey_and_by_their_names(tmp_path: Path, run: Run, drawn: Callable) -> None:
     lines = [inner_line(50, 90), valid_line(1, 5)]
-    logs = [write(tmp_path / name / "run/train.log", *lines) for name in ("a_$1$", "b/c")]
-    run(*logs, "--output", tmp_path / "curve.svg")
+    logs = [write(tmp_path / name, *lines) for name in ("a_$1$/train.log", "b/c/train.log", "b/c/other.log")]
+    run(*logs[:2], "--output", tmp_path / "curve.svg")
     axes, legend = drawn()
-    assert legend == ["a_$1$, training", "a_$1$, development", "b/c, training", "b/c, development"]
+    assert legend == ["a_$1$, training", "a_$1$, development", "c, training", "c, development"]
     assert len({(line.get_linestyle(), line.get_marker()) for line in axes.lines}) == 4
     assert "<svg" in (tmp_path / "curve.svg").read_text()
+    run(*logs[1:], "--output", tmp_path / "curve.svg")
+    assert drawn()[1][::2] == [f"{log}, training" for log in logs[1:]]
 
 
 def test_bleu_against_training_time(tmp_path: Path, run: Run, drawn: Callable) -> None:

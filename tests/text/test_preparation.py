@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text import preparation
 from rnnsearch_fairseq.text.preparation import (
     CODES,
     PIECES,
@@ -66,18 +64,6 @@ def test_a_training_looks_beside_its_data_and_then_above(tmp_path: Path, monkeyp
         find_preparations(data, ["en", "de"])
     write_preparations(data, {"en": OTHER_BPE, "de": OTHER_BPE})
     assert find_preparations(data, ["en", "de"]) == [OTHER_BPE, OTHER_BPE]
-
-
-def test_the_command_adds_a_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_preparations(tmp_path, {"en": BPE})
-    (tmp_path / "codes").write_text(OTHER_BPE.bpe, encoding="utf-8")
-    options = ["--tokenizer", "moses", "--moses-no-escape", "--bpe", str(tmp_path / "codes")]
-    monkeypatch.setattr(sys, "argv", ["record", str(tmp_path), "fr", *options])
-    preparation.main()
-    assert read_preparations(tmp_path) == {"en": BPE, "fr": Preparation("moses", True, bpe=OTHER_BPE.bpe)}
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--sentencepiece", str(tmp_path / "codes")])
-    with pytest.raises(InputError, match="give one of --bpe and --sentencepiece"):
-        preparation.main()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,20 @@ import torch
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.scores import CURE, AlignedPair, read_scores, write_scores
-from tests.files.builders import record
+
+
+def record(number: int, **changes: Any) -> dict[str, Any]:
+    """A line of three source and two target words and a phrase; a change to ``...`` takes the field out."""
+    fields = {
+        "id": number,
+        "source": ["a", "<unk>", "</s>"],
+        "target": ["x", "</s>"],
+        "alignment": [[0.25, 0.25, 0.25], [0.5, 0, 0]],
+        "phrases": [[0, 2]],
+        "phrase_attention": [[0.25], [0.5]],
+        **changes,
+    }
+    return {name: value for name, value in fields.items() if value is not ...}
 
 
 def pair(source: str, target: str, phrases: list[tuple[int, int]] | None) -> AlignedPair:
