@@ -14,7 +14,6 @@ apt-get install link-grammar.
 import argparse
 import contextlib
 import os
-import queue
 import re
 import selectors
 import shutil
@@ -23,13 +22,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from enum import Enum
-from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines
 from rnnsearch_fairseq.text.trees import unescape
@@ -39,7 +36,6 @@ INSTALL = "install it (Debian: apt-get install link-grammar)"
 NO_TREE = "(())"
 MOST_BYTES = 2000  # link-parser ends at a line of 2,048
 START_SECONDS, MOST_SECONDS = 60, 100_000
-BATCH = 500  # sentences held at a time
 
 # Trees on one line; at most 50 linkages, drawn by chance from more; no spelling corrections of unknown words.
 _SETTINGS = ("-constituents=3", "-graphics=0", "-limit=50", "-spell=0")
@@ -191,30 +187,7 @@ def check_installed() -> None:
             raise InputError(f"{program} is not on the PATH; {cure}")
 
 
-def parse_lines(lines: Iterator[str], seconds: float, workers: int) -> Iterator[str | Failure]:
-    """Parse tokenised sentences, in order, each in at most ``seconds``, by ``workers`` link-parsers at a time."""
-    check_installed()
-    parsers = [LinkParser(seconds) for _ in range(workers)]
-    idle: queue.SimpleQueue[LinkParser] = queue.SimpleQueue()
-    for parser in parsers:
-        idle.put(parser)
-
-    def parse(line: str) -> str | Failure:
-        parser = idle.get()
-        try:
-            return parser.parse(line.split())
-        finally:
-            idle.put(parser)
-
-    with contextlib.ExitStack() as stack:
-        for parser in parsers:
-            stack.callback(parser.close)
-        pool = stack.enter_context(ThreadPoolExecutor(workers))
-        while batch := list(islice(lines, BATCH)):
-            yield from pool.map(parse, batch)
-
-
-def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Counter[Failure | None]:
+def write_trees(source: Path, output: Path, seconds: float) -> Counter[Failure | None]:
     """Write a tree, or ``(())``, for every line of ``source``, and count both; None counts the trees.
 
     Raises:
@@ -222,9 +195,11 @@ def write_trees(source: Path, output: Path, seconds: float, workers: int) -> Cou
     """
     check_not_input(output, [source])
     sentences = check_text_file(source)
+    check_installed()
     counts: Counter[Failure | None] = Counter()
-    with open_output(output) as out:
-        for tree in parse_lines(read_lines(source), seconds, workers):
+    with open_output(output) as out, contextlib.closing(LinkParser(seconds)) as parser:
+        for line in read_lines(source):
+            tree = parser.parse(line.split())
             failed = isinstance(tree, Failure)
             counts[tree if failed else None] += 1
             out.write(f"{NO_TREE if failed else tree}\n".encode())
@@ -247,9 +222,8 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
     parser.add_argument("--seconds", type=float, default=30, help="longest time for a sentence (default: 30)")
-    parser.add_argument("--workers", action=Count, default=1, help="sentences parsed at a time (default: 1)")
     args = parser.parse_args()
     if not 0 < args.seconds <= MOST_SECONDS:
         raise InputError(f"--seconds is {args.seconds}; give more than 0 and at most {MOST_SECONDS:,}")
-    counts = write_trees(args.source, args.output, args.seconds, args.workers)
+    counts = write_trees(args.source, args.output, args.seconds)
     print(f"{summary(counts)}\n-> {args.output}", file=sys.stderr)

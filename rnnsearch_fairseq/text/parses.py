@@ -11,7 +11,7 @@ enju    Enju's XML, one sentence a line
 
 Line N of TREES is the tree of line N of SOURCE: S shifts the next word, R joins the two topmost phrases, so that
 ((a b) c) is "S S R S R"; "-" is a sentence without a parse. Labels are dropped, nodes of one child collapsed, and nodes
-of more than two made binary (--binarize). Words after the last leaf are outside the tree; only punctuation may be.
+of more than two made binary: (a (b (c d))). Words after the last leaf are outside the tree; only punctuation may be.
 
 A sentence is without a parse, and is counted, if its parse is empty, like (()), has a parse_status other than success,
 or is unusable: not one well-formed tree.
@@ -21,14 +21,12 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
 from rnnsearch_fairseq.text.trees import (
     READERS,
-    Binarize,
     NoParse,
     Parse,
     Tree,
@@ -78,7 +76,6 @@ def read_trees(
     form: str,
     counts: ParseCounts,
     lowercase: bool = False,
-    binarize: Binarize = "right",
     refuse: bool = True,
 ) -> Iterator[Tree | None]:
     """Read the tree of every sentence of ``source``; None is a sentence without a parse.
@@ -96,7 +93,7 @@ def read_trees(
     texts = _parse_texts(source, parses, form)
     for number, (line, (start, text)) in enumerate(zip(read_lines(source), texts, strict=True), 1):
         words = line.split()
-        parse = READERS[form](text, binarize)
+        parse = READERS[form](text)
         tree = parse if isinstance(parse, NoParse) else parse.tree
         if isinstance(parse, Parse):
             position = first_difference(parse.words, words, lowercase)
@@ -143,12 +140,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of transitions to write")
     parser.add_argument("--lowercase", action="store_true", help="SOURCE was lowercased after it was parsed")
     parser.add_argument(
-        "--binarize",
-        choices=get_args(Binarize),
-        default="right",
-        help="how a node of more than two children becomes binary: (((a b) c) d) or (a (b (c d))) (default: right)",
-    )
-    parser.add_argument(
         "--mismatch",
         choices=("refuse", "no-parse"),
         default="refuse",
@@ -159,8 +150,7 @@ def main() -> None:
     check_not_input(args.output, (args.source, args.parses))
     counts = ParseCounts()
     with open_output(args.output) as out:
-        trees = read_trees(
-            args.source, args.parses, args.format, counts, args.lowercase, args.binarize, args.mismatch == "refuse"
-        )
+        refuse = args.mismatch == "refuse"
+        trees = read_trees(args.source, args.parses, args.format, counts, args.lowercase, refuse)
         out.writelines(f"{format_transitions(tree)}\n".encode() for tree in trees)
     print(f"{counts.summary()}\n-> {args.output}")

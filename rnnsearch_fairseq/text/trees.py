@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from xml.parsers import expat
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import shown
 
 SHIFT, REDUCE, NO_PARSE = "S", "R", "-"
-
-Binarize = Literal["left", "right"]
 
 
 @dataclass(frozen=True)
@@ -133,8 +131,7 @@ class _Refusal(Exception):
 class _Builder:
     """Builds a binary tree from the nodes and words of a labelled tree; drops nodes without words or with one child."""
 
-    def __init__(self, binarize: Binarize) -> None:
-        self._left = binarize == "left"
+    def __init__(self) -> None:
         self._words: list[str] = []
         self._transitions: list[str] = []
         self._children: list[int] = []  # the number of children with words of each open node, so far
@@ -150,23 +147,17 @@ class _Builder:
             raise _Refusal(NoParse.UNUSABLE)  # text outside the tree
         self._words.append(word)
         self._transitions.append(SHIFT)
-        self._count_child()
+        self._children[-1] += 1
 
     def close_node(self) -> None:
         if not self._children:
             raise _Refusal(NoParse.UNUSABLE)
         number = self._children.pop()
-        if not self._left:
-            self._transitions += [REDUCE] * (number - 1)
+        self._transitions += [REDUCE] * (number - 1)
         if not self._children:
             self._complete = True
         elif number:
-            self._count_child()
-
-    def _count_child(self) -> None:
-        self._children[-1] += 1
-        if self._left and self._children[-1] > 1:
-            self._transitions.append(REDUCE)
+            self._children[-1] += 1
 
     def finish(self) -> Parse:
         if self._children:
@@ -184,18 +175,17 @@ _TRACE = "-NONE-"
 _SKIPPED, _SKIPPED_NOTE = "SENTENCE_SKIPPED_OR_UNPARSABLE", "Sentence skipped:"
 
 
-def read_penn(text: str, binarize: Binarize = "right") -> Parse | NoParse:
+def read_penn(text: str) -> Parse | NoParse:
     """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``, without traces (``-NONE-``).
 
-    Args:
-        binarize: how a node with more than two children becomes binary: "right" is (a (b (c d))), "left" (((a b) c) d).
+    A node with more than two children becomes (a (b (c d))).
 
     Returns:
         Leaves and tree; or EMPTY without leaves, as in ``(())``; or UNUSABLE if the text is not exactly one tree.
     """
     if text.strip() == _SKIPPED:
         return NoParse.EMPTY
-    builder = _Builder(binarize)
+    builder = _Builder()
     label_may_follow = trace = False
     try:
         for match in _PENN_TOKEN.finditer(text):
@@ -246,10 +236,10 @@ class _EnjuSentence:
         parse: the tree, whose leaves are the ``tok`` elements only; or why there is none.
     """
 
-    def __init__(self, text: str, binarize: Binarize = "right") -> None:
+    def __init__(self, text: str) -> None:
         self.words: list[str] = []
         self.parse: Parse | NoParse = NoParse.UNUSABLE
-        self._builder = _Builder(binarize)
+        self._builder = _Builder()
         self._succeeded = False
         self._open: list[str] = []
         self._text: list[str] = []
@@ -299,14 +289,14 @@ class _EnjuSentence:
                 self._builder.add_word(word)
 
 
-def read_enju(text: str, binarize: Binarize = "right") -> Parse | NoParse:
+def read_enju(text: str) -> Parse | NoParse:
     """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
 
     Returns:
         Leaves, which are the texts of the ``tok`` elements, and tree; or EMPTY without leaves; or STATUS if
         ``parse_status`` is not success; or UNUSABLE if the text is not one tree of ``cons`` and ``tok`` elements.
     """
-    return _EnjuSentence(text, binarize).parse if text and not text.isspace() else NoParse.EMPTY
+    return _EnjuSentence(text).parse if text and not text.isspace() else NoParse.EMPTY
 
 
 def enju_words(text: str) -> list[str]:
@@ -314,7 +304,7 @@ def enju_words(text: str) -> list[str]:
     return _EnjuSentence(text).words
 
 
-READERS: dict[str, Callable[[str, Binarize], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
+READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
 
 
 # Leaves and words

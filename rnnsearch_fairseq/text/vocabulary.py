@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import check_line, read_plain, shown
 
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-BOS, PAD, EOS, UNK = range(len(SPECIAL))
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
 MOST_BYTES = 200_000_000
 LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
 

@@ -47,9 +47,9 @@ PIECES = {
 }
 
 
-def check_tree(form: str, text: str, binarize: str) -> bool:
+def check_tree(form: str, text: str) -> bool:
     """Whether the text has a tree; if so, that it is one."""
-    parse = READERS[form](text, binarize)
+    parse = READERS[form](text)
     if isinstance(parse, NoParse):
         return False
     assert all(word and not any(map(str.isspace, word)) for word in parse.words)

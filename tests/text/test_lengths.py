@@ -34,24 +34,14 @@ def test_lengths_are_counted_and_can_be_read_back(
     assert LengthStatistics.read(out).counts == {3: {2: 1, 1: 1}}
 
 
-def test_texts_of_different_lengths_and_no_pairs_are_refused(
+def test_what_cannot_be_counted_is_refused(
     texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match="--pairs is 0"):
         run(monkeypatch, *texts, "--output", tmp_path / "lengths", "--pairs", "0")
+    with pytest.raises(InputError, match="it would replace an input"):
+        run(monkeypatch, *texts, "--output", texts[1])
     texts[1].write_text("x\n")
     with pytest.raises(InputError, match="lines"):
         run(monkeypatch, *texts, "--output", tmp_path / "lengths")
     assert not (tmp_path / "lengths").exists()
-
-
-@pytest.mark.parametrize("side", [0, 1])
-def test_an_output_that_is_an_input_is_refused(
-    texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int
-) -> None:
-    before = [path.read_text() for path in texts]
-    (tmp_path / "link").symlink_to(texts[side])
-    for name in (texts[side], tmp_path / "link"):
-        with pytest.raises(InputError, match=rf"--output .*{name.name}: it would replace an input"):
-            run(monkeypatch, *texts, "--output", name)
-    assert [path.read_text() for path in texts] == before

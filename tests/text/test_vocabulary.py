@@ -6,7 +6,8 @@ import pytest
 from fairseq.data import Dictionary
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.vocabulary import EOS, SPECIAL, UNK, Vocabulary
+from rnnsearch_fairseq.modules.symbols import EOS, UNK
+from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 LINES = "the 9\ncafé 7\n\u3042\u00a0b 3\nc d 2\n▁x@@ 1\nmadeupword0000 0\n"
 LINES += "the 1 #fairseq:overwrite\n<s> 1 #fairseq:overwrite\n"
