@@ -1,32 +1,33 @@
-"""Attentional recurrent translation for fairseq; importing the package registers its models and patches fairseq.
+"""Attentional recurrent translation: ``load`` gives a translator; fairseq trains the models.
 
-fairseq imports it through ``--user-dir rnnsearch_fairseq``; ``rnnsearch user-dir`` prints that path.
+fairseq imports this package through ``--user-dir`` (``rnnsearch user-dir`` prints the path) to know its models.
 """
 
 import sys
-from pathlib import Path
+from typing import Any
 
 __version__ = "0.2.0"
 
 
 def register() -> None:
-    """Patch fairseq, and register models, criterions, tasks, optimizer and searches; a second call changes nothing."""
+    """Patch fairseq, and register models, criterions, tasks and optimizers; a second call changes nothing."""
     from rnnsearch_fairseq import patches
 
     patches.apply()
 
     from rnnsearch_fairseq.criterions import blackout, rdrop, summed_nll  # noqa: F401
-    from rnnsearch_fairseq.inference import hub  # noqa: F401  (attaches from_pretrained to the models)
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
     from rnnsearch_fairseq.optim import adadelta, halve_on_worse  # noqa: F401
     from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: F401
 
 
-def _is_own_command() -> bool:
-    """Whether this process is the command ``rnnsearch``, or ``python -m rnnsearch_fairseq``."""
-    return Path(sys.argv[0]).name == "rnnsearch" or (sys.argv[0] == "-m" and __name__ in sys.orig_argv)
+def __getattr__(name: str) -> Any:
+    if name == "load":
+        from rnnsearch_fairseq.inference.translator import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# PyTorch and fairseq take seconds to import, and --help needs neither, so the command registers only for subcommands.
-if not _is_own_command():
+if "fairseq" in sys.modules:
     register()

@@ -9,24 +9,24 @@ import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import print_without_traceback
 from rnnsearch_fairseq.output import stop_printing
 
-# For each command, its module and function, and a description. Only the chosen module is imported: it takes seconds.
+# For each command, its module and function, and a description. Only the command's module is imported.
 COMMANDS = {
+    "translate": ("inference.translate:main", "translate text"),
+    "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
+    "serve": ("serve.main:main", "serve a translation page and a JSON API"),
+    "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
+    "average": ("inference.average:main", "average the parameters of checkpoints"),
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     "prepare": ("text.prepare:main", "split raw parallel text into tokens or subwords"),
     "limit": ("text.limit:main", "leave out long training pairs, and those without a parse"),
-    "grammar": ("grammar:main", "write the built-in English-French corpus"),
     "parse": ("text.link_grammar:main", "parse English text with Link Grammar"),
     "trees": ("text.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
     "lengths": ("text.lengths:main", "count target lengths by source length, for --length-statistics"),
-    "score": ("inference.scoring:main", "compute log-probabilities and attention of given translations"),
-    "unknown-words": ("inference.unknown_words:main", "replace the unknown words of translations"),
-    "average": ("inference.average_checkpoints:main", "average the parameters of checkpoints"),
-    "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
+    "grammar": ("grammar:main", "write the built-in English-French corpus"),
+    "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
+    "plot constituents": ("plots.constituents:main", "plot words and phrases attended to (Eriguchi et al., Figure 4)"),
+    "plot curve": ("plots.curve:main", "plot learning curves, of the logs of fairseq-train"),
     "convert-groundhog": ("groundhog.convert:main", "convert a model of the first paper's own code to a checkpoint"),
-    "plot alignment": ("plots.alignment:main", "their Figure 3: the alignment of a sentence"),
-    "plot curve": ("plots.curve:main", "learning curves, of the logs of fairseq-train"),
-    "plot constituents": ("plots.constituents:main", "their Figures 4 and 5: words and phrases attended to"),
-    "serve": ("serve.main:main", "serve a translation page and a JSON API"),
 }
 
 
@@ -38,9 +38,7 @@ def main() -> int | None:
     if name not in COMMANDS:
         _make_parser().parse_args(words or ["--help"])
     module, function = COMMANDS[name][0].split(":")
-    if name != "user-dir":
-        print_without_traceback()
-        rnnsearch_fairseq.register()
+    print_without_traceback()
     # argparse prints this as the program's name.
     sys.argv[: size + 1] = [f"rnnsearch {name}"]
     try:

@@ -4,6 +4,7 @@ import logging
 import os
 import random
 
+import fairseq  # noqa: F401 (so that importing the package registers its models)
 import numpy as np
 import pytest
 import torch

@@ -1,18 +1,23 @@
 """Small models that have learnt a few sentences by heart, in folders as fairseq-train leaves them."""
 
+import copy
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import BaseFairseqModel
-from omegaconf import DictConfig
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
-from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
+from rnnsearch_fairseq.inference.loading import KINDS
+from rnnsearch_fairseq.modules import rnnsearch, tree2seq
+from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.text.forest import build_forest
+from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.trees import read_penn
-from tests.builders import SMALL, make_sample, parse_training, save_checkpoint
+from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 PAIRS = {
     "the dog sleeps .": "le chien dort .",
@@ -28,66 +33,69 @@ PARSES = [
     "(S (NP the (X black dog)) eats .)",
     "(S it (VP &apos;s (NP a cat)) .)",
 ]
-SIZES = [word for name in SMALL for word in (f"--{name.replace('_', '-')}", "32")]
-ARCHITECTURES = {
-    "bahdanau_gru": [*SIZES, "--task", "translation"],
-    "rnnencdec": [*SIZES, "--task", "translation"],
-    "tree2seq_small": ["--embedding-size", "32", "--hidden-size", "32", "--task", "tree_translation"],
-}
+LANGUAGES = ("en", "fr")
+PREPARATION = Preparation("moses", lowercase=True)
+SIZES = dict.fromkeys(("embedding_size", "hidden_size", "alignment_size", "maxout_size"), 32)
 
 
-def train(folder: Path, arch: str = "bahdanau_gru") -> Path:
+def train(folder: Path, arch: str = "bahdanau_gru", **options: Any) -> Path:
     """Write a model of ``arch`` that was trained on PAIRS, with their PARSES if it reads them.
 
     Returns:
-        ``folder``, with dictionaries in ``bin`` and the model in ``checkpoints``.
+        ``folder``, with the model in ``checkpoints``.
     """
-    config, model, dictionaries = _trained(arch)
-    (folder / "bin").mkdir(parents=True)
-    (folder / "checkpoints").mkdir()
-    for language, dictionary in dictionaries.items():
-        dictionary.save(str(folder / "bin" / f"dict.{language}.txt"))
-    save_checkpoint(folder / "checkpoints" / "checkpoint_best.pt", config, model)
+    (folder / "checkpoints").mkdir(parents=True)
+    torch.save(make_checkpoint(arch, **options), folder / "checkpoints" / "checkpoint_best.pt")
     return folder
 
 
 @functools.cache  # the tests of a process train each architecture once
-def _trained(arch: str) -> tuple[DictConfig, BaseFairseqModel, dict[str, Dictionary]]:
+def _trained(arch: str, options: tuple[tuple[str, Any], ...]) -> tuple[NetworkConfig, nn.Module]:
     torch.manual_seed(1)
-    source, target, transitions = _dictionary(PAIRS), _dictionary(PAIRS.values()), Dictionary()
-    for symbol in ("S", "R", "-"):
-        transitions.add_symbol(symbol)
-    config = parse_training("--arch", arch, *ARCHITECTURES[arch], "-s", "en", "-t", "fr", "--optimizer", "adam")
-    task = TreeTranslationTask(config.task, source, target, transitions)  # it has what a plain one has
-    model = task.build_model(config.model)
-    _learn(model, source, target, trees=arch.startswith("tree2seq"))
-    return config, model, {"en": source, "fr": target, "tree": transitions}
+    kind, values = ("tree2seq", tree2seq) if arch in tree2seq.ARCHITECTURES else ("rnnsearch", rnnsearch)
+    config_class, network_class = KINDS[kind]
+    config = config_class.of({**values.ARCHITECTURES[arch], **SIZES, "output_rank": 0, **dict(options)})
+    network = network_class(config, *map(len, vocabularies()))
+    _learn(network, trees=kind == "tree2seq")
+    return config, network
 
 
-def _dictionary(sentences: Any) -> Dictionary:
-    dictionary = Dictionary()
-    for sentence in sentences:
-        for word in sentence.split():
-            dictionary.add_symbol(word)
-    return dictionary
+def make_checkpoint(arch: str = "bahdanau_gru", **options: Any) -> dict[str, Any]:
+    """What fairseq's trainer saves of a model that was trained on PAIRS."""
+    config, network = _trained(arch, tuple(sorted(options.items())))
+    parameters = {name.replace(".", ".network.", 1): tensor for name, tensor in network.state_dict().items()}
+    symbols = [vocabulary.symbols for vocabulary in vocabularies()]
+    text = {"languages": [*LANGUAGES], "vocabularies": symbols, "preparation": [PREPARATION.to_state()] * 2}
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 150}
+    cfg = {"model": {"_name": arch, **config.values()}, "checkpoint": {"best_checkpoint_metric": "loss"}}
+    state = {"args": None, "cfg": cfg, "model": {**parameters, "_extra_state": text}, "optimizer_history": [history]}
+    return copy.deepcopy({**state, "extra_state": {"train_iterator": {"epoch": 1}, "val_loss": 0.25}})
 
 
-def _learn(model: BaseFairseqModel, source: Dictionary, target: Dictionary, trees: bool) -> None:
-    ids = [
-        [dictionary.encode_line(line, add_if_not_exist=False).long().tolist() for line in side]
-        for dictionary, side in ((source, PAIRS), (target, PAIRS.values()))
-    ]
-    sample = make_sample(*ids)
+def vocabularies() -> tuple[Vocabulary, Vocabulary]:
+    """The words of both sides of PAIRS."""
+    return _vocabulary(PAIRS), _vocabulary(PAIRS.values())
+
+
+def _vocabulary(sentences: Iterable[str]) -> Vocabulary:
+    return Vocabulary([*SPECIAL, *dict.fromkeys(word for sentence in sentences for word in sentence.split())])
+
+
+def _learn(network: nn.Module, trees: bool) -> None:
+    sides = zip(vocabularies(), (PAIRS, PAIRS.values()))
+    sources, targets = ([vocabulary.encode(line) for line in lines] for vocabulary, lines in sides)
+    forest = None
     if trees:  # each sentence is learnt without its parse, too
-        sample = make_sample(*(side * 2 for side in ids))
+        sources, targets = sources * 2, targets * 2
         parses = [read_penn(parse).tree for parse in PARSES] + [None] * len(PARSES)
-        columns = sample["net_input"]["src_tokens"].size(1)
-        sample["net_input"]["trees"] = tuple(build_forest(parses, [0] * len(parses), columns))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        forest = build_forest(parses, [0] * len(parses), max(map(len, sources)))
+    source, target = (pad_sequence(side, batch_first=True, padding_value=PAD) for side in (sources, targets))
+    previous = torch.cat([torch.full((len(target), 1), 2), target[:, :-1]], dim=1)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     for _ in range(150):
         optimizer.zero_grad()
-        logits, _ = model(**sample["net_input"])
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), sample["target"].flatten(), ignore_index=1)
+        scores, _ = network(source, previous, forest)
+        loss = nn.functional.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=PAD)
         loss.backward()
         optimizer.step()
     assert loss < 0.05, "the sentences are not learnt"

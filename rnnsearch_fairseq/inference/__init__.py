@@ -1,1 +1,1 @@
-"""Use of trained models: loading, translating, scoring, aligning, averaging, exporting, replacing unknown words."""
+"""Use of trained models without fairseq: loading, translating, scoring, aligning, averaging and exporting."""

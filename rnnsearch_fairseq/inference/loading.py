@@ -1,161 +1,330 @@
-"""Load trained models to read text instead of binarized data."""
+"""Read models from exported folders and from fairseq's checkpoints, whoever made these.
 
-import argparse
+No code in a file is run, and memory follows the file's size: the network is built without memory (on PyTorch's meta
+device), its parameters' names and shapes are compared with the file's, and then they take the place of its own.
+"""
+
+import json
 import os
+import pickletools
 import re
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, utils
-from fairseq.data import data_utils
-from fairseq.dataclass.utils import overwrite_args_by_name
-from fairseq.models import BaseFairseqModel
-from fairseq.tasks import TASK_REGISTRY
-from fairseq.tasks.translation import TranslationTask
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.checkpoints import no_such_checkpoint
-from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationTask
+from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.modules import rnnsearch, tree2seq
+from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.text.lines import read_plain
+from rnnsearch_fairseq.text.preparation import Preparation, read_preparation
+from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
-CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint.pt")
-MEMBER = r"model([1-9]\d{0,3})\.pt"  # of an ensemble: model1.pt, model2.pt and so on
-LEVELS_UP = 3  # in recipes/reproduce, bin is beside runs, and checkpoints are in runs/RUN/checkpoints
-
-
-def find_checkpoints(folder: Path) -> list[Path]:
-    """Find the best checkpoint in a folder that fairseq-train or a recipe wrote, or all of an exported ensemble.
-
-    Raises:
-        InputError: there is none, or one of the ensemble is missing.
-    """
-    for place in (folder, folder / "checkpoints"):
-        for name in CHECKPOINTS:
-            if (place / name).is_file():
-                return [place / name]
-    found = ((re.fullmatch(MEMBER, path.name), path) for path in folder.iterdir())
-    members = {int(match[1]): path for match, path in found if match}
-    for number in range(1, len(members) + 1):
-        if number not in members:
-            raise InputError(f"{folder}: model{number}.pt of the ensemble is missing; copy it from the exported folder")
-    if not members:
-        raise InputError(f"{folder}: holds no {', '.join(CHECKPOINTS)}; give the folder that fairseq-train saved to")
-    return [members[number] for number in sorted(members)]
+CONFIG = "config.json"
+VOCABULARIES = ("vocabulary.source.txt", "vocabulary.target.txt")
+CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
+KINDS = {
+    "rnnsearch": (rnnsearch.RNNsearchConfig, rnnsearch.RNNsearch),
+    "tree2seq": (tree2seq.Tree2SeqConfig, tree2seq.Tree2Seq),
+}
+ARCHITECTURES = {
+    **dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch"),
+    **dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"),
+}
+MOST_CONFIG_BYTES = 1_000_000
+MOST_MEMBERS = 100
+LANGUAGE = r"[A-Za-z0-9_-]{1,40}"
+STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
+EXPORT = "export the model again"
+TRAIN = "give a checkpoint that fairseq-train wrote with a model of this package"
+# What a checkpoint's pickle may name. The classes of the second row, which --eval-bleu and old criterions leave in it,
+# are not made: nothing here reads them.
+TENSORS = r"torch\.(\w+Storage|_utils\._rebuild_(tensor_v2|parameter))|collections\.OrderedDict|_codecs\.encode"
+NUMPY = [f"numpy.{core}.multiarray.{name}" for core in ("core", "_core") for name in ("scalar", "_reconstruct")]
+IGNORED = ("argparse.Namespace", "numpy.ndarray", "numpy.dtype", *NUMPY)
 
 
-def find_data(folder: Path, own: str | None = None, languages: Sequence[str | None] = ()) -> Path:
-    """Find the folder of a checkpoint's dictionaries ``dict.LANGUAGE.txt``.
-
-    Searched in this order: the training's data folder, relative to ``folder``, to the folders above it and to the
-    current folder; then ``folder``, the folders above it, and ``bin`` in each of these.
-
-    Args:
-        folder: folder of the checkpoint.
-        own: the data folder in the checkpoint's configuration.
-        languages: languages whose dictionaries must be there; without them, any dictionary will do.
+@dataclass(frozen=True, eq=False)
+class TextSettings:
+    """The languages, vocabularies and preparations of source and target text; no preparations: these are unknown.
 
     Raises:
-        InputError: there is none.
+        InputError: a language is not a short name of letters, digits, - and _.
     """
-    folder = folder.resolve()
-    places = (folder, *list(folder.parents)[:LEVELS_UP])
-    near = [candidate for place in places for candidate in (place, place / "bin")]
-    named = [] if own is None else [*(place / own for place in places), Path(own).absolute()]
-    for candidate in (*named, *near):
-        # Not Path.is_file, which raises for some strings that an untrusted checkpoint may hold.
-        if languages and None not in languages:
-            holds = all(os.path.isfile(candidate / f"dict.{language}.txt") for language in languages)
-        else:
-            holds = os.path.isdir(candidate) and any(candidate.glob("dict.*.txt"))
-        if holds:
-            return candidate
-    raise InputError(f"{folder}: no dict.*.txt in it, nor above it or in bin; give their folder (data)")
+
+    languages: tuple[str, str]
+    vocabularies: tuple[Vocabulary, Vocabulary]
+    preparations: tuple[Preparation, Preparation] | None
+
+    def __post_init__(self) -> None:
+        for language in self.languages:
+            if not isinstance(language, str) or not re.fullmatch(LANGUAGE, language):
+                raise InputError(f"the language {in_short(language)!r} is no short name like en; {EXPORT}")
+
+    def equals(self, other: "TextSettings") -> bool:
+        """Whether both read and write the same words."""
+        symbols = [[each.symbols for each in text.vocabularies] for text in (self, other)]
+        same_text = (self.languages, self.preparations) == (other.languages, other.preparations)
+        return same_text and symbols[0] == symbols[1]
 
 
-def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a model's data, where `load_models` does not find it by itself."""
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="folder of the dictionaries dict.LANGUAGE.txt (default: found near the checkpoint)",
-    )
-    parser.add_argument("-s", "--source-lang", help="default: from the checkpoint, or from the data in DIR")
-    parser.add_argument("-t", "--target-lang", help="default: likewise")
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One model: its network, in float32 on the CPU, without dropout; ``training`` is a line about its training."""
+
+    kind: str
+    config: NetworkConfig
+    network: nn.Module
+    text: TextSettings
+    training: str = ""
 
 
-def load_models(
-    paths: Sequence[str],
-    data: str | None = None,
-    source_lang: str | None = None,
-    target_lang: str | None = None,
-    cpu: bool = False,
-) -> tuple[list[BaseFairseqModel], TranslationTask]:
-    """Load one or more checkpoints and the dictionaries ``DATA/dict.LANGUAGE.txt``, onto CUDA if there is a device.
+def load_members(path: str | Path) -> list[Member]:
+    """Load a model or an ensemble.
 
     Args:
-        data: folder of the dictionaries; None: found near the first checkpoint by `find_data`.
-        source_lang, target_lang: default: the languages in the first checkpoint or, if it has none, in ``data``.
-        cpu: do not use CUDA.
+        path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
+            is taken; or several of these with colons between.
+
+    Raises:
+        InputError: a file is missing, damaged or hostile, or the members differ in their languages or vocabularies.
+    """
+    members = [member for part in _split(path) for member in _load(part)]
+    for member in members[1:]:
+        if not member.text.equals(members[0].text):
+            raise InputError(f"{path}: the models differ in languages, vocabularies or preparation; give models of one")
+    return members
+
+
+def _split(path: str | Path) -> list[Path]:
+    parts = [str(path)] if os.path.exists(path) else str(path).split(":")
+    return [Path(part) for part in parts]
+
+
+def _load(path: Path) -> list[Member]:
+    if path.is_dir():
+        if os.path.lexists(path / CONFIG):
+            return _read_folder(path)
+        near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
+        checkpoint = next((each for each in near if each.is_file()), None)
+        if checkpoint is None:
+            raise InputError(f"{path}: holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}; give a model's folder")
+        path = checkpoint
+    return [_member_of(read_checkpoint(path), path)]
+
+
+# Exported folders
+
+
+def _read_folder(folder: Path) -> list[Member]:
+    where = folder / CONFIG
+    try:
+        values = json.loads(read_plain(where, MOST_CONFIG_BYTES))
+        if set(values) != {"languages", "models", "preparation"}:
+            raise ValueError("it must have languages, models and preparation")
+        languages, models, preparation = values["languages"], values["models"], values["preparation"]
+        if not 1 <= len(models) <= MOST_MEMBERS or len(languages) != 2:
+            raise ValueError("a number of models or of languages is wrong")
+        kinds = [(model["architecture"], model["config"]) for model in models]
+        preparations = None
+        if preparation is not None:
+            preparations = tuple(read_preparation(preparation[name], name, folder, str(where)) for name in languages)
+        text = TextSettings(
+            tuple(languages), tuple(Vocabulary.read(folder / name) for name in VOCABULARIES), preparations
+        )
+    except InputError:
+        raise
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise InputError(f"{where}: not a model's configuration ({in_short(error)}); {EXPORT}") from error
+    return [_read_tensors(folder / name, *kind, text) for name, kind in zip(tensor_files(len(kinds)), kinds)]
+
+
+def tensor_files(members: int) -> list[str]:
+    """The names of the files of parameters."""
+    return ["model.safetensors"] if members == 1 else [f"model{number}.safetensors" for number in range(1, members + 1)]
+
+
+def _read_tensors(path: Path, kind: Any, values: Any, text: TextSettings) -> Member:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(values, dict):
+        raise InputError(f"{path}: the architecture {in_short(kind)!r} is not {' or '.join(KINDS)}; {EXPORT}")
+    unknown = values.keys() - {field.name for field in fields(KINDS[kind][0])}
+    if unknown:
+        raise InputError(f"{path.parent / CONFIG}: has the unknown option {in_short(min(unknown))!r}; {EXPORT}")
+    network, config = _build(kind, values, text, path.parent / CONFIG)
+    if path.is_symlink() or not path.is_file():
+        raise InputError(f"{path}: there is no such plain file (a link does not count); {EXPORT}")
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: not a file of tensors ({in_short(error)}); {EXPORT}") from error
+    _fill(network, tensors, path)
+    return Member(kind, config, network, text)
+
+
+# Checkpoints
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint of fairseq, of any model; its tensors stay in the file until they are used.
 
     Returns:
-        The models, and the task, whose ``cfg.data`` is the folder of the dictionaries.
+        The checkpoint, with "model", a table of parameters, and "cfg", which is plain data.
 
     Raises:
-        InputError: a file is missing, is not a checkpoint or does not match the dictionaries, the task is not a
-            translation task, or a model that reads trees comes after a first one that does not.
+        InputError: the file cannot be read, names code, or is not a checkpoint, or its parameters are larger than it.
     """
-    if data is not None and not Path(data).is_dir():
-        raise InputError(f"--data {data}: no such folder; give the one that fairseq-preprocess wrote dict.*.txt to")
-    languages = {"source_lang": source_lang, "target_lang": target_lang}
-    # --eval-bleu would build a generator here.
-    overrides = {"eval_bleu": False} | {name: language for name, language in languages.items() if language is not None}
-    models: list[BaseFairseqModel] = []
-    task = None
-    for path in paths:
-        if not Path(path).is_file():
-            raise no_such_checkpoint(Path(path))
-        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-        _check_task_name(state, path)
-        if data is None:
-            data = str(_find_own_data(state, path))
-        overwrite_args_by_name(state["cfg"], {"data": data})
-        if state.get("args") is not None:  # fairseq builds an old checkpoint's settings from these again
-            state["args"].data = data
-        _check_languages(state, data, path)
-        encodes_trees = getattr(state["cfg"].model, "constituents", "words") != "words"
-        if encodes_trees and task is not None and not isinstance(task, TreeTranslationTask):
-            raise InputError(f"{path}: reads trees, and the first checkpoint of --path knows none; name this one first")
-        loaded, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
-        models += loaded
-    if torch.cuda.is_available() and not cpu:
-        models = [model.cuda() for model in models]
-    return models, task
+    if not path.is_file():
+        others = sorted(path.parent.glob("*.pt"), key=os.path.getmtime)
+        cure = f"the newest beside it is {others[-1].name}" if others else TRAIN
+        raise InputError(f"{path}: no such checkpoint; {cure}")
+    try:
+        state = _read_archive(path)
+        tensors = {name: tensor for name, tensor in state["model"].items() if name != STATE}
+        if not isinstance(state["cfg"], dict) or not all(map(_is_whole, tensors.values())):
+            raise ValueError("a parameter is no plain tensor")
+        shared = {(tensor.data_ptr(), tensor.shape): tensor.nbytes for tensor in tensors.values()}
+        if sum(shared.values()) > path.stat().st_size:
+            raise ValueError("its parameters are larger than the file")
+    except Exception as error:  # damaged files raise many kinds of errors
+        why = in_short(error) if isinstance(error, (ValueError, OSError)) else type(error).__name__
+        raise InputError(f"{path}: not a checkpoint ({why}); {TRAIN}") from error
+    return state
 
 
-def _check_task_name(state: dict[str, Any], path: str) -> None:
-    """Refuse a checkpoint of another task, such as a language model, before its dictionaries are looked for."""
-    settings = state["cfg"].task
-    # As in `fairseq.tasks.setup_task`: old configurations have the name in another field.
-    name = getattr(settings, "task", None)
-    name = name if isinstance(name, str) else getattr(settings, "_name", None)
-    if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
-        raise InputError(
-            f"{path}: the checkpoint's task is {name}, whose input is not plain text; "
-            "give a checkpoint of --task translation, pooled_translation or tree_translation"
-        )
+def _read_archive(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        if any(record.compress_type != zipfile.ZIP_STORED for record in archive.infolist()):
+            raise ValueError("it is compressed")
+    # What another reader finds in a crafted file may differ, so the sizes and the names are read by PyTorch's own.
+    reader = torch._C.PyTorchFileReader(str(path))
+    if sum(map(reader.get_record_size, reader.get_all_records())) > path.stat().st_size:
+        raise ValueError("its parts are larger than the file")
+    for opcode, argument, _ in pickletools.genops(reader.get_record("data.pkl")):
+        name = str(argument).replace(" ", ".")
+        if opcode.name == "GLOBAL" and name not in IGNORED and not re.fullmatch(TENSORS, name):
+            raise ValueError(f"it names {name}, which may be code")
+    with torch.serialization.safe_globals([(_Ignored, name) for name in IGNORED]):
+        # In a file that is mapped to memory, no tensor can lie outside it, whatever size is declared.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
 
 
-def _find_own_data(state: dict[str, Any], path: str) -> Path:
-    settings = state["cfg"].task
-    own = getattr(settings, "data", None)
-    own = utils.split_paths(own)[0] if isinstance(own, str) and own else None
-    languages = [getattr(settings, name, None) for name in ("source_lang", "target_lang")]
-    return find_data(Path(path).parent, own, languages)
+class _Ignored:
+    """Stands for an object of `IGNORED`."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def __reduce__(self) -> Any:
+        raise ValueError("its options are no plain data")
 
 
-def _check_languages(state: dict[str, Any], data: str, path: str) -> None:
-    """Refuse a checkpoint without languages if ``data`` holds no binarized data to infer them from."""
-    named = [getattr(state["cfg"].task, name, None) for name in ("source_lang", "target_lang")]
-    if None in named and None in data_utils.infer_language_pair(data):
-        raise InputError(f"{path}: it does not name its languages; give --source-lang and --target-lang")
+def _is_whole(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and tensor.layout == torch.strided and tensor.is_contiguous()
+
+
+def _member_of(state: dict[str, Any], path: Path) -> Member:
+    values = state["cfg"].get("model")
+    name = values.get("_name") if isinstance(values, dict) else None
+    name = name if isinstance(name, str) else "unknown"
+    kind = ARCHITECTURES.get(name)
+    if kind is None:
+        raise InputError(f"{path}: its model is {in_short(name)!r}, and this reads {' and '.join(KINDS)}; {TRAIN}")
+    tensors = dict(state["model"])
+    text = _text_of(tensors.pop(STATE, None), path)
+    network, config = _build(kind, values, text, path)
+    _fill(network, {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()}, path)
+    return Member(kind, config, network, text, _training(state))
+
+
+def _text_of(state: Any, path: Path) -> TextSettings:
+    """The text settings that the models in models/ add to their parameters."""
+    try:
+        first, second = state["preparation"] or (None, None)
+        preparations = None if first is None else (Preparation.from_state(first), Preparation.from_state(second))
+        source, target = state["vocabularies"]
+        from_language, to_language = state["languages"]
+        vocabularies = (Vocabulary(source, str(path)), Vocabulary(target, str(path)))
+        return TextSettings((from_language, to_language), vocabularies, preparations)
+    except InputError:
+        raise
+    except (ValueError, TypeError, LookupError) as error:
+        raise InputError(f"{path}: it does not hold its vocabularies; train or convert the model again") from error
+
+
+def _training(state: dict[str, Any]) -> str:
+    """A line about a training: its updates, and the best result on the development set."""
+    line = f"{count_updates(state):,} updates"
+    try:
+        measure = "BLEU" if state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "bleu" else "loss"
+        return f"{line}, {measure} {float(state['extra_state']['val_loss']):.2f} on the development set"
+    except (ValueError, TypeError, LookupError):
+        return line
+
+
+def count_updates(state: dict[str, Any]) -> int:
+    """The updates of a checkpoint's training; 0 if it does not say."""
+    try:
+        return int(state["optimizer_history"][-1]["num_updates"])
+    except (ValueError, TypeError, LookupError, OverflowError):
+        return 0
+
+
+# Both
+
+
+def _build(kind: str, values: Mapping[str, Any], text: TextSettings, where: Path) -> tuple[nn.Module, NetworkConfig]:
+    """Build a network without memory, from the values of its options; options that it does not have are passed over."""
+    config_class, network_class = KINDS[kind]
+    plain = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
+    try:
+        config = config_class.of(plain)
+        with torch.device("meta"), _WithoutDraws():
+            return network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False), config
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        raise InputError(f"{where}: its options build no model ({in_short(error)}); give another") from error
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Skips the initial values that PyTorch's layers draw; without memory, drawing would import PyTorch's compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return None if func.__name__ in ("normal_", "uniform_") else func(*args, **(kwargs or {}))
+
+
+def shared_names(network: nn.Module) -> dict[str, str]:
+    """For the name of each parameter, the first name of the same parameter: matrices can be shared."""
+    first: dict[int, str] = {}
+    expected = network.state_dict(keep_vars=True)
+    return {name: first.setdefault(id(parameter), name) for name, parameter in expected.items()}
+
+
+def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Give a network these parameters, in float32; of a shared one, the first name is read.
+
+    Raises:
+        InputError: names, shapes or types differ.
+    """
+    names, expected = shared_names(network), network.state_dict()
+    odd = min((tensors.keys() - names.keys()) | (set(names.values()) - tensors.keys()), default=None)
+    if odd is not None:
+        holder = "file" if odd in tensors else "model"
+        raise InputError(f"{path}: its parameters are another model's ({in_short(odd)} is in the {holder} only)")
+    loaded: dict[str, nn.Parameter] = {}
+    for name in names.values():
+        shapes = tuple(tensors[name].shape), tuple(expected[name].shape)
+        if shapes[0] != shapes[1] or not tensors[name].is_floating_point():
+            raise InputError(f"{path}: {name} is of the shape {shapes[0]} there, but the model's is {shapes[1]}")
+    for name in dict.fromkeys(names.values()):
+        loaded[name] = nn.Parameter(tensors[name].to(torch.float32, copy=True), requires_grad=False)
+    network.load_state_dict({name: loaded[first] for name, first in names.items()}, assign=True)

@@ -18,6 +18,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
+import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
@@ -106,6 +107,11 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     languages: list[str | None]
     preparations: list[Preparation] | None
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path, device: str = "cpu", **options: Any) -> Any:  # type: ignore[override]
+        """A translator; the same as :func:`rnnsearch_fairseq.load`."""
+        return rnnsearch_fairseq.load(path, device, **options)
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":

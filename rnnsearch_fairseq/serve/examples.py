@@ -1,6 +1,7 @@
 """Example sentences for the page, chosen by the model's dictionary."""
 
-from rnnsearch_fairseq.inference.hub import TranslationHub
+from rnnsearch_fairseq.inference.translator import Translator
+from rnnsearch_fairseq.modules.symbols import UNK
 
 NUMBER = 3
 # Of captions, of conversations, of news, and of the words of ``rnnsearch grammar``.
@@ -34,15 +35,14 @@ SENTENCES = {
 }
 
 
-def choose_examples(hub: TranslationHub) -> list[str]:
+def choose_examples(model: Translator) -> list[str]:
     """Up to ``NUMBER`` sentences in the source language without unknown words; see SENTENCES.
 
     A sentence is as usual as its rarest word was in the training text; the most usual come first.
     """
-    dictionary = hub.src_dict
-    usual = {}
-    for sentence in SENTENCES.get(hub.task.cfg.source_lang, []):
-        ids = hub.read_source(sentence).ids[:-1].tolist()  # without end-of-sentence
-        if dictionary.unk() not in ids:
-            usual[sentence] = min(dictionary.count[word] for word in ids)
-    return sorted(usual, key=usual.get, reverse=True)[:NUMBER]
+    rarest = {}
+    for sentence in SENTENCES.get(model.languages[0], []):
+        ids = model.read_source(sentence).ids.tolist()
+        if UNK not in ids:
+            rarest[sentence] = max(ids)  # the vocabulary begins with the most frequent words
+    return sorted(rarest, key=rarest.get)[:NUMBER]

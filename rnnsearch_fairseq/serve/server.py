@@ -18,7 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rnnsearch_fairseq.inference.hub import TranslationHub
+from rnnsearch_fairseq.inference import translator as inference
 from rnnsearch_fairseq.serve.batching import BUSY, LATE, Batcher, Busy
 from rnnsearch_fairseq.serve.schema import openapi
 from rnnsearch_fairseq.serve.translator import Job, Limits, Translator
@@ -50,7 +50,7 @@ FIELDS = {"sentences", "trees", "parse", "nbest", "alignment"}
 
 
 def make_app(
-    hub: TranslationHub,
+    hub: inference.Translator,
     limits: Limits | None = None,
     hosts: Sequence[str] = LOOPBACK,
     examples: Sequence[str] = (),
@@ -65,10 +65,10 @@ def make_app(
         parser: parses sentences for a model that reads trees; it is closed with the application.
     """
     limits = limits or Limits()
-    beam, task = hub.cfg.generation.beam, hub.task.cfg
+    beam = hub.options.beam
     model = {
-        "source_lang": task.source_lang,
-        "target_lang": task.target_lang,
+        "source_lang": hub.languages[0],
+        "target_lang": hub.languages[1],
         "beam": beam,
         "reads_trees": hub.reads_trees,
         "parses": parser is not None,
@@ -135,9 +135,9 @@ async def _fail(request: Request, error: Exception) -> Response:
 
 
 class _Api:
-    def __init__(self, hub: TranslationHub, limits: Limits, parser: LinkParser | None) -> None:
+    def __init__(self, hub: inference.Translator, limits: Limits, parser: LinkParser | None) -> None:
         self._limits = limits
-        self._beam = hub.cfg.generation.beam
+        self._beam = hub.options.beam
         self._parser = parser
         self._translator = Translator(hub, limits, parser)
         self._held = 0  # bytes of requests that are being read

@@ -11,7 +11,8 @@ from typing import Any
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.hub import PARSE_FACTOR, Alignment, Source, Translation, TranslationHub
+from rnnsearch_fairseq.inference import translator as inference
+from rnnsearch_fairseq.inference.translator import PARSE_FACTOR, Alignment, Source, Translation
 from rnnsearch_fairseq.serve.batching import Abandoned
 from rnnsearch_fairseq.text.link_grammar import LinkParser
 from rnnsearch_fairseq.text.trees import Parse, Tree, read_penn
@@ -80,10 +81,9 @@ class Translator:
         parser: parses the sentences of jobs that ask for it; None: there are no such jobs.
     """
 
-    def __init__(self, hub: TranslationHub, limits: Limits, parser: LinkParser | None = None) -> None:
+    def __init__(self, hub: inference.Translator, limits: Limits, parser: LinkParser | None = None) -> None:
         self.hub, self.limits = hub, limits
         self._parser = parser
-        self._generator = hub.build_generator()
 
     def __call__(self, jobs: Sequence[Job]) -> list[bytes]:
         """Return the answer to each job, a JSON object: translations or an error.
@@ -123,7 +123,7 @@ class Translator:
 
     def _translate(self, jobs: Sequence[Job], sources: Sequence[Source]) -> list[dict[str, Any]]:
         nbest = max(job.nbest for job in jobs)
-        found = self.hub.search(sources, self._generator, nbest, self._watcher(jobs, sources))
+        found = self.hub.search(sources, None, nbest, self._watcher(jobs, sources))
         found = [translations[: job.nbest] for job, translations in zip(jobs, found)]
         pairs = [(source, one.words) for source, translations in zip(sources, found) for one in translations]
         alignments = iter(self.hub.align_words(pairs))
@@ -132,20 +132,20 @@ class Translator:
             for job, source, translations in zip(jobs, sources, found)
         ]
 
-    def _watcher(self, jobs: Sequence[Job], sources: Sequence[Source]) -> Callable[[dict[int, Tensor]], None]:
+    def _watcher(self, jobs: Sequence[Job], sources: Sequence[Source]) -> Callable[[dict[int, list[int]]], None]:
         shown = time.monotonic()
 
-        def watch(best: dict[int, Tensor]) -> None:
+        def watch(best: dict[int, list[int]]) -> None:
             nonlocal shown
             if all(job.abandoned for job in jobs):
                 raise Abandoned
             if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
-            for place, tokens in best.items():
+            for place, words in best.items():
                 # The search writes words even for a sentence without words, whose translation is empty.
                 if jobs[place].on_partial is not None and not jobs[place].abandoned and sources[place].words:
-                    jobs[place].on_partial(self.hub.decode(tokens.cpu()))
+                    jobs[place].on_partial(self.hub.decode(words))
 
         return watch
 

@@ -1,7 +1,7 @@
 """Sentence pairs with a model's scores and alignments, and the JSON lines of ``rnnsearch score``."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -47,20 +47,19 @@ class AlignedPair:
         return self.word_logprobs.sum().item()
 
 
-def write_scores(pairs: Iterable[AlignedPair], out: BinaryIO) -> None:
-    """Write one line for each pair, in the format that ``rnnsearch score --help`` describes."""
-    for number, pair in enumerate(pairs):
-        record = {
-            "id": number,
-            "source": pair.source,
-            "target": pair.target,
-            "logprob": round(pair.logprob, 6),
-            "word_logprobs": _rounded(pair.word_logprobs),
-            "alignment": None if pair.alignment is None else _rounded(pair.alignment),
-        }
-        if pair.phrases is not None:
-            record |= {"phrases": pair.phrases, "phrase_attention": _rounded(pair.phrase_attention)}
-        out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+def write_score(number: int, pair: AlignedPair, out: BinaryIO) -> None:
+    """Write the line of the pair of this number, in the format that ``rnnsearch score --help`` describes."""
+    record = {
+        "id": number,
+        "source": pair.source,
+        "target": pair.target,
+        "logprob": round(pair.logprob, 6),
+        "word_logprobs": _rounded(pair.word_logprobs),
+        "alignment": None if pair.alignment is None else _rounded(pair.alignment),
+    }
+    if pair.phrases is not None:
+        record |= {"phrases": pair.phrases, "phrase_attention": _rounded(pair.phrase_attention)}
+    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
 
 def _rounded(tensor: Tensor) -> list[Any]:

@@ -25,7 +25,7 @@ from rnnsearch_fairseq.files.checkpoints import (
     check_settings,
     load_checkpoint,
 )
-from rnnsearch_fairseq.inference.average_checkpoints import average_checkpoints
+from rnnsearch_fairseq.inference.average import average_checkpoints
 from tests.builders import Touch
 
 

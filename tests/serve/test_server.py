@@ -25,8 +25,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference import hub as hub_module
-from rnnsearch_fairseq.inference.hub import TranslationHub
+from rnnsearch_fairseq.inference import translator as hub_module
+from rnnsearch_fairseq.inference.translator import Translator as TranslationHub
 from rnnsearch_fairseq.serve import examples, server, translator
 from rnnsearch_fairseq.serve import main as command
 from rnnsearch_fairseq.serve.batching import Batcher

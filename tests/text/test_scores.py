@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.scores import CURE, AlignedPair, read_scores, write_scores
+from rnnsearch_fairseq.text.scores import CURE, AlignedPair, read_scores, write_score
 
 
 def record(number: int, **changes: Any) -> dict[str, Any]:
@@ -48,7 +48,8 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, trees: bool) -> None:
     texts = ("das <unk> schläft", "the zèbre"), ("", ""), ("窓", "a b c")
     written = [pair(*sides, phrases) for sides, phrases in zip(texts, parses)]
     with (tmp_path / "scores").open("wb") as out:
-        write_scores(written, out)
+        for number, one in enumerate(written):
+            write_score(number, one, out)
     read = list(read_scores(tmp_path / "scores"))
     assert [score.number for score in read] == [0, 1, 2]
     assert [score.where for score in read] == [f"{tmp_path / 'scores'}, line {number}" for number in (1, 2, 3)]

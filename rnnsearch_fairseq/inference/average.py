@@ -1,0 +1,78 @@
+"""Average the parameters of several checkpoints of one run.
+
+``rnnsearch average OUT.pt IN.pt IN.pt ...``
+
+OUT has the options of the last checkpoint, and no state of its optimizer.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint
+from rnnsearch_fairseq.output import open_output
+
+
+def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
+    """Write a checkpoint with the mean of all parameters of ``paths``; matrices that are shared stay shared.
+
+    Means of float16 and bfloat16 are float32: rounding them again would lose a part of what averaging brings.
+
+    Raises:
+        InputError: there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out`` cannot
+            be written.
+    """
+    if not paths:
+        raise InputError("there is no checkpoint to average; name at least one")
+    first: dict[str, str] = {}
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        state = read_checkpoint(path)
+        model = {name: tensor for name, tensor in state["model"].items() if name != STATE}
+        names = _first_names(model)
+        if path != paths[0] and (names != first or any(model[name].shape != total[name].shape for name in total)):
+            raise InputError(f"{path}: its parameters are not those of {paths[0]}; average checkpoints of one model")
+        first = names
+        # In float64, the mean of equal numbers is exact.
+        total = {name: model[name].double() + total.get(name, 0) for name in dict.fromkeys(names.values())}
+    for name in total:
+        total[name] = (total[name] / len(paths)).to(torch.promote_types(model[name].dtype, torch.float32))
+    state["model"].update({name: total[other] for name, other in first.items()})
+    try:
+        with open_output(out) as file:
+            torch.save(_without_optimizer(state), file)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"{out}: cannot be written ({error}); make room, or give another name") from error
+
+
+def _first_names(model: dict[str, Tensor]) -> dict[str, str]:
+    """For the name of each parameter, the first name of the same one."""
+    first: dict[Any, str] = {}
+    return {name: first.setdefault((tensor.data_ptr(), tensor.shape), name) for name, tensor in model.items()}
+
+
+def _without_optimizer(state: dict[str, Any]) -> dict[str, Any]:
+    """What fairseq needs to load a model."""
+    history = {
+        "criterion_name": "",
+        "optimizer_name": "",
+        "lr_scheduler_state": {},
+        "num_updates": count_updates(state),
+    }
+    kept = {"args": None, "cfg": state["cfg"], "model": state["model"], "optimizer_history": [history]}
+    return {**kept, "extra_state": {"train_iterator": {"epoch": 1}}, "task_state": {}, "last_optimizer_state": None}
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="checkpoint to write")
+    parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints to average")
+    args = parser.parse_args()
+    average_checkpoints(args.checkpoints, args.out)
+    print(f"average of {len(args.checkpoints)} checkpoints -> {args.out}")

@@ -1,0 +1,39 @@
+"""Options that several commands have: the model, and its search."""
+
+import argparse
+from dataclasses import fields
+from typing import Any
+
+from rnnsearch_fairseq.search.options import SearchOptions
+
+DEFAULTS = {option.name: option.default for option in fields(SearchOptions)}
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--model`` and ``--device``."""
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="PATH[:PATH]",
+        help="exported folder, folder of a training, or checkpoint; several with colons between are an ensemble",
+    )
+    parser.add_argument("--device", default="cpu", help="cuda for a GPU (default: cpu)")
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each field of `SearchOptions`."""
+    group = parser.add_argument_group("search")
+    for option in fields(SearchOptions):
+        name, kind = f"--{option.name.replace('_', '-')}", type(option.default)
+        help_text = option.metadata["help"].replace("%", "%%")
+        if kind is bool:
+            group.add_argument(name, action="store_true", help=help_text)
+        else:
+            rest = {"type": kind if kind in (int, float) else str, "choices": option.metadata.get("choices")}
+            default = "" if option.default is None else f" (default: {option.default})"
+            group.add_argument(name, default=option.default, help=help_text + default, **rest)
+
+
+def search_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The search options of a parsed command line."""
+    return {name: getattr(args, name) for name in DEFAULTS}

@@ -1,0 +1,131 @@
+"""Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
+
+``rnnsearch score --model MODEL[:MODEL2] [--prepared] [--trees TREES] SOURCE TARGET``
+
+Line N of TARGET is scored as the translation of line N of SOURCE. Both are plain text, which is prepared as the
+training text was; with --prepared they are words with blanks between, prepared like it already. Each line has a result,
+in order; for a blank line, only end-of-sentence is scored. Words and lengths include end-of-sentence; logarithms are
+natural; scores are not divided by length. An ensemble averages the probabilities and the alignments of its models. A
+model that reads trees (tree2seq) needs the parses of SOURCE, in Penn brackets or from rnnsearch trees; it attends to
+words and phrases, whose weights sum to one. A phrase is given by its first word, from 0, and the word after its last
+one; phrases are in pre-order: each before the phrases inside it, left before right.
+
+Each pair is a JSON object on one line, with numbers rounded to six decimals:
+
+id                the pair's position, from 0
+source, target    the words as the model sees them
+logprob           ln p(y|x)
+word_logprobs     ln p of each target word; their sum is logprob
+alignment         for each target word, a row of weights of the source words; null if the model has no attention
+phrases           with trees only: the phrases of the source, empty without a parse
+phrase_attention  with trees only: for each target word, a row of weights of the phrases
+"""
+
+import argparse
+import contextlib
+import itertools
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.options import add_model_options
+from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator, load
+from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
+from rnnsearch_fairseq.text.scores import AlignedPair, write_score
+
+READ_AHEAD = 2_000  # pairs that are sorted by length together
+
+
+@dataclass
+class Totals:
+    """Sums over all pairs. ``source_words`` and ``target_words`` exclude end-of-sentence; ``nll`` is in nats."""
+
+    pairs: int = 0
+    source_words: int = 0
+    target_words: int = 0
+    source_unknown: int = 0
+    target_unknown: int = 0
+    nll: float = 0.0
+
+    def add(self, alignment: Alignment) -> None:
+        """Count a pair."""
+        self.pairs += 1
+        self.source_words += len(alignment.source) - 1
+        self.target_words += len(alignment.target) - 1
+        self.source_unknown += sum(alignment.source_unknown)
+        self.target_unknown += sum(alignment.target_unknown)
+        self.nll -= alignment.logprobs.sum().item()
+
+    def summary(self) -> str:
+        """Two readable lines."""
+        words = self.target_words + self.pairs
+        per_word = self.nll / words
+        perplexity = math.exp(per_word) if per_word < 700 else math.inf
+        return (
+            f"scored {self.pairs:,} pairs, {words:,} target words with end-of-sentence: "
+            f"{self.nll / self.pairs:.4f} nats a sentence, {per_word:.4f} nats a word, perplexity {perplexity:.4f}\n"
+            f"unknown words: {self.source_unknown:,} of {self.source_words:,} in the source, "
+            f"{self.target_unknown:,} of {self.target_words:,} in the target"
+        )
+
+
+def to_pair(alignment: Alignment) -> AlignedPair:
+    """What is written of an alignment: unknown words are <unk>."""
+    source, target = (
+        ["<unk>" if unknown else word for word, unknown in zip(*side)]
+        for side in ((alignment.source, alignment.source_unknown), (alignment.target, alignment.target_unknown))
+    )
+    return AlignedPair(
+        source, target, alignment.logprobs, alignment.weights, alignment.phrases, alignment.phrase_weights
+    )
+
+
+def read_texts(
+    translator: Translator, source: Path, target: Path, trees: Path | None, prepared: bool
+) -> Iterator[tuple[Source, list[str]]]:
+    """Yield each line of ``source``, with its line of ``trees``, and the words of its translation in ``target``.
+
+    Raises:
+        InputError: a line, once it is reached, cannot be read, or its tree has other words.
+    """
+    parses = itertools.repeat(None) if trees is None else read_lines(trees)
+    for number, ((sentence, translation), parse) in enumerate(zip(read_pairs(source, target), parses), 1):
+        read = translator.read_source(sentence, parse, f"{source}, line {number}", prepared)
+        yield read, translator.read_target(translation, f"{target}, line {number}", prepared)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, help="source text, one sentence a line")
+    parser.add_argument("target", type=Path, help="its translations, line by line")
+    add_model_options(parser)
+    parser.add_argument("--prepared", action="store_true", help="the text is split into words like the training text")
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="parses of the source, line by line")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    args = parser.parse_args()
+    if args.output is not None:
+        check_not_input(args.output, [path for path in (args.source, args.target, args.trees) if path is not None])
+    return args
+
+
+def main() -> None:
+    """The command line of this module."""
+    args = parse_arguments()
+    check_parallel([path for path in (args.source, args.target, args.trees) if path is not None])
+    translator = load(args.model, args.device)
+    if translator.reads_trees and args.trees is None:
+        raise InputError("the model reads trees; give --trees FILE, the parses of the source")
+    totals = Totals()
+    with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
+        pairs = read_texts(translator, args.source, args.target, args.trees, args.prepared)
+        while chunk := list(itertools.islice(pairs, READ_AHEAD)):
+            for alignment in translator.align_words(chunk):
+                write_score(totals.pairs, to_pair(alignment), out)
+                totals.add(alignment)
+        out.flush()
+    print(totals.summary(), file=sys.stderr)

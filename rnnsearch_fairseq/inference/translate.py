@@ -1,0 +1,212 @@
+"""Translate text, one sentence a line.
+
+``rnnsearch translate --model MODEL[:MODEL2] [FILE] > TRANSLATIONS``
+
+FILE, or standard input, is plain text: it is prepared as the training text was, and the translations are plain text
+again. Each line has one line of output, in order; a blank line stays blank. A line that cannot be read (it is not UTF-8
+or too long, or its tree has other words) is named on standard error and left blank. With --nbest N, each line has up to
+N lines of output, best first: its number from 1, the search's score and the translation, with tabs between.
+
+Lines are translated as they arrive, in batches of similar lengths.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
+from rnnsearch_fairseq.inference.score import to_pair
+from rnnsearch_fairseq.inference.translator import MOST_CHARACTERS, Alignment, Source, Translation, Translator, load
+from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.lines import check_text_file, read_lines
+from rnnsearch_fairseq.text.scores import write_score
+
+UNKNOWN = "<unk>"
+READ_AHEAD = 1 << 16  # bytes
+MOST_BYTES = 4 * MOST_CHARACTERS  # of a line
+
+
+def read_arriving(descriptor: int) -> Iterator[list[bytes]]:
+    """Yield the lines of a file or a pipe in groups, as they arrive; of a line that is too long, only the beginning."""
+    rest = b""
+    while block := os.read(descriptor, READ_AHEAD):
+        *lines, rest = (rest + block).split(b"\n")
+        rest = rest[: MOST_BYTES + 1]
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def read_dictionary(path: Path) -> dict[str, str]:
+    """Read the translation of each source word; each line of the file begins with these two words.
+
+    Raises:
+        InputError: the file cannot be read, or a line has fewer than two words.
+    """
+    dictionary = {}
+    for number, line in enumerate(read_lines(path), 1):
+        words = line.split()
+        if len(words) < 2:
+            raise InputError(f"{path}, line {number}: not a word and its translation; delete it or complete it")
+        dictionary[words[0]] = words[1]
+    return dictionary
+
+
+class LineReader:
+    """Reads the lines of a text, and their trees from a file of as many lines, if there is one."""
+
+    def __init__(self, translator: Translator, name: str, trees: Path | None = None) -> None:
+        self._translator, self._name, self._trees = translator, name, trees
+        self._tree_lines = None if trees is None else read_lines(trees)
+        self._number = 0
+
+    def read(self, line: bytes) -> Source:
+        """Read the next line; one that cannot be read is named on standard error, and is blank.
+
+        Raises:
+            InputError: there is no tree left.
+        """
+        self._number += 1
+        where, tree = f"{self._name}, line {self._number}", None
+        if self._tree_lines is not None and (tree := next(self._tree_lines, None)) is None:
+            raise InputError(f"{self._trees}: ends before line {self._number}; give a tree for each line of the text")
+        try:
+            if len(line) > MOST_BYTES:
+                raise InputError(f"{where}: has more than {MOST_BYTES:,} bytes; split it")
+            return self._translator.read_source(line.decode(), tree, where)
+        except UnicodeDecodeError as error:
+            print(f"{where}: left blank: byte {error.start + 1} is not UTF-8; convert it with iconv", file=sys.stderr)
+        except InputError as error:
+            print(f"left blank: {error}", file=sys.stderr)
+        return self._translator.read_source("")
+
+    def check_end(self) -> None:
+        """Raises InputError: there are trees left."""
+        if self._tree_lines is not None and next(self._tree_lines, None) is not None:
+            raise InputError(f"{self._trees}: has more lines than the text; give a tree for each line of the text")
+
+
+def translate_group(
+    translator: Translator, sources: Sequence[Source], nbest: int, align: bool, dictionary: dict[str, str] | None
+) -> Iterator[tuple[list[Translation], Alignment | None]]:
+    """The translations of each source, and the alignment of the best one if ``align`` is set.
+
+    Args:
+        dictionary: replace unknown words by their translations in it, or by the source words; None: do not.
+    """
+    results = translator.search(sources, nbest=nbest)
+    wanted = [
+        (number, place)
+        for number, translations in enumerate(results)
+        for place, translation in enumerate(translations)
+        if (align and place == 0) or (dictionary is not None and UNKNOWN in translation.words)
+    ]
+    pairs = [(sources[number], results[number][place].words) for number, place in wanted]
+    alignments = dict(zip(wanted, translator.align_words(pairs)))
+    for number, translations in enumerate(results):
+        if dictionary is not None:
+            for place, translation in enumerate(translations):
+                if UNKNOWN in translation.words:
+                    words = replace_unknown(translation.words, alignments[number, place], dictionary)
+                    translations[place] = replace(translation, text=translator.target_codec.decode(" ".join(words)))
+        yield translations, alignments.get((number, 0)) if align else None
+
+
+def replace_unknown(words: Sequence[str], alignment: Alignment, dictionary: dict[str, str]) -> list[str]:
+    """Replace each <unk> by the translation of the source word with the greatest weight, or by that word itself."""
+    source = alignment.source[:-1]
+    aligned = [source[row.argmax()] if source else UNKNOWN for row in alignment.weights[:-1, :-1]]
+    return [dictionary.get(other, other) if word == UNKNOWN else word for word, other in zip(words, aligned)]
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard input")
+    add_model_options(parser)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    parser.add_argument("--nbest", action=Count, help="print up to N translations of each line, with number and score")
+    parser.add_argument(
+        "--trees", type=Path, metavar="FILE", help="parses, line by line, in Penn brackets or from rnnsearch trees"
+    )
+    parser.add_argument(
+        "--alignments", type=Path, metavar="FILE", help="write the best translations' alignments, as rnnsearch score"
+    )
+    parser.add_argument(
+        "--replace-unknown",
+        nargs="?",
+        const=True,
+        metavar="DICTIONARY",
+        help="replace each unknown word by the source word that is aligned with it, or by its translation in "
+        "DICTIONARY, whose lines are a source word and its translation",
+    )
+    add_search_options(parser)
+    args = parser.parse_args()
+    inputs = [path for path in (args.file, args.trees) if path is not None]
+    for output in (args.output, args.alignments):
+        if output is not None:
+            check_not_input(output, inputs)
+    return args
+
+
+def main() -> None:
+    """The command line of this module."""
+    args = parse_arguments()
+    dictionary: dict[str, str] | None = None
+    if args.replace_unknown is not None:
+        dictionary = {} if args.replace_unknown is True else read_dictionary(Path(args.replace_unknown))
+    if args.trees is not None:
+        check_text_file(args.trees)
+    translator = load(args.model, args.device, **search_options(args))
+    if not translator.has_attention and (dictionary is not None or args.alignments is not None):
+        raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
+    reader = LineReader(translator, str(args.file or "standard input"), args.trees)
+    with contextlib.ExitStack() as stack:
+        descriptor, total = _open(args.file, stack)
+        out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
+        alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
+        progress = stack.enter_context(_progress(total, args.output is not None))
+        number = 0
+        for lines in read_arriving(descriptor):
+            sources = [reader.read(line) for line in lines]
+            for best, alignment in translate_group(
+                translator, sources, args.nbest or 1, alignments is not None, dictionary
+            ):
+                number += 1
+                if args.nbest is None:
+                    out.write(f"{best[0].text}\n".encode())
+                else:
+                    out.writelines(f"{number}\t{each.score:.4f}\t{each.text}\n".encode() for each in best)
+                if alignments is not None:
+                    write_score(number - 1, to_pair(alignment), alignments)
+            out.flush()
+            progress.update(len(lines))
+        reader.check_end()
+
+
+def _open(path: Path | None, stack: contextlib.ExitStack) -> tuple[int, int | None]:
+    """The file descriptor of the text, and its number of lines if it is a file."""
+    if path is None:
+        return sys.stdin.fileno(), None
+    try:
+        file = stack.enter_context(path.open("rb"))
+        total = sum(1 for _ in file) if path.is_file() else None
+        if total is not None:
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+        return file.fileno(), total
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+
+
+def _progress(total: int | None, to_file: bool) -> contextlib.AbstractContextManager:
+    """A bar on a terminal, unless the translations are printed there."""
+    from tqdm import tqdm
+
+    hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file)
+    return tqdm(total=total, unit=" lines", disable=hidden, dynamic_ncols=True)

@@ -1,0 +1,71 @@
+"""The mean of checkpoints."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.average import average_checkpoints, main
+from tests.trained import make_checkpoint
+
+
+def save(path: Path, **parameters: torch.Tensor) -> Path:
+    number = int(path.stem[-1])
+    history = [{"num_updates": number}]
+    state = {"model": parameters, "args": None, "cfg": {"number": number}, "optimizer_history": history}
+    torch.save({**state, "last_optimizer_state": {"moments": torch.zeros(1000)}}, path)
+    return path
+
+
+def test_the_mean_of_every_parameter(tmp_path: Path) -> None:
+    paths = [
+        save(tmp_path / f"{k}.pt", weight=torch.full((2, 3), float(k)), half=torch.tensor([0.1], dtype=torch.bfloat16))
+        for k in (1, 2, 6)
+    ]
+    average_checkpoints(paths, tmp_path / "mean.pt")
+    mean = torch.load(tmp_path / "mean.pt")
+    assert mean["model"]["weight"].eq(3).all()
+    assert mean["model"]["half"].equal(torch.tensor([0.1], dtype=torch.bfloat16).float())
+    assert (mean["cfg"], mean["optimizer_history"][-1]["num_updates"]) == ({"number": 6}, 6)
+    assert mean["last_optimizer_state"] is None
+
+
+def test_shared_matrices_stay_shared_and_the_text_settings_stay(tmp_path: Path) -> None:
+    for number in (1, 2):
+        state = make_checkpoint(share_decoder_input_output_embed=True)
+        torch.save(state, tmp_path / f"{number}.pt")
+    average_checkpoints([tmp_path / "1.pt", tmp_path / "2.pt"], tmp_path / "mean.pt")
+    model = torch.load(tmp_path / "mean.pt")["model"]
+    shared = [model[f"decoder.network.{name}.weight"] for name in ("embedding.table", "readout.to_vocabulary")]
+    assert shared[0].data_ptr() == shared[1].data_ptr()
+    translated = rnnsearch_fairseq.load(tmp_path / "mean.pt").translate("The dog sleeps.")
+    assert translated == "le chien dort."
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    first, other = save(tmp_path / "1.pt", a=torch.zeros(2)), save(tmp_path / "2.pt", a=torch.zeros(3))
+    with pytest.raises(InputError, match=r"2\.pt: its parameters are not those of .*1\.pt"):
+        average_checkpoints([first, other], tmp_path / "out.pt")
+    with pytest.raises(InputError, match=r"3\.pt: no such checkpoint"):
+        average_checkpoints([first, tmp_path / "3.pt"], tmp_path / "out.pt")
+    os.mkfifo(tmp_path / "pipe")
+    for name, why in [("pipe", "not a file that can be written"), ("missing/out.pt", "cannot be written")]:
+        with pytest.raises(InputError, match=f"{name}: {why}"):
+            average_checkpoints([first], tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "pipe"]
+
+
+def test_the_command_can_replace_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for k in (1, 3):
+        save(Path(f"{k}.pt"), a=torch.full((2,), float(k)))
+    monkeypatch.setattr(sys, "argv", ["average", "3.pt", "1.pt", "3.pt"])
+    main()
+    assert capsys.readouterr().out == "average of 2 checkpoints -> 3.pt\n"
+    assert torch.load("3.pt")["model"]["a"].tolist() == [2, 2]

@@ -1,0 +1,291 @@
+"""The Python API: text in, translations, scores and alignments out."""
+
+import doctest
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference import translator as module
+from rnnsearch_fairseq.inference.translator import Translator
+from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
+from tests.trained import PAIRS, PARSES, make_checkpoint, train
+
+SOURCES = [source.replace(" &apos;", "'") for source in PAIRS]
+TARGETS = [target.replace(" .", ".").replace("&apos; ", "'") for target in PAIRS.values()]
+NOISE = [
+    "",
+    "   \t ",
+    "\0",
+    "a\0b\x01\x1b[31m \x7f",
+    "\u2028\u2029\x85\x1c the",
+    "\u202eكلب ينام\u202c",
+    "<pad> <s> </s> <unk> <pad>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "🐕‍🦺" * 40,
+    "the " * 500,
+    "x" * 5000,
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tmp_path_factory.mktemp("plain") / "run")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Translator:
+    return rnnsearch_fairseq.load(folder)
+
+
+@pytest.fixture(scope="module")
+def tree_model(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return rnnsearch_fairseq.load(train(tmp_path_factory.mktemp("tree") / "run", "tree2seq_small"))
+
+
+def test_the_docstrings_examples_are_true(folder: Path) -> None:
+    results = doctest.testmod(module, extraglobs={"folder": folder})
+    assert results.attempted >= 8
+    assert results.failed == 0
+
+
+# Translating
+
+
+def test_text_is_prepared_and_written_as_text(model: Translator) -> None:
+    assert model.translate(["The black cat eats.", "It's a cat."]) == ["le chat noir mange.", "c'est un chat."]
+    assert model.translate("The dog sleeps.") == "le chien dort."
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"beam": 3, "lenpen": 0.5}, {"search": "groundhog", "beam": 4}, {"search": "tree2seq", "beam": 2}]
+)
+def test_translations_are_ranked_and_the_same_in_batches_or_alone(model: Translator, options: dict[str, Any]) -> None:
+    words = ["the", "dog", "cat", "black", "zebra", ".", "eats"]
+    sentences = [" ".join(random.Random(n).choices(words, k=n % 9)) for n in range(90)]
+    together = model.translations(sentences, nbest=2, **options)
+    for translations in together:
+        assert 1 <= len(translations) <= 2
+        assert [one.score for one in translations] == sorted((one.score for one in translations), reverse=True)
+        assert len({tuple(one.words) for one in translations}) == len(translations)
+    for number in range(0, 90, 13):
+        alone = model.translations(sentences[number], nbest=2, **options)
+        assert [one.text for one in alone] == [one.text for one in together[number]]
+    assert model.translate(sentences, **options) == [best.text for best, *_ in together]
+
+
+def test_options_of_load_are_the_defaults(folder: Path) -> None:
+    wide = rnnsearch_fairseq.load(folder, beam=7, search="groundhog")
+    assert (wide.options.beam, wide.options.search) == (7, "groundhog")
+    assert len(wide.translations("a cat.", nbest=9)) > 5
+
+
+def test_nothing_has_no_translations(model: Translator) -> None:
+    assert model.translate([]) == model.score([], []) == model.align([]) == []
+
+
+def test_an_ensemble_is_named_by_colons(folder: Path, tmp_path: Path) -> None:
+    other = train(tmp_path / "other", "rnnencdec")
+    two = rnnsearch_fairseq.load(f"{folder}:{other / 'checkpoints' / 'checkpoint_best.pt'}")
+    assert len(two.networks) == 2
+    assert two.translate(SOURCES) == TARGETS
+    assert two.align(SOURCES[0]).weights.shape == (5, 5)
+
+
+@pytest.mark.parametrize("search", ["fairseq", "groundhog", "tree2seq"])
+def test_a_running_search_is_reported(model: Translator, search: str) -> None:
+    steps: list[dict[int, str]] = []
+    sources = model.read_sources(["the cat", *SOURCES[:3]])
+    options = rnnsearch_fairseq.search.SearchOptions(search=search, beam=3)
+    silent = model.search(sources, options, 2)
+    watched = model.search(
+        sources, options, 2, lambda best: steps.append({n: model.decode(y) for n, y in best.items()})
+    )
+    assert [[one.text for one in all_] for all_ in watched] == [[one.text for one in all_] for all_ in silent]
+    shown = [step[3] for step in steps if 3 in step]
+    assert "le chat noir" in shown
+
+    def stop(best: dict[int, list[int]]) -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        model.search(sources, options, 1, stop)
+    assert model.translate("the dog sleeps .") == "le chien dort."
+
+
+# Scores and alignments
+
+
+def test_alignments_have_the_words_of_both_sides(model: Translator) -> None:
+    alignment = model.align("It's a Zebra", "c'est un zèbre")
+    assert alignment.source == ["it", "&apos;s", "a", "zebra", "</s>"]
+    assert alignment.target == ["c&apos;", "est", "un", "zèbre", "</s>"]
+    assert alignment.source_unknown == alignment.target_unknown == [False, False, False, True, False]
+    torch.testing.assert_close(alignment.weights.sum(dim=1), torch.ones(5))
+    assert alignment.phrases is alignment.phrase_weights is None
+    assert model.score("It's a Zebra", "c'est un zèbre") == pytest.approx(alignment.logprobs.sum().item())
+
+
+def test_a_model_without_attention_scores_and_does_not_align(tmp_path: Path) -> None:
+    encdec = rnnsearch_fairseq.load(train(tmp_path / "run", "rnnencdec"))
+    assert encdec.score(SOURCES[0], TARGETS[0]) > -0.5
+    with pytest.raises(InputError, match="the model has no alignment"):
+        encdec.align(SOURCES[:1])
+
+
+# Trees
+
+
+@pytest.mark.parametrize("tree", ["(S (NP The (X black cat)) eats .)", "S S S R R S S R R"])
+def test_phrases_are_those_of_the_parse(tree_model: Translator, tree: str) -> None:
+    (alignment,) = tree_model.align(["The black cat eats."], trees=[tree])
+    assert alignment.phrases == [(0, 5), (0, 3), (1, 3), (3, 5)]
+    assert alignment.phrase_weights.shape == (len(alignment.target), 4)
+    both = alignment.weights.sum(dim=1) + alignment.phrase_weights.sum(dim=1)
+    torch.testing.assert_close(both, torch.ones(len(alignment.target)))
+
+
+def test_sentences_with_and_without_parse_are_translated_together(tree_model: Translator) -> None:
+    trees = [None if number % 2 else parse for number, parse in enumerate(PARSES)]
+    assert tree_model.translate(SOURCES, trees=trees) == tree_model.translate(SOURCES) == TARGETS
+    assert tree_model.translate(SOURCES[0], trees=PARSES[0]) == TARGETS[0]
+    assert tree_model.align(SOURCES, trees=trees)[1].phrases == []
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ("(S (NP The dog) sleeps", "the parse of sentence 2 is not one tree in brackets"),
+        ("(S (NP the cat) sleeps .)", "sentence 2: leaf 2 of its parse is 'cat', but word 2 is 'dog'"),
+        ("S S", "the parse of sentence 2: the transitions end with 2 phrases"),
+        ("S S R S R S R S R S R", "sentence 2: its parse has 6 leaves, but it has 4 words"),
+        ("\ud800", "the parse of sentence 2: character 1 is half of a surrogate pair"),
+        (7, "the parse of sentence 2 is a int"),
+        ("(" * 10**6, "the parse of sentence 2 has 1,000,000 characters"),
+        ("(" * 10**5, "the parse of sentence 2 is not one tree"),
+    ],
+)
+def test_a_parse_that_is_not_the_sentences_is_refused(tree_model: Translator, tree: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tree_model.translate(["the cat .", "The dog sleeps."], trees=[None, tree])
+
+
+def test_a_model_without_trees_refuses_them(model: Translator) -> None:
+    with pytest.raises(InputError, match="sentence 1: the model reads no trees"):
+        model.translate(["the dog"], trees=["(S the dog)"])
+    assert model.translate(["the dog sleeps ."], trees=[""]) == ["le chien dort."]
+
+
+# Hostile text
+
+
+def test_every_noise_is_answered(model: Translator, tree_model: Translator) -> None:
+    for each in (model, tree_model):
+        assert len(each.translate(NOISE, max_len_b=10)) == len(NOISE)
+        assert all(math.isfinite(score) for score in each.score(NOISE, NOISE[::-1]))
+
+
+@pytest.mark.parametrize("word", ["</s>", "<s>", "<pad>"])
+def test_symbols_that_are_typed_are_unknown_words(model: Translator, word: str) -> None:
+    typed, unknown = (model.read_source(f"the {one} dog", prepared=True).ids for one in (word, "<unk>"))
+    assert typed.tolist() == unknown.tolist()
+
+
+def test_a_sentence_without_words_is_translated_by_none(model: Translator, tree_model: Translator) -> None:
+    for each in (model, tree_model):
+        assert each.translate(["the dog sleeps .", "\t", "The cat sleeps."]) == ["le chien dort.", "", "le chat dort."]
+        (blank,) = each.translations("", nbest=3)
+        assert (blank.text, blank.words, blank.score) == ("", [], 0)
+        assert each.score("", "le chien dort .") < 0
+
+
+@pytest.mark.parametrize(
+    ("sentence", "message"),
+    [
+        ("a" * 10**6, "sentence 2 has 1,000,000 characters, and at most 10,000 are read; split it"),
+        ("a " * 3000, "sentence 2 has 3,000 words, and the model reads at most 1,023; split it"),
+        ("dog \udcff", "sentence 2: character 5 is half of a surrogate pair"),
+        (None, "sentence 2 is a NoneType; give a string"),
+        (b"dog", "sentence 2 is a bytes"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_number(model: Translator, sentence: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        model.translate(["the dog", sentence])
+    with pytest.raises(InputError, match=message.replace("sentence", "target")):
+        model.score(["the dog"] * 2, ["le chien", sentence])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.score(["a"], ["b", "c"]), "there are 1 sources and 2 targets"),
+        (lambda model: model.translate(["a"], trees=[]), "there are 1 sentences and 0 trees"),
+        (lambda model: model.score(["a"], "b"), "sentences are a str; give a list of strings"),
+        (lambda model: model.translate(7), "sentences are a int"),
+        (lambda model: model.translate(["a"], beem=3), "'beem' is no option of the search"),
+        (lambda model: model.translate(["a"], beam="wide"), "beam"),
+        (lambda model: model.translate(["a"], search="groundhog", min_len=3), "--min-len has no effect"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused_in_one_sentence(model: Translator, call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call(model)
+
+
+# Loading
+
+
+def test_a_folder_of_a_training_and_its_best_checkpoint_are_one_model(folder: Path) -> None:
+    checkpoints = folder / "checkpoints"
+    for path in (checkpoints, str(checkpoints), checkpoints / "checkpoint_best.pt"):
+        assert rnnsearch_fairseq.load(path).translate("The dog sleeps.") == "le chien dort."
+
+
+def test_fairseqs_models_load_alike(folder: Path) -> None:
+    assert RNNsearchModel.from_pretrained(folder, beam=3).translate("The dog sleeps.") == "le chien dort."
+
+
+def test_without_a_preparation_text_is_words_and_the_log_says_so(tmp_path: Path, warned: Any) -> None:
+    state = make_checkpoint()
+    state["model"]["_extra_state"]["preparation"] = None
+    torch.save(state, tmp_path / "words.pt")
+    words = rnnsearch_fairseq.load(tmp_path / "words.pt")
+    assert words.translate("it &apos;s a cat .") == "c&apos; est un chat ."
+    assert "words with blanks between" in warned.text
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere", "nowhere: no such checkpoint"),
+        ("empty", "empty: holds no config.json and no checkpoint_best.pt"),
+        ("run/checkpoints/x.pt", "x.pt: no such checkpoint; the newest beside it is checkpoint_best.pt"),
+        ("text", "text: not a checkpoint"),
+        ("run:other", "the models differ in languages, vocabularies or preparation"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_in_one_sentence(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    Path("run").symlink_to(folder)
+    Path("text").write_text("the dog\n")
+    state = make_checkpoint()
+    state["model"]["_extra_state"]["languages"] = ["en", "de"]
+    torch.save(state, "other")
+    with pytest.raises(InputError, match=message) as error:
+        rnnsearch_fairseq.load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_device_that_is_not_there_is_refused(folder: Path) -> None:
+    for device in ("cuda:99", "abacus"):
+        with pytest.raises(InputError, match=f"the device {device} cannot be used"):
+            rnnsearch_fairseq.load(folder, device)
