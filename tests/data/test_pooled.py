@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -101,21 +101,6 @@ def test_order_is_that_of_the_seed(seed: int, other: int) -> None:
         assert not np.array_equal(order, pooled(seed=other).ordered_indices())
 
 
-def test_drawing_the_order_leaves_numpys_own_generator_alone() -> None:
-    np.random.seed(4)
-    expected = np.random.rand()
-    np.random.seed(4)
-    pooled().ordered_indices()
-    assert np.random.rand() == expected
-
-
-def test_pairs_are_shuffled_before_they_are_pooled() -> None:
-    order = pooled().ordered_indices()
-    assert order.dtype == np.int64
-    assert sorted(order.tolist()) == list(range(53))
-    assert order.tolist() != list(range(53))
-
-
 @pytest.mark.parametrize(
     ("pair", "kept"),
     [((30, 30), True), ((31, 30), False), ((30, 31), False), ((31, 31), False), ((1, 30), True), ((1, 31), False)],
@@ -123,24 +108,6 @@ def test_pairs_are_shuffled_before_they_are_pooled() -> None:
 def test_limit_of_thirty_words_keeps_thirty_and_drops_thirty_one(pair: tuple[int, int], kept: bool) -> None:
     order = pooled([(2, 2), pair], max_words=30).ordered_indices().tolist()
     assert sorted(order) == ([0, 1] if kept else [0])
-
-
-def test_no_limit_keeps_all_lengths() -> None:
-    assert len(pooled([(1, 1), (500, 2), (3, 900)]).ordered_indices()) == 3
-
-
-def test_required_multiple_rounds_nothing() -> None:
-    pairs = pooled()
-    expected = batches_of(pairs, 5)
-    rounded = pairs.batch_by_size(pairs.ordered_indices(), max_sentences=5, required_batch_size_multiple=8)
-    assert [batch.tolist() for batch in rounded] == expected
-
-
-def test_samples_are_the_pairs_own() -> None:
-    pairs = pooled()
-    batch = pairs.collater([pairs[k] for k in (3, 8)])
-    assert sorted(batch["id"].tolist()) == [3, 8]
-    assert batch["ntokens"] == sum(LENGTHS[k][1] + 1 for k in (3, 8))
 
 
 # -- errors --
@@ -159,11 +126,6 @@ def test_batches_counted_in_tokens_are_refused(limits: dict[str, int]) -> None:
     pairs = pooled()
     with pytest.raises(InputError, match=r"--batch-size .*not --max-tokens"):
         pairs.batch_by_size(pairs.ordered_indices(), **limits)
-
-
-def test_limit_that_leaves_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"None of 2 training pairs .* at most 3 words.*--max-words"):
-        pooled([(4, 1), (1, 4)], max_words=3)
 
 
 # -- through fairseq's task --
@@ -235,12 +197,6 @@ def test_batches_keep_their_order_in_every_epoch(data: Path) -> None:
     assert ids(make_iterator(make_task(data, pool_batches=3), epoch=5, seed=99)) == expected
 
 
-def test_seed_of_the_task_decides_the_order(data: Path) -> None:
-    one, other = (expected_ids(make_task(data, pool_batches=3, seed=seed)) for seed in (1, 2))
-    assert one != other
-    assert ids(make_iterator(make_task(data, pool_batches=3, seed=2), seed=1)) == other
-
-
 @pytest.mark.parametrize("consumed", [1, 5, 13])
 def test_resumed_epoch_goes_on_at_the_right_batch(data: Path, consumed: int) -> None:
     iterator = make_iterator(make_task(data))
@@ -257,16 +213,6 @@ def test_resumed_epoch_goes_on_at_the_right_batch(data: Path, consumed: int) -> 
     assert ids(resumed) == expected[consumed:]
     assert ids(resumed) == expected, "the epoch after it is whole again"
     assert resumed.epoch == 3
-
-
-def test_resumed_between_epochs_starts_the_next_one(data: Path) -> None:
-    iterator = make_iterator(make_task(data))
-    ids(iterator)
-    task = make_task(data)
-    resumed = make_iterator(task, epoch=2)
-    resumed.load_state_dict(iterator.state_dict())
-    assert ids(resumed) == expected_ids(task)
-    assert resumed.epoch == 2
 
 
 def updates_of(data: Path, processes: int, freq: list[int], epochs: int = 1, **options: Any) -> list[list[list[int]]]:
@@ -321,14 +267,6 @@ def test_resumed_epoch_goes_on_where_update_freq_depends_on_the_epoch(data: Path
     assert batches == [sorted(batch) for batch in batches_of(pairs, 4)]
 
 
-def test_the_processes_of_an_update_read_neighbours_in_length(data: Path) -> None:
-    shards = [ids(make_iterator(make_task(data), num_shards=3, shard_id=shard)) for shard in range(3)]
-    for turn in zip(*shards, strict=True):
-        longest, shortest = ([f(max(LENGTHS[k]) for k in batch) for batch in turn if batch] for f in (max, min))
-        # 53 pairs are one pool, in which each process goes on where the one before it ends.
-        assert all(left <= right for left, right in pairwise(chain(*zip(shortest, longest))))
-
-
 @pytest.mark.parametrize(
     ("processes", "freq", "said"),
     [
@@ -363,24 +301,3 @@ def test_length_limit_is_for_training_only(data: Path, caplog: pytest.LogCapture
     assert type(valid) is LanguagePairDataset
     iterator = task.get_batch_iterator(valid, max_tokens=4096)
     assert sorted(chain(*ids(iterator))) == [0, 1, 2, 3]
-
-
-def test_no_limit_is_reported_too(data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        make_task(data)
-    assert "no length limit: kept 53 of 53 pairs, dropped 0" in caplog.text
-
-
-def test_other_training_subset_is_pooled(data: Path) -> None:
-    cfg = make_task(data).cfg
-    cfg.train_subset = "valid"
-    task = PooledTranslationTask.setup_task(cfg)
-    task.load_dataset("valid")
-    task.load_dataset("train")
-    assert type(task.dataset("valid")) is PooledPairs
-    assert type(task.dataset("train")) is LanguagePairDataset
-
-
-def test_batches_in_tokens_are_refused_through_the_task(data: Path) -> None:
-    with pytest.raises(InputError, match="--batch-size"):
-        make_iterator(make_task(data), max_tokens=4096)

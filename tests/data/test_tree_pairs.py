@@ -7,11 +7,9 @@ import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 
-from rnnsearch_fairseq.data.tree_pairs import TreePairs, read_transitions
+from rnnsearch_fairseq.data.tree_pairs import TreePairs
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.text.forest import build_forest
-from rnnsearch_fairseq.text.trees import Tree, parse_transitions
 from tests.builders import EOS, make_dictionary
 
 
@@ -124,36 +122,3 @@ def test_a_source_that_holds_the_word_pad_keeps_its_tree_in_its_place(left: bool
     first = 5 * row + int(left)
     leaves = {child for child in (*forest.left.tolist(), *forest.right.tolist()) if 5 * row <= child < 5 * row + 5}
     assert leaves == {first, first + 1, first + 2}
-
-
-def test_a_corpus_without_failed_parses_needs_no_symbol_for_them() -> None:
-    trees = Dictionary()
-    trees.add_symbol("S")
-    assert read_transitions(trees.encode_line("S", add_if_not_exist=False), trees) == Tree(())
-    assert read_transitions(trees.encode_line("-", add_if_not_exist=False), trees) is None
-
-
-@pytest.mark.parametrize("line", ["S S", "R", "S R S", "S S R R", "S S R S", "", "- -", "S S X", "S -"])
-def test_transitions_that_make_no_tree_are_refused(line: str) -> None:
-    with pytest.raises(InputError, match=r"write the trees by rnnsearch trees"):
-        read_transitions(TREES.encode_line(line, add_if_not_exist=False), TREES)
-
-
-def test_phrases_are_planted_in_the_order_of_the_tree_itself() -> None:
-    rng = np.random.default_rng(3)
-    for leaves in (1, 2, 3, 7, 12):
-        joins: list[bool] = []
-        height = 0
-        while joins.count(False) < leaves or height > 1:  # a random walk that ends as a tree
-            join = height > 1 and (joins.count(False) == leaves or rng.random() < 0.5)
-            joins.append(join)
-            height += -1 if join else 1
-        tree = parse_transitions(" ".join("R" if join else "S" for join in joins))
-        assert tree is not None
-        forest = build_forest([tree], [0], leaves)
-        rows = forest.phrases[0].tolist()
-        node = {row: leaves + number for number, row in enumerate(rows)}
-        for number, (left, right) in enumerate(tree.children()):
-            row = rows[number] - leaves
-            found = [forest.left[row].item(), forest.right[row].item()]
-            assert [node.get(child, child) for child in found] == [left, right]

@@ -129,15 +129,6 @@ def test_an_epoch_goes_on_at_the_right_batch(data: str, shards: int, consumed: i
     assert ids(make_iterator(resumed_task, resumed.next_epoch_idx)) == whole[2]
 
 
-@pytest.mark.patched  # fairseq drops the last batch unless the number of sentences is a multiple of 8
-def test_the_processes_share_the_batches_of_an_epoch(data: str) -> None:
-    for epoch in (1, 2):
-        one = ids(make_iterator(make_task(one_shard(data)), epoch))
-        tasks = [make_task(one_shard(data)) for _ in range(2)]
-        parts = [ids(make_iterator(task, epoch, num_shards=2, shard_id=shard)) for shard, task in enumerate(tasks)]
-        assert [batch for turn in zip(*parts, strict=True) for batch in turn] == one
-
-
 def test_development_sentences_stay_sorted_by_length(data: str) -> None:
     task = make_task(one_shard(data), max_words=1)
     task.load_dataset("valid")
