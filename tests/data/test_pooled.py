@@ -301,3 +301,28 @@ def test_length_limit_is_for_training_only(data: Path, caplog: pytest.LogCapture
     assert type(valid) is LanguagePairDataset
     iterator = task.get_batch_iterator(valid, max_tokens=4096)
     assert sorted(chain(*ids(iterator))) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("*", r"dict\.en\.txt: no such file or directory; .* fairseq-preprocess"),
+        ("train*", r"no train data for en-fr; .* --train-subset"),
+    ],
+)
+def test_missing_data_is_named(data: Path, missing: str, said: str) -> None:
+    for path in data.glob(missing):
+        path.unlink()
+    with pytest.raises(InputError, match=said):
+        make_task(data)
+
+
+def test_no_data_and_sides_of_different_size_are_named(data: Path) -> None:
+    with pytest.raises(InputError, match=r"no data is named; .* under Hydra as task\.data=FOLDER"):
+        PooledTranslationTask.setup_task(PooledTranslationConfig(source_lang="en", target_lang="fr"))
+    for suffix in ("bin", "idx"):
+        (data / f"train.en-fr.fr.{suffix}").write_bytes((data / f"valid.en-fr.fr.{suffix}").read_bytes())
+    with pytest.raises(
+        InputError, match=r"the sides of the train data for en-fr do not fit each other \(.*same number"
+    ):
+        make_task(data)

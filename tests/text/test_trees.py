@@ -25,7 +25,7 @@ from rnnsearch_fairseq.text.trees import (
     read_enju,
     read_penn,
 )
-from tests.data.builders import PIECES, check_tree
+from tests.text.pieces import PIECES, check_tree
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 ENJU, TANAKA, MODEL = SHARED / "data/enju", SHARED / "data/tanaka", SHARED / "reference/tree2seq-model"

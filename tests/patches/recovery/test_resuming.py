@@ -45,17 +45,6 @@ def test_a_broken_last_checkpoint_is_passed_over(data: Path, undisturbed: Traine
     assert_same(undisturbed, part(undisturbed, 12, tmp_path), resumed)
 
 
-def test_a_newer_one_that_is_broken_too_is_named(data: Path, undisturbed: Trained, tmp_path: Path) -> None:
-    saved = copy_checkpoints(undisturbed, tmp_path, "checkpoint_1_10.pt", "checkpoint_2_20.pt", "checkpoint_last.pt")
-    for name in ("checkpoint_2_20.pt", "checkpoint_last.pt"):
-        damage(saved / name)
-    resumed = train(data, tmp_path)
-    wrong = "is damaged: its SHA-256 is not the one it was written with"
-    said = f"{wrong}; checkpoint_2_20.pt {wrong}; training goes on from {saved}/checkpoint_1_10.pt"
-    assert f"checkpoint_last.pt {said}" in resumed.printed
-    assert_same(undisturbed, part(undisturbed, 10, tmp_path), resumed)
-
-
 def test_where_none_is_complete_training_does_not_begin_anew(data: Path, undisturbed: Trained, tmp_path: Path) -> None:
     saved = copy_checkpoints(undisturbed, tmp_path, "checkpoint_1_5.pt", "checkpoint_last.pt")
     for path in saved.iterdir():

@@ -1,7 +1,6 @@
 """A checkpoint is the old one or the new one, whatever the disk does."""
 
 import errno
-import fcntl
 import functools
 import multiprocessing
 import os
@@ -198,18 +197,6 @@ def test_the_folder_is_free_when_training_is_done(tmp_path: Path) -> None:
     assert not can_begin(tmp_path)
     saving.unlock()
     assert can_begin(tmp_path)
-
-
-def test_a_file_system_without_locks_is_used_with_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warned: pytest.LogCaptureFixture
-) -> None:
-    def lockf(*args: Any) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "lockf", lockf)
-    begin(tmp_path)
-    (message,) = warned.messages
-    assert "its file system has no locks (No locks available); see to it yourself that no other" in message
 
 
 def limit_files() -> None:

@@ -166,13 +166,6 @@ def test_a_signal_to_all_processes_in_the_middle_of_a_validation(
     assert_same(undisturbed, stopped, train(data, tmp_path))
 
 
-def test_sigterm_before_training_ends_it_at_once(data: Path, tmp_path: Path) -> None:
-    def prepare() -> None:
-        Trainer.load_checkpoint = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGTERM)
-
-    assert train(data, tmp_path, prepare=prepare).status == -signal.SIGTERM
-
-
 def test_sigterm_after_training_is_the_callers(data: Path, tmp_path: Path) -> None:
     def prepare() -> None:
         call_main = fairseq.distributed.utils.call_main
