@@ -15,7 +15,7 @@ def register() -> None:
 
     patches.apply()
 
-    from rnnsearch_fairseq.criterions import blackout, rdrop, summed_nll  # noqa: F401
+    from rnnsearch_fairseq.criterions import blackout, smoothed_nll, summed_nll  # noqa: F401
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
     from rnnsearch_fairseq.optim import adadelta, halve_on_worse  # noqa: F401
     from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: F401

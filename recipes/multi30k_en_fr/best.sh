@@ -63,7 +63,7 @@ model_options() { # MODEL: fairseq-train's options that are no ingredient; "-pub
 
 ingredient_options() { # MODEL INGREDIENTS...: the options of the ingredients that apply to the model
     local model=$1 ingredient
-    echo --criterion label_smoothed_cross_entropy
+    if [ "$model" = rnnsearch ]; then echo --criterion smoothed_nll; else echo --criterion label_smoothed_cross_entropy; fi
     shift
     for ingredient in "$@"; do
         case $ingredient in

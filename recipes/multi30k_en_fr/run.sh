@@ -14,7 +14,7 @@ if [ ! -f "$OUT/checkpoints/.done" ]; then
         --update-word current --dropout 0.3 --readout-dropout 0.3 --share-decoder-input-output-embed \
         --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --clip-norm 1 \
         --lr 0.006 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 6534 \
-        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+        --criterion smoothed_nll --label-smoothing 0.1 \
         --batch-size 80 --max-update 6534 $(fast_precision) \
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
         --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \

@@ -1,4 +1,4 @@
-"""The fairseq criterions ``summed_nll``, ``rdrop`` and ``blackout``.
+"""The fairseq criterions ``summed_nll``, ``smoothed_nll`` and ``blackout``.
 
-May import errors, modules, files and data.
+May import errors, modules, data and models.
 """

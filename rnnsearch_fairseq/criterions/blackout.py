@@ -18,13 +18,8 @@ from torch import Tensor
 from rnnsearch_fairseq.criterions.features import features_of
 from rnnsearch_fairseq.criterions.target_counts import count_targets, training_data
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules.blackout import (
-    AliasTable,
-    alias_table,
-    blackout_loss,
-    draw_negatives,
-    shared_blackout_loss,
-)
+from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
+from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 
@@ -37,10 +32,6 @@ class BlackOutConfig(FairseqDataclass):
         default=0.4,
         metadata={"help": "negatives are drawn in proportion to their count in the training targets to this power"},
     )
-    blackout_shared: bool = field(
-        default=False,
-        metadata={"help": "draw one set of negatives per batch: faster, but the paper draws a set for each word"},
-    )
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
@@ -48,21 +39,13 @@ class BlackOutConfig(FairseqDataclass):
 class BlackOut(FairseqCriterion):
     """The cost of Section 3.4, summed over the words; with ``--sentence-avg`` gradients are averaged over sentences."""
 
-    def __init__(
-        self,
-        task: FairseqTask,
-        blackout_samples: int,
-        blackout_alpha: float,
-        blackout_shared: bool,
-        sentence_avg: bool,
-    ) -> None:
+    def __init__(self, task: FairseqTask, blackout_samples: int, blackout_alpha: float, sentence_avg: bool) -> None:
         super().__init__(task)
         if blackout_samples < 1:
             raise InputError(f"--blackout-samples is {blackout_samples}, but it must be at least 1")
         if not 0 <= blackout_alpha < math.inf:
             raise InputError(f"--blackout-alpha is {blackout_alpha}, but it must be 0 or a positive number")
-        self.samples, self.alpha, self.shared = blackout_samples, blackout_alpha, blackout_shared
-        self.sentence_avg = sentence_avg
+        self.samples, self.alpha, self.sentence_avg = blackout_samples, blackout_alpha, sentence_avg
         self.proposal: tuple[Tensor, AliasTable] | None = None
 
     def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
@@ -82,13 +65,8 @@ class BlackOut(FairseqCriterion):
         features, targets = features[is_word], sample["target"][is_word]
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
-            layer = (weight, bias, log_proposal)
-            words = targets.new_full((1,), -1) if self.shared else targets
-            negatives = draw_negatives(words, self.samples, proposal, generator_of_process(features.device))
-            if self.shared:
-                loss = shared_blackout_loss(features, targets, negatives[0], *layer)
-            else:
-                loss = blackout_loss(features, targets, negatives, *layer)
+            negatives = draw_negatives(targets, self.samples, proposal, generator_of_process(features.device))
+            loss = blackout_loss(features, targets, negatives, weight, bias, log_proposal)
         else:
             loss = softmax_loss(features, weight, bias, targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.patches import fixes, speed
+from rnnsearch_fairseq.patches import fixes
 from rnnsearch_fairseq.patches.recovery import resuming, saving, stopping
 
 VARIABLE = "RNNSEARCH_PATCHES"
@@ -27,9 +27,6 @@ PATCHES: dict[str, Callable[..., Any]] = {
     "fairseq.checkpoint_utils.load_checkpoint": resuming.go_on,
     "fairseq.trainer.Trainer._aggregate_logging_outputs": stopping.share_the_signal,
     "fairseq_cli.train.validate_and_save": stopping.stop_after_update,
-    "fairseq.criterions.label_smoothed_cross_entropy.LabelSmoothedCrossEntropyCriterion.forward": (
-        speed.keep_scores_once
-    ),
 }
 # What was in the place of each target, by its module or class and its name there.
 ORIGINALS: dict[tuple[Any, str], Any] = {}

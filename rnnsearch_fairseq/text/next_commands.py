@@ -15,7 +15,7 @@ EPOCHS = 18  # of the small model on fewer pairs
 LEAST_UPDATES = 2000
 SMALL_MODEL = [
     "--arch bahdanau_gru_small --update-word current --share-decoder-input-output-embed",
-    "--dropout 0.3 --readout-dropout 0.3 --criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+    "--dropout 0.3 --readout-dropout 0.3 --criterion smoothed_nll --label-smoothing 0.1",
     "--optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr 0.006 --lr-scheduler polynomial_decay",
     "--warmup-updates 400 --total-num-update {updates} --max-update {updates} --clip-norm 1",
 ]

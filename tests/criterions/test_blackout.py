@@ -30,7 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 WORDS = 9  # of the target vocabulary, without fairseq's four symbols
 TRAINING = [[4, 4, 4, 4, 5, 6, EOS], [5, 5, 6, 7, 8, EOS], [4, 9, 10, EOS], [4, 4, 5, EOS]]  # 11 and 12 never occur
 ALPHAS = pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
-SHARED = pytest.mark.parametrize("shared", [False, True], ids=["by word", "shared"])
 
 
 def make_criterion(*words: str) -> BlackOut:
@@ -67,7 +66,7 @@ def sample() -> dict[str, Any]:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
-    """The negatives of each batch, ``(words, K)``, or ``(1, K)`` if they are shared."""
+    """The negatives of each batch, ``(words, K)``."""
     seen: list[np.ndarray] = []
 
     def draw(*args: Any, original: Any = blackout.draw_negatives) -> Tensor:
@@ -90,33 +89,30 @@ def scores_of(model: Tree2SeqModel, sample: dict[str, Any]) -> np.ndarray:
 
 
 def reference_cost(scores: np.ndarray, negatives: np.ndarray, alpha: float) -> float:
-    """The sum over the words of the reference's cost; a shared negative is left out where it is the target."""
+    """The sum over the words of the reference's cost."""
     with np.errstate(divide="ignore"):
         weights = 1 / proposal(alpha)
     total = 0.0
-    for z, target, row in zip(scores, target_words(), np.broadcast_to(negatives, (len(scores), negatives.shape[1]))):
-        samples = [target, *(int(word) for word in row if word != target)]
-        total += tree2seq.blackout_token_loss(z, samples, weights)
+    for z, target, row in zip(scores, target_words(), negatives):
+        total += tree2seq.blackout_token_loss(z, [target, *map(int, row)], weights)
     return total
 
 
 @ALPHAS
-@SHARED
 def test_the_training_loss_is_the_references(
-    alpha: float, shared: bool, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
+    alpha: float, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
 ) -> None:
-    options = ["--blackout-samples", "6", "--blackout-alpha", str(alpha), *["--blackout-shared"] * shared]
+    options = ["--blackout-samples", "6", "--blackout-alpha", str(alpha)]
     loss, _, _ = make_criterion(*options)(model, sample)
     (negatives,) = drawn
-    assert negatives.shape == (1 if shared else len(target_words()), 6)
+    assert negatives.shape == (len(target_words()), 6)
     assert loss.item() == pytest.approx(reference_cost(scores_of(model, sample), negatives, alpha), abs=1e-10)
 
 
-@SHARED
 def test_the_gradient_is_the_slope_of_the_references_cost(
-    shared: bool, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
+    model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
 ) -> None:
-    criterion = make_criterion("--blackout-samples", "6", *["--blackout-shared"] * shared)
+    criterion = make_criterion("--blackout-samples", "6")
     criterion(model, sample)[0].backward()
     parameters = list(model.parameters())
     assert all(parameter.grad is not None for parameter in parameters)
@@ -146,23 +142,21 @@ def test_validation_is_by_the_full_softmax(
 
 
 @ALPHAS
-@SHARED
 def test_negatives_are_drawn_by_the_power_of_their_counts(
-    alpha: float, shared: bool, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
+    alpha: float, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
 ) -> None:
-    options = ["--blackout-samples", "20000", "--blackout-alpha", str(alpha), *["--blackout-shared"] * shared]
+    options = ["--blackout-samples", "20000", "--blackout-alpha", str(alpha)]
     make_criterion(*options)(model, sample)
-    for target, row in zip([None] if shared else target_words(), drawn[0], strict=True):
+    for target, row in zip(target_words(), drawn[0], strict=True):
         expected = proposal(alpha)
-        if target is not None:  # a word's own negatives are not that word; shared ones may be any word
-            expected[target] = 0
+        expected[target] = 0
         found = np.bincount(row, minlength=len(expected)) / len(row)
         np.testing.assert_allclose(found, expected / expected.sum(), atol=0.02)
 
 
 def test_the_settings_of_the_paper_are_the_default() -> None:
     criterion = make_criterion()
-    assert (criterion.samples, criterion.alpha, criterion.shared, criterion.sentence_avg) == (500, 0.4, False, False)
+    assert (criterion.samples, criterion.alpha, criterion.sentence_avg) == (500, 0.4, False)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fairseq.distributed import ModuleProxyWrapper
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from rnnsearch_fairseq.criterions.rdrop import RDrop
+from rnnsearch_fairseq.criterions.smoothed_nll import SmoothedNLL
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from tests.builders import make_dictionary, make_model
 from tests.criterions.test_blackout import make_criterion
@@ -40,15 +40,15 @@ def gradients(criterion: FairseqCriterion, model: nn.Module, sample: dict[str, A
 @pytest.mark.usefixtures("_one_process")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("find_unused", [False, True])
-@pytest.mark.parametrize("name", ["summed_nll", "blackout", "rdrop"])
+@pytest.mark.parametrize("name", ["summed_nll", "blackout", "smoothed_nll"])
 def test_gradients_are_those_without_it(name: str, find_unused: bool) -> None:
     if name == "summed_nll":
         criterion: FairseqCriterion = SummedNLL(Namespace(target_dictionary=make_dictionary(17)))
         model: nn.Module = make_model().train()
         sample = WITHOUT_TREES
-    elif name == "rdrop":
+    elif name == "smoothed_nll":
         dictionary = Namespace(target_dictionary=make_dictionary(17))
-        criterion = RDrop(dictionary, label_smoothing=0.1, rdrop_alpha=5.0, sentence_avg=False)
+        criterion = SmoothedNLL(dictionary, label_smoothing=0.1, sentence_avg=False)
         model, sample = make_model(dropout=0.3, readout_dropout=0.3).train(), WITHOUT_TREES
     else:
         criterion, model, sample = make_criterion("--blackout-samples", "6"), trees.make_model().train(), SAMPLE

@@ -421,7 +421,7 @@ def binary(trainable: tuple[Path, str, float]) -> Path:
 
 
 RESETS = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
-ADAM = shlex.split("--optimizer adam --lr 0.001 --criterion label_smoothed_cross_entropy --label-smoothing 0.1")
+ADAM = shlex.split("--optimizer adam --lr 0.001 --criterion smoothed_nll --label-smoothing 0.1")
 
 
 def train(folder: Path, caplog: pytest.LogCaptureFixture, words: list[str]) -> dict[str, float]:

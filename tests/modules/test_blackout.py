@@ -10,14 +10,10 @@ from torch import Tensor
 
 from rnnsearch_fairseq.criterions.blackout import proposal_of
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules import blackout
-from rnnsearch_fairseq.modules.blackout import (
-    AliasTable,
-    alias_table,
-    blackout_loss,
-    draw_negatives,
-    shared_blackout_loss,
-)
+from rnnsearch_fairseq.modules import blackout as readable
+from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
+from rnnsearch_fairseq.modules.fused import blackout
+from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from tests.models.builders import Original
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.reference.tree2seq_original import load_original
@@ -65,8 +61,9 @@ def path(ratio: int, numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("path")
 def test_the_cost_is_its_formula_sampled_and_in_chunks_of_any_size() -> None:
     features, weight, bias, log_proposal = draw()
-    found = blackout_loss(features, TARGETS, NEGATIVES, weight, bias, log_proposal)
-    assert found.item() == pytest.approx(by_hand(features, weight, bias, log_proposal, NEGATIVES), abs=1e-12)
+    expected = pytest.approx(by_hand(features, weight, bias, log_proposal, NEGATIVES), abs=1e-12)
+    for loss in (readable.blackout_loss, blackout_loss):
+        assert loss(features, TARGETS, NEGATIVES, weight, bias, log_proposal).item() == expected
 
 
 @PATHS
@@ -102,32 +99,19 @@ def test_a_batch_without_words_costs_nothing() -> None:
 
 
 @PATHS
-@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.usefixtures("path")
-def test_half_precision_is_computed_in_single(dtype: torch.dtype, shared: bool) -> None:
+def test_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
     *tensors, log_proposal = draw()
-    loss, negatives = (shared_blackout_loss, NEGATIVES[0]) if shared else (blackout_loss, NEGATIVES)
     halves = [tensor.to(dtype).requires_grad_() for tensor in tensors]
     singles = [half.detach().float().requires_grad_() for half in halves]
-    costs = [loss(f, TARGETS, negatives, w, b, log_proposal) for f, w, b in (halves, singles)]
+    costs = [blackout_loss(f, TARGETS, NEGATIVES, w, b, log_proposal) for f, w, b in (halves, singles)]
     assert costs[0].dtype == torch.float32
     assert costs[0].item() == pytest.approx(costs[1].item(), rel=1e-6)
     for cost in costs:
         cost.backward()
     for half, single in zip(halves, singles):
         torch.testing.assert_close(half.grad, single.grad.to(dtype), rtol=0.02, atol=0.02)
-
-
-def test_shared_negatives_are_those_of_every_word_but_of_their_own() -> None:
-    features, weight, bias, log_proposal = draw()
-    shared = torch.tensor([3, 0, 0, 8])
-    found = shared_blackout_loss(features, TARGETS, shared, weight, bias, log_proposal)
-    expected = by_hand(features, weight, bias, log_proposal, shared.expand(WORDS, 4))
-    assert found.item() == pytest.approx(expected, abs=1e-12)
-    features.requires_grad_()
-    shared_blackout_loss(features, TARGETS, shared, weight, bias, log_proposal).backward()
-    assert features.grad.isfinite().all()
 
 
 def test_a_certain_negative_has_a_finite_cost_and_gradient() -> None:
@@ -157,7 +141,7 @@ def test_a_negative_however_likely_has_an_exact_and_finite_gradient(
     scores[1, [2, 4]] += gap  # two that are equally likely
     scores[2, 0] += gap  # the target itself
     scores[3, 1], scores[3, 2] = gap, gap / 2
-    scores[4, 1], scores[4, 2:] = gap, -math.inf  # as shared_blackout_loss masks negatives that are the target
+    scores[4, 1], scores[4, 2:] = gap, -math.inf
     scores[5] -= gap
     given = scores.to(dtype).requires_grad_()
     exactly = given.detach().double().requires_grad_()

@@ -7,7 +7,6 @@ results into its arguments. n is the number of units; ``activations`` ``(batch, 
 
 import torch
 from torch import Tensor
-from torch.optim.adadelta import adadelta as adadelta_
 
 from rnnsearch_fairseq.modules.tree_decoder import mix_states, score_states
 
@@ -299,21 +298,3 @@ def softmax_cost(
         if keep_gradient:
             scores.masked_fill_(is_padding, 0)
     return costs.sum(dim=0)
-
-
-def adadelta(
-    parameter: Tensor, gradient: Tensor, square_avg: Tensor, acc_delta: Tensor, scale: Tensor | float, **settings: float
-) -> None:
-    """One update of ``parameter`` by Adadelta (Zeiler, 2012) in float32 at least, with the gradient over ``scale``.
-
-    Args:
-        parameter, gradient: of any shape and precision.
-        square_avg, acc_delta: the running averages of squared gradients and updates, which are updated, too.
-        settings: ``lr``, ``rho``, ``eps`` and ``weight_decay``.
-    """
-    value = parameter.to(square_avg.dtype)
-    gradient = gradient.to(square_avg.dtype) / scale
-    step = torch.zeros(())  # the algorithm does not depend on it
-    adadelta_([value], [gradient], [square_avg], [acc_delta], [step], maximize=False, **settings)
-    if value is not parameter:
-        parameter.copy_(value)

@@ -18,7 +18,6 @@ from torch import Tensor
 WIDEST = 1024  # most units that a program loads at a time
 TILE = 8192  # most elements of the keys, or of the annotations, that a program loads at a time
 ROWS = 4096  # words whose scores are in memory at a time if their cost alone is computed: 245 MB in bfloat16
-NUMBERS = 4096  # elements of a parameter that a program updates
 WARPS = 8  # warps of a program of the attention kernels
 
 
@@ -174,37 +173,6 @@ def softmax_cost(
     return costs.sum(dim=0)
 
 
-def adadelta(
-    parameter: Tensor,
-    gradient: Tensor,
-    square_avg: Tensor,
-    acc_delta: Tensor,
-    scale: Tensor | float,
-    *,
-    lr: float,
-    rho: float,
-    eps: float,
-    weight_decay: float,
-) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.adadelta`; the settings are rounded to float32."""
-    scale = torch.as_tensor(scale, dtype=square_avg.dtype, device=parameter.device)
-    size = parameter.numel()
-    _adadelta[(-(-size // NUMBERS),)](
-        parameter,
-        gradient.contiguous(),
-        square_avg,
-        acc_delta,
-        scale,
-        size,
-        lr,
-        rho,
-        eps,
-        weight_decay,
-        NUMBERS,
-        num_warps=WARPS,
-    )
-
-
 def try_all(device: torch.device, dtype: torch.dtype) -> None:
     """Run every kernel once, with the widest blocks, to see whether all of them compile and run.
 
@@ -231,7 +199,6 @@ def try_all(device: torch.device, dtype: torch.dtype) -> None:
         attend_states(rows, rows[None], padding_mask, weights, rows.clone())
         attend_states_backward(rows[None], weights, rows, weights, rows, weights.clone(), rows.clone())
         softmax_cost(three, padding_mask.flatten().long(), 1, True)
-        adadelta(rows, rows.clone(), sums, sums.clone(), weights, lr=1.0, rho=0.95, eps=1e-6, weight_decay=0.0)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
@@ -619,20 +586,3 @@ def _softmax_cost(
             shares = tl.exp(_load(scores + place, place < size) - largest) / total
             grads = tl.where(is_word, shares - share - of_target * (place == target).to(precise), 0.0)
             tl.store(scores + place, grads, place < size)
-
-
-@triton.jit(do_not_specialize=["size", "lr", "rho", "eps", "weight_decay"])
-def _adadelta(
-    parameter: tl.tensor, gradient: tl.tensor, square_avg: tl.tensor, acc_delta: tl.tensor, scale: tl.tensor,
-    size: int, lr: float, rho: float, eps: float, weight_decay: float, block: tl.constexpr,
-) -> None:  # fmt: skip
-    place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    inside = place < size
-    value = _load(parameter + place, inside)
-    grad = _load(gradient + place, inside) / tl.load(scale) + weight_decay * value
-    square = rho * _load(square_avg + place, inside) + (1 - rho) * grad * grad
-    before = _load(acc_delta + place, inside)
-    delta = tl.sqrt(before + eps) / tl.sqrt(square + eps) * grad
-    tl.store(square_avg + place, square, inside)
-    tl.store(acc_delta + place, rho * before + (1 - rho) * delta * delta, inside)
-    tl.store(parameter + place, value - lr * delta, inside)

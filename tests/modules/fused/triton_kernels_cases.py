@@ -23,7 +23,6 @@ PRECISE = (
     "grad_scores",
 )  # in float32 even if the others are in half precision
 KERNELS = {
-    "_adadelta",
     "_apply_cell",
     "_apply_cell_backward",
     "_apply_gates",
@@ -181,25 +180,6 @@ def test_softmax_cost(dtype: torch.dtype, few: bool, smoothing: float, monkeypat
             assert torch.equal(found, scores)
     exact.zero_()[words] = expected
     torch.testing.assert_close(found.double(), exact, rtol=PRECISION[dtype], atol=PRECISION[dtype])
-
-
-@pytest.mark.parametrize("dtype", PRECISION, ids=str)
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_adadelta(dtype: torch.dtype, weight_decay: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_kernels, "NUMBERS", 4)
-    precise = torch.promote_types(dtype, torch.float32)
-    ours = [randn(3, 3).to(dtype), *(torch.zeros(3, 3, dtype=precise) for _ in range(2))]
-    ours = [tensor.to(DEVICE) for tensor in ours]
-    theirs = [tensor.clone() for tensor in ours]
-    settings = {"lr": 0.5, "rho": 0.95, "eps": 1e-6, "weight_decay": weight_decay}
-    for scale in (2.0, torch.tensor(0.5, device=DEVICE), 1.0):
-        gradient = randn(3, 3).to(dtype).to(DEVICE)
-        for module, (parameter, *averages) in ((triton_kernels, ours), (kernels, theirs)):
-            module.adadelta(parameter, gradient, *averages, scale, **settings)
-        for found, expected in zip(ours, theirs):
-            precision = max(PRECISION[found.dtype], 1e-6)  # that of the settings
-            torch.testing.assert_close(found, expected, rtol=precision, atol=precision)
-        ours[0].copy_(theirs[0])  # so that no rounding of one step is seen in the next
 
 
 @pytest.mark.parametrize("rows", [3, 4096])

@@ -1,0 +1,51 @@
+"""The fairseq criterion ``smoothed_nll``: label-smoothed cross entropy, for any translation model."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
+from omegaconf import II
+from torch import Tensor
+
+from rnnsearch_fairseq.criterions.features import features_of, gives_features
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
+
+
+@dataclass
+class SmoothedNLLConfig(FairseqDataclass):
+    """fairseq's options."""
+
+    label_smoothing: float = field(default=0.0, metadata={"help": "probability given to all other words together"})
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+@register_criterion("smoothed_nll", dataclass=SmoothedNLLConfig)
+class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
+    """The numbers of fairseq's ``label_smoothed_cross_entropy``.
+
+    fairseq writes several tensors as large as the scores, of padding, too. For the models of this package, the gradient
+    overwrites the scores instead: see :mod:`rnnsearch_fairseq.modules.fused.loss`.
+    """
+
+    def __init__(self, task: FairseqTask, label_smoothing: float, sentence_avg: bool) -> None:
+        super().__init__(task, sentence_avg, label_smoothing)
+        if not 0 <= label_smoothing < 1:
+            raise InputError(f"--label-smoothing is {label_smoothing}, but it must be at least 0 and below 1")
+
+    def forward(
+        self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """As in fairseq: the cost of a batch, the divisor of the gradients, and the values to log."""
+        if not reduce or not gives_features(model):
+            return super().forward(model, sample, reduce)
+        features, layer = features_of(model, sample["net_input"])
+        loss, nll = smoothed_loss(features, *layer, sample["target"], self.eps, self.padding_idx)
+        sentences, words = len(sample["target"]), sample["ntokens"]
+        sample_size = sentences if self.sentence_avg else words
+        log = {"loss": loss.detach(), "nll_loss": nll, "ntokens": words, "nsentences": sentences}
+        return loss, sample_size, {**log, "sample_size": sample_size}

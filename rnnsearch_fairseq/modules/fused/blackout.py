@@ -1,0 +1,130 @@
+"""The BlackOut cost of :mod:`~rnnsearch_fairseq.modules.blackout` with hand-written gradients."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# If the vocabulary is more than this many times as large as the set of candidates, they are scored one by one;
+# otherwise the whole vocabulary is, by a matrix product (one core with AVX-512: d = 256, K = 500, 2000; both passes).
+WORDS_PER_CANDIDATE = 8
+# Scores of the whole vocabulary in memory at a time: 8 MB in float32 on a CPU; on a GPU few launches matter more.
+CHUNK_NUMBERS, CHUNK_NUMBERS_ON_GPU = 2_000_000, 100_000_000
+SUM = 0  # torch's number for embedding_bag's mode="sum"
+
+
+def blackout_loss(
+    features: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
+) -> Tensor:
+    """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least.
+
+    On a CPU, and with a vocabulary much larger than K, only the scores of the target and the negatives are computed.
+    Otherwise the whole vocabulary is scored, in chunks of words.
+    """
+    dtype = torch.promote_types(features.dtype, torch.float32)
+    candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
+    sampled = features.device.type == "cpu" and len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
+    products = (_SampledProducts if sampled else _DenseProducts).apply(features.to(dtype), weight.to(dtype), candidates)
+    offset = (bias - log_proposal).to(dtype)
+    return _Cost.apply(products + offset.index_select(0, candidates.flatten()).view_as(candidates))
+
+
+class _Cost(torch.autograd.Function):
+    """The cost of the scores log w + z ``(words, 1 + K)``, target first, and its gradient.
+
+    Let p be the softmax of the scores, r_i = p_i / (1 - p_i), and S the sum of r over the negatives. The gradient is::
+
+        p_i (1 - S) - 1      for the target
+        p_i (1 - S) + r_i    for a negative i
+
+    One negative may have nearly all the probability: its 1 - p_i rounds to zero, and its r_i is huge. For the likeliest
+    negative m, therefore, log(1 - p_m) is computed from the sum of the other p. S is computed without r_m, and each
+    gradient gets its part - p_j r_m by itself, which is at most one. The gradient of m itself simplifies: with S' = S -
+    r_m it is p_m (1 - S' - r_m) + r_m = p_m (2 - S'), because r_m - p_m r_m = p_m.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        log_probs = torch.log_softmax(scores, dim=1)
+        top, place = log_probs[:, 1:].max(dim=1, keepdim=True)
+        log_others = torch.log1p(-log_probs[:, 1:].exp())
+        log_others.scatter_(1, place, log_probs.scatter(1, place + 1, -torch.inf).logsumexp(dim=1, keepdim=True))
+        top_products = (log_probs + (top - log_others.gather(1, place))).exp_()  # p_j r_i, i the likeliest negative
+        ratios = (log_probs[:, 1:] - log_others).exp_().scatter_(1, place, 0.0)
+        factor = 1 - ratios.sum(dim=1, keepdim=True)  # 1 - S without the likeliest negative
+        gradient = log_probs.exp().mul_(factor).sub_(top_products)
+        gradient[:, 0] -= 1
+        gradient[:, 1:] += ratios
+        gradient.scatter_(1, place + 1, top.exp() * (1 + factor))
+        ctx.save_for_backward(gradient)
+        return -log_probs[:, 0].sum() - log_others.sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_cost: Tensor) -> Tensor:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad_cost
+
+
+class _SampledProducts(torch.autograd.Function):
+    """The products of each word's features with its candidates' weights, ``(words, 1 + K)``, one by one.
+
+    Random memory access dominates the time. The pairs are therefore sorted by candidate where possible: the features
+    of a batch fit in a core's cache, the weights do not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
+        numbers = candidates.flatten().int()  # half the bytes sort twice as fast
+        ordered, order = numbers.sort(stable=True)
+        words = order.div(candidates.size(1), rounding_mode="floor").int()
+        begins = F.pad(torch.bincount(numbers, minlength=len(weight)).cumsum(dim=0, dtype=torch.int32), (1, 0))
+        ctx.save_for_backward(features, weight, numbers, order, words, begins)
+        # The gradient of a weighted sum with respect to its weights consists of these products. torch offers it only
+        # as this operator, which the backward pass of embedding_bag calls.
+        by_number = torch.ops.aten._embedding_bag_per_sample_weights_backward(
+            weight, features, words, begins[:-1], ordered, SUM
+        )
+        return torch.empty_like(by_number).index_copy_(0, order, by_number).view(candidates.shape)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        # embedding_bag saves nothing for a backward pass if its tables are detached.
+        features, weight, numbers, order, words, begins = (tensor.detach() for tensor in ctx.saved_tensors)
+        grad_features = F.embedding_bag(numbers.view(grad.shape), weight, mode="sum", per_sample_weights=grad)
+        by_number = grad.flatten().index_select(0, order)
+        grad_weight = F.embedding_bag(
+            words, features, begins, mode="sum", per_sample_weights=by_number, include_last_offset=True
+        )
+        return grad_features, grad_weight, None
+
+
+class _DenseProducts(torch.autograd.Function):
+    """The same products, taken from matrix products with all weights, :data:`CHUNK_NUMBERS` scores at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
+        ctx.save_for_backward(features, weight, candidates)
+        products = features.new_empty(candidates.shape)
+        for rows in _chunks(features, weight):
+            products[rows] = (features[rows] @ weight.T).gather(1, candidates[rows])
+        return products
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        features, weight, candidates = ctx.saved_tensors
+        grad_features, grad_weight = torch.empty_like(features), torch.zeros_like(weight)
+        for rows in _chunks(features, weight):
+            scattered = grad.new_zeros(len(grad[rows]), len(weight)).scatter_add_(1, candidates[rows], grad[rows])
+            grad_features[rows] = scattered @ weight
+            grad_weight.addmm_(scattered.T, features[rows])
+        return grad_features, grad_weight, None
+
+
+def _chunks(features: Tensor, weight: Tensor) -> list[slice]:
+    numbers = CHUNK_NUMBERS if weight.device.type == "cpu" else CHUNK_NUMBERS_ON_GPU
+    words = max(1, numbers // len(weight))
+    return [slice(begin, begin + words) for begin in range(0, len(features), words)]

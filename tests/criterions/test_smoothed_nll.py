@@ -1,0 +1,84 @@
+"""Label-smoothed cross entropy with one tensor of scores: the numbers are fairseq's."""
+
+from argparse import Namespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from torch import Tensor
+
+from rnnsearch_fairseq.criterions import smoothed_nll
+from rnnsearch_fairseq.criterions.smoothed_nll import SmoothedNLL
+from rnnsearch_fairseq.errors import InputError
+from tests.builders import make_dictionary, make_model, make_sample, parse_training
+from tests.models import builders as trees
+
+SOURCES = [[7, 5, 9, 2], [4, 2], [11, 12, 2], [6, 6, 6, 6, 2]]
+TARGETS = [[5, 2], [9, 8, 7, 6, 2], [4, 4, 2], [20, 2]]
+TASK = Namespace(target_dictionary=make_dictionary(17))
+
+
+@pytest.mark.parametrize("sentence_avg", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["rnnsearch", "tree2seq"])
+def test_the_numbers_are_fairseqs(kind: str, smoothing: float, sentence_avg: bool) -> None:
+    model, sample = make_model(dropout=0.3), make_sample(SOURCES, TARGETS)
+    if kind == "tree2seq":
+        model, sample = trees.make_model(), trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)
+    criterions = [
+        SmoothedNLL(TASK, smoothing, sentence_avg),
+        LabelSmoothedCrossEntropyCriterion(TASK, sentence_avg, smoothing),
+    ]
+
+    def run(criterion: LabelSmoothedCrossEntropyCriterion) -> tuple[Any, ...]:
+        torch.manual_seed(1)  # of dropout
+        model.zero_grad()
+        loss, divisor, log = criterion(model, sample)
+        if loss.requires_grad:
+            loss.backward()
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        return loss.detach(), log, divisor, gradients
+
+    for training in (True, False):
+        model.train(training)
+        with torch.set_grad_enabled(training):
+            ours, theirs = map(run, criterions)
+        assert ours[2] == theirs[2] and ours[1].keys() == theirs[1].keys()
+        torch.testing.assert_close(ours[:2], theirs[:2], rtol=1e-12, atol=0)
+        assert not any(isinstance(value, Tensor) and value.requires_grad for value in ours[1].values())
+        assert bool(ours[3]) == training
+        torch.testing.assert_close(ours[3], theirs[3], rtol=0, atol=1e-10)
+
+
+def test_the_cost_may_be_changed_in_place() -> None:
+    """As fairseq does with that of a batch that only fills up."""
+    model = make_model()
+    loss, _, _ = SmoothedNLL(TASK, 0.1, False)(model, make_sample(SOURCES, TARGETS))
+    loss *= 0
+    loss.backward()
+    assert all(parameter.grad.eq(0).all() for parameter in model.parameters())
+
+
+def test_other_models_are_computed_by_fairseq(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoothed_nll, "smoothed_loss", None)
+    inner, sample = make_model(), make_sample(SOURCES, TARGETS)
+
+    class Other(torch.nn.Module):
+        get_normalized_probs, get_targets = inner.get_normalized_probs, inner.get_targets
+
+        def forward(self, **net_input: Tensor) -> tuple[Tensor, dict]:
+            return inner(**net_input)
+
+    loss, _, _ = SmoothedNLL(TASK, 0.1, False)(Other(), sample)
+    assert loss.requires_grad
+    unreduced, _, _ = SmoothedNLL(TASK, 0.1, False)(inner, sample, reduce=False)
+    assert unreduced.sum().item() == pytest.approx(loss.item(), abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_smoothing_is_an_option_below_one() -> None:
+    words = ["--arch", "bahdanau_gru", "--criterion", "smoothed_nll", "--label-smoothing"]
+    assert SmoothedNLL.build_criterion(parse_training(*words, "0.2").criterion, TASK).eps == 0.2
+    with pytest.raises(InputError, match=r"--label-smoothing is 1\.0, but it must be at least 0 and below 1"):
+        SmoothedNLL.build_criterion(parse_training(*words, "1").criterion, TASK)
