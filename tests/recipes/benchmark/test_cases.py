@@ -21,12 +21,6 @@ def test_setups_come_before_what_is_common() -> None:
     }
 
 
-@pytest.mark.parametrize("given", [["no name"], [": --arch x"], ["a: --x", "a: --y"]])
-def test_setups_without_a_name_of_their_own_are_refused(given: list[str]) -> None:
-    with pytest.raises(InputError, match="must be 'NAME: OPTIONS'"):
-        parse_setups(given, [])
-
-
 def test_the_widths_of_other_toolkits_are_read() -> None:
     size = Size(vocabulary=20)
     assert read_widths(["256"], size, "joeynmt WIDTH") == [256, 256]

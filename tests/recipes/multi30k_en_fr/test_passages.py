@@ -75,13 +75,6 @@ def test_every_bin_of_source_lengths_has_equally_many(text: Texts, tmp_path: Pat
     assert all(9 <= early[bin] <= 36 for bin in range(7)), "they are shuffled"
 
 
-def test_the_seed_decides(text: Texts) -> None:
-    lengths = [count_words(line) for line in read(text[0])][1:]
-    one, again, other = (draw_passages(lengths, 200, 3, 40, seed) for seed in (1, 1, 2))
-    assert one == again != other
-    assert draw_passages([5], 1, 3, 10, 1) == [(0,)]
-
-
 def test_too_few_sentences_are_refused(text: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_MISSES", 5000)
     lacks = "1 of 1 words and more, 1 of 11 words and more, 3 of 21 words and more"

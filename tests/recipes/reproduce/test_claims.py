@@ -142,10 +142,3 @@ def test_intervals_are_those_of_sacrebleu() -> None:
     assert half == pytest.approx(expected._ci, rel=0.1)
     same = Difference.between(scores, scores)
     assert (same.low, same.high) == (0, 0)  # paired
-
-
-def test_an_interval_of_falls_adds_the_variances_of_short_and_long_sentences() -> None:
-    values = np.random.default_rng(1).normal(size=(2, 400))
-    short, long = (drawn @ row / 400 for drawn, row in zip(draw(400, 400), values))
-    fall = Difference.between(short, long)
-    assert (fall.high - fall.low) / 2 == pytest.approx(1.96 * np.sqrt(values.var(axis=1).sum() / 400), rel=0.1)
