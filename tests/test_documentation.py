@@ -10,6 +10,7 @@ import pytest
 from fairseq import options
 
 import rnnsearch_fairseq  # noqa: F401  (registers options)
+from rnnsearch_fairseq.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = [*sorted(ROOT.glob("recipes/**/*.sh")), ROOT / "tests/run.sh", ROOT / ".ci/run"]
@@ -63,6 +64,18 @@ def test_command_is_understood(path: Path, command: list[str]) -> None:
         parser.parse_args(words)
     else:
         options.parse_args_and_arch(parser, words)
+
+
+@pytest.mark.parametrize("path", [*READMES, *SCRIPTS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_programs_exist(path: Path) -> None:
+    """Those of this package, and those of the recipes."""
+    text = path.read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)) if path.suffix == ".md" else text
+    for program in re.findall(r"^ *rnnsearch (plot \w+|[\w-]+)", code, re.MULTILINE):
+        assert program in COMMANDS, program
+    for program in re.findall(r"(?:python -m recipes\.|(?<!-)tool )([\w.]+)", code):
+        module = ROOT / "recipes" / program.replace(".", "/")
+        assert module.with_suffix(".py").exists() or (module / "__main__.py").exists(), program
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
