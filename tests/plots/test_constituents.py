@@ -1,7 +1,6 @@
 """The picture of the attention to words and phrases."""
 
 import json
-import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from rnnsearch_fairseq.plots.constituents import (
     main,
     plot_attention,
     read_attention,
-    tree_of,
 )
 from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import Tree
@@ -96,31 +94,6 @@ def drawn(monkeypatch: pytest.MonkeyPatch, pair: AlignedPair, picture: Path) -> 
 # Reading
 
 
-def test_every_tree_is_that_of_its_spans() -> None:
-    generator = random.Random(1)
-
-    def splits(start: int, end: int) -> list[int]:
-        if end - start < 2:
-            return []
-        split = generator.randint(start + 1, end - 1)
-        return [split, *splits(start, split), *splits(split, end)]
-
-    for leaves in [*range(2, 8)] * 10:
-        tree = Tree(tuple(splits(0, leaves)))
-        assert tree_of(tree.spans()) == tree
-
-
-def test_what_is_read_is_what_was_written(scores: Path) -> None:
-    first, unparsed, *_ = read_attention(scores)
-    written = record(0, 4, right_branching(3))
-    assert (first.number, first.source, first.target) == (0, written["source"], written["target"])
-    assert tree_of(first.phrases) == right_branching(3)
-    np.testing.assert_array_equal(first.alignment, written["alignment"])
-    np.testing.assert_array_equal(first.phrase_attention, written["phrase_attention"])
-    assert (unparsed.phrases, unparsed.alignment.shape, unparsed.phrase_attention.shape) == ([], (3, 13), (3, 0))
-    np.testing.assert_allclose(unparsed.alignment.sum(dim=1), 1)
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -138,21 +111,6 @@ def test_lines_that_are_no_such_scores_are_refused(tmp_path: Path, change: dict[
     bad = {**record(1, 4, right_branching(3)), **change}
     path = write(tmp_path / "bad.jsonl", record(0, 4, right_branching(3)), bad)
     with pytest.raises(InputError, match=rf"bad\.jsonl, line 2: {said}"):
-        list(read_attention(path))
-
-
-def test_scores_of_a_model_that_reads_no_trees_are_refused(tmp_path: Path) -> None:
-    plain = {name: value for name, value in record(0, 4, None).items() if not name.startswith("phrase")}
-    path = write(tmp_path / "bad.jsonl", plain)
-    with pytest.raises(
-        InputError, match=r"bad\.jsonl, line 1: not a score of a model that reads trees; give .*--trees"
-    ):
-        list(read_attention(path))
-
-
-def test_a_tree_of_more_words_than_the_source_has_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "bad", record(0, 4, right_branching(5)))
-    with pytest.raises(InputError, match="bad, line 1: the tree has 5 leaves and the source 4 words; give"):
         list(read_attention(path))
 
 
@@ -205,12 +163,6 @@ def test_all_of_it_is_inside_the_picture(tmp_path: Path) -> None:
     assert pixels.shape[0] > 150 * 0.32 * (len(TARGET) + 3)
     for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
         assert (edge == 1).all()
-
-
-def test_a_sentence_without_a_parse_has_words_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    axes = drawn(monkeypatch, attended(SOURCE, TARGET, None, WEIGHTS[:, :7]), tmp_path / "figure.png")
-    assert [label.get_text() for label in axes.get_xticklabels()] == SOURCE
-    assert not axes.get_lines()
 
 
 def test_long_labels_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

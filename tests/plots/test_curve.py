@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from matplotlib import image
 from matplotlib import pyplot as plt
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.curve import main, plot_curves
-from rnnsearch_fairseq.plots.train_log import Point
+from rnnsearch_fairseq.plots.curve import main
 from tests.plots.builders import inner_line, valid_line, write_log
 
 Run = Callable[..., str]
@@ -81,13 +79,6 @@ def test_bleu_against_training_time(tmp_path: Path, run: Run, drawn: Callable) -
     )
     assert [list(map(list, line.get_data())) for line in axes.lines] == [[[1.5, 3], [20.5, 31.5]]]
     assert legend == ["development"]
-
-
-def test_only_some_of_many_points_are_marked(tmp_path: Path, drawn: Callable) -> None:
-    points = [Point(update, None, 1.0, None) for update in range(1, 32)]
-    plot_curves({"": ([], points)}, "perplexity", False, tmp_path / "curve.png")
-    assert drawn()[0].lines[0].get_markevery() == 3
-    assert image.imread(tmp_path / "curve.png").size > 0
 
 
 def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:

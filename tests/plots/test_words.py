@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.words import word_alignment, words_of
@@ -37,36 +35,12 @@ def test_pieces_join_to_words(pieces: str, words: list[str], owner: list[int]) -
     assert words_of(pieces.split()) == (words, owner)
 
 
-@settings(deadline=None)
-@given(words=st.lists(st.lists(st.text("abé'", min_size=1, max_size=4), min_size=1, max_size=4), max_size=8))
-def test_every_piece_goes_into_its_word(words: list[list[str]]) -> None:
-    pieces = [piece + "@@" * (k < len(word) - 1) for word in words for k, piece in enumerate(word)]
-    joined, owner = words_of(pieces)
-    assert joined == ["".join(word) for word in words]
-    assert owner == [number for number, word in enumerate(words) for _ in word]
-
-
 def test_pieces_of_a_source_word_are_added_and_of_a_target_word_averaged() -> None:
     alignment = [[0.7, 0.1, 0.1, 0.1], [0, 0.5, 0.25, 0.25], [0.1, 0.3, 0.4, 0.2], [0, 0, 0, 1]]
     source, target, weights = word_alignment(pair("the ca@@ t", "le ch@@ at", alignment))
     assert source == ["the", "cat", "</s>"]
     assert target == ["le", "chat", "</s>"]
     np.testing.assert_allclose(weights, [[0.7, 0.2, 0.1], [0.05, 0.725, 0.225], [0, 0, 1]], atol=1e-12)
-
-
-@settings(deadline=None)
-@given(
-    source=st.lists(st.sampled_from(["a", "b@@"]), max_size=6).map(lambda pieces: [*pieces, "z"]),
-    target=st.lists(st.sampled_from(["c", "d@@"]), max_size=6).map(lambda pieces: [*pieces, "z"]),
-    seed=st.integers(0, 99),
-)
-def test_rows_of_words_sum_to_one(source: list[str], target: list[str], seed: int) -> None:
-    alignment = np.random.default_rng(seed).dirichlet(np.ones(len(source) + 1), size=len(target) + 1)
-    found_source, found_target, weights = word_alignment(pair(" ".join(source), " ".join(target), alignment))
-    assert weights.shape == (len(found_target), len(found_source))
-    assert (found_source[-1], found_target[-1]) == ("</s>", "</s>")
-    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-12)
-    np.testing.assert_allclose(weights[-1, -1], alignment[-1, -1], atol=1e-12)
 
 
 def test_sentence_that_ends_inside_a_word_keeps_its_end_of_sentence() -> None:

@@ -106,11 +106,3 @@ def test_files_that_cannot_be_read_or_are_empty_are_refused(tmp_path: Path) -> N
         list(read_scores(tmp_path))
     with pytest.raises(InputError, match=rf"empty: the file is empty; {CURE}"):
         list(read_scores(write(tmp_path / "empty")))
-
-
-def test_lines_are_read_as_they_are_needed(tmp_path: Path) -> None:
-    path = write(tmp_path / "scores", record(0))
-    scores = read_scores(path)
-    next(scores)
-    write(path, record(0), record(1))
-    assert next(scores).number == 1

@@ -1,15 +1,12 @@
 """Trees and their transitions, and the readers of parsers' output, against recursive definitions and real parses."""
 
 import json
-import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rnnsearch_fairseq import grammar
 from rnnsearch_fairseq.errors import InputError
@@ -25,7 +22,6 @@ from rnnsearch_fairseq.text.trees import (
     read_enju,
     read_penn,
 )
-from tests.text.pieces import PIECES, check_tree
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 ENJU, TANAKA, MODEL = SHARED / "data/enju", SHARED / "data/tanaka", SHARED / "reference/tree2seq-model"
@@ -393,35 +389,6 @@ def test_leaves_and_words(leaves: str, words: str, lowercase: bool, position: in
 
 
 # Hostile input
-
-REAL = {
-    "penn": [pair.parse for pair in grammar.generate(20, seed=1)],
-    "enju": [enju(f"<cons>{tok('He')} <cons>{tok('slept')} {tok('&quot;')}</cons></cons>.")],
-}
-
-
-@pytest.mark.parametrize("form", READERS)
-def test_any_input_is_a_tree_or_no_parse(form: str) -> None:
-    @settings(max_examples=300, deadline=None, derandomize=True)
-    @given(st.lists(st.sampled_from(PIECES[form]) | st.text(max_size=3)).map("".join))
-    def read_pieces(text: str) -> None:
-        check_tree(form, text)
-        for _, joined in join_lines(text.splitlines(keepends=True)):
-            check_tree("penn", joined)
-
-    read_pieces()
-    generator = random.Random(1)
-    trees = 0
-    for _ in range(2000):
-        text = list(generator.choice(REAL[form]))
-        for _ in range(generator.choice([0, 1, 1, 2, 5])):
-            start = generator.randrange(len(text))
-            text[start : start + generator.choice([0, 0, 1, 1, 4])] = generator.choice(
-                [generator.choice(PIECES[form]), ""]
-            )
-            text = text or [""]
-        trees += check_tree(form, "".join(text))
-    assert 400 < trees < 1800, "the mutations are neither harmless nor fatal"
 
 
 @pytest.mark.parametrize(
