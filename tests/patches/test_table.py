@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq import patches
-from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.patches import ORIGINALS, PATCHES
+from rnnsearch_fairseq.patches import PATCHES
 from tests.commands import PAPER, SEARCH, generate, preprocess, run, train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,18 +48,6 @@ def test_a_second_call_changes_nothing() -> None:
     before = {target: pkgutil.resolve_name(target) for target in PATCHES}
     patches.apply()
     assert all(pkgutil.resolve_name(target) is before[target] for target in PATCHES)
-
-
-@pytest.mark.patched
-def test_a_missing_target_is_named_and_nothing_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = dict.fromkeys(["fairseq.utils.move_to_cpu", "fairseq.trainer.Trainer.gone"], lambda *_: None)
-    monkeypatch.setattr(patches, "PATCHES", ours)
-    monkeypatch.setattr(patches, "ORIGINALS", {})
-    before = pkgutil.resolve_name("fairseq.utils.move_to_cpu")
-    with pytest.raises(InputError, match=r"^fairseq\.trainer\.Trainer\.gone is not there: this fairseq is another"):
-        patches.apply()
-    assert pkgutil.resolve_name("fairseq.utils.move_to_cpu") is before
-    assert ORIGINALS
 
 
 @pytest.mark.slow

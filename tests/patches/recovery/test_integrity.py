@@ -111,13 +111,3 @@ def test_the_newest_is_the_one_with_the_most_updates(tmp_path: Path) -> None:
     newest, damaged = find_newest(folder)
     assert newest is None
     assert sorted(damaged) == sorted(paths)
-
-
-def test_without_seals_the_newest_is_the_one_written_last(tmp_path: Path) -> None:
-    for seconds, name in enumerate(("checkpoint_best.pt", "checkpoint_2_30.pt", "checkpoint_1_40.pt")):
-        torch.save(STATE, tmp_path / name)
-        os.utime(tmp_path / name, (0, seconds))
-    assert find_newest(tmp_path)[0] == tmp_path / "checkpoint_1_40.pt"
-    save_sealed(tmp_path / "checkpoint_1_10.pt", 10)
-    os.utime(tmp_path / "checkpoint_1_10.pt", (0, 0))
-    assert find_newest(tmp_path)[0] == tmp_path / "checkpoint_1_10.pt"

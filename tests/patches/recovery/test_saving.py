@@ -97,14 +97,6 @@ def test_a_lasting_shortage_leaves_the_old_file_and_names_the_newest(
     assert names(tmp_path) == ["checkpoint_1_7.pt"]
 
 
-def test_what_is_no_fault_of_the_disk_is_not_tried_again(tmp_path: Path) -> None:
-    save(tmp_path / "x.pt")
-    with pytest.raises(Exception, match="pickle"):
-        save(tmp_path / "x.pt", {"model": lambda: None})
-    assert names(tmp_path) == ["x.pt"]
-    assert find_damage(tmp_path / "x.pt") is None
-
-
 def test_a_copy_that_is_stopped_leaves_the_checkpoint_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed_halfway(source: str, target: str) -> None:
         Path(target).write_bytes(Path(source).read_bytes()[:2])

@@ -2,27 +2,19 @@
 
 import functools
 import os
-import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import fairseq.distributed.utils
 import pytest
-import torch
 from fairseq.trainer import Trainer
 
-import rnnsearch_fairseq
 from rnnsearch_fairseq.output import PARTIAL
 from rnnsearch_fairseq.patches.recovery import saving
-from rnnsearch_fairseq.patches.recovery.integrity import count_updates
 from tests.patches.recovery.training import (
-    COMMON,
-    PAIRED,
     TREES,
-    WAIT,
     Trained,
     assert_same,
     is_equal,
@@ -193,45 +185,3 @@ def test_a_signal_to_one_of_two_processes_stops_both(data: Path, tmp_path: Path,
     # The other one hears of it in the next update.
     assert_stopped(stopped[0], 4, number)
     assert_same(whole, stopped[0], train_two(data, parts)[0])
-
-
-PLUGIN = """
-import os
-
-import rnnsearch_fairseq
-from fairseq.trainer import Trainer
-
-train_step = Trainer.train_step
-
-
-def step(self, *args, **kwargs):
-    output = train_step(self, *args, **kwargs)
-    if self.get_num_updates() == 3 and self.is_data_parallel_master:
-        os.kill(os.getppid(), {number})
-    return output
-
-
-Trainer.train_step = step
-"""
-
-
-def test_sigint_to_torchrun_stops_all(data: Path, tmp_path: Path) -> None:
-    plugin = tmp_path / "interrupting"
-    plugin.mkdir()
-    (plugin / "__init__.py").write_text(PLUGIN.format(number=int(INT)))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += [str(Path(sys.executable).with_name("fairseq-train")), str(data), "--save-dir", str(tmp_path / "saved")]
-    command += [*COMMON, *PAIRED, "--num-workers", "1", "--user-dir", str(plugin), "--batch-size", "4"]
-    command += ["--max-epoch", "1000", "--save-interval-updates", "10000"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rnnsearch_fairseq.__file__).parents[1])}
-    log = tmp_path / "0.log"
-    with log.open("wb") as printed:
-        done = subprocess.run(
-            command, env=environment, stdout=printed, stderr=subprocess.STDOUT, timeout=WAIT, preexec_fn=hear_sigint
-        )
-    stopped = Trained(tmp_path / "saved", log, done.returncode)
-    assert stopped.status != 0
-    # The processes hear of the signal in some update after the third, and save the last one that they make.
-    updates = re.findall(r"SIG\w+: training stops after update (\d+); started again, it goes on", stopped.printed)
-    assert updates == [str(count_updates(stopped.last))]
-    assert torch.load(stopped.last, weights_only=True)["cfg"]["distributed_training"]["distributed_world_size"] == 2
