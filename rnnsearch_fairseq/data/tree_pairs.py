@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import torch
 from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, LanguagePairDataset
 from torch import Tensor
 
@@ -131,8 +130,3 @@ def _check_transitions(transitions: FairseqDataset, dictionary: Dictionary) -> N
                 read_transitions(transitions[number], dictionary)
             except InputError as error:
                 raise InputError(f"line {number + 1}: {error}") from None
-
-
-def encode_transitions(line: str, dictionary: Dictionary) -> Tensor:
-    """The ids of a line of transitions, for a typed sentence: int64, ``(transitions + 1,)``."""
-    return dictionary.encode_line(line, add_if_not_exist=False).to(torch.long)

@@ -37,7 +37,6 @@ from torch import Tensor
 
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files.binarized import OVERWRITE
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.optim.adadelta import Adadelta
 from rnnsearch_fairseq.output import write_whole
@@ -58,7 +57,7 @@ def make_dictionary(words: list[str]) -> Dictionary:
         number = dictionary.add_symbol(word, COUNT, overwrite=True)
         if hides_symbol:
             # The file needs the flag. Dictionary.save has no option for it, but writes the count as it is.
-            dictionary.count[number] = f"{COUNT} {OVERWRITE}"
+            dictionary.count[number] = f"{COUNT} #fairseq:overwrite"
     return dictionary
 
 

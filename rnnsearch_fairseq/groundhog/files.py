@@ -11,8 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.files.integrity import open_regular
-from rnnsearch_fairseq.files.pickles import read_plain_dict
+from rnnsearch_fairseq.groundhog.pickles import open_regular, read_plain_dict
 
 MOST_NUMBER = 10**9  # the largest number in a state
 MOST_UNPACKED = 20  # times its own size may an .npz unpack to; trained parameters hardly compress

@@ -1,4 +1,4 @@
 """The fairseq tasks ``pooled_translation`` and ``tree_translation``.
 
-May import errors, modules, files and data.
+May import errors, modules, search, text and data.
 """

@@ -1,23 +1,20 @@
 """fairseq's translation task with a tree for each source sentence."""
 
-import collections
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
 from fairseq import utils
-from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, data_utils
+from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 from omegaconf import II
-from torch import Tensor
 
-from rnnsearch_fairseq.data.tree_pairs import TreePairs, encode_transitions
+from rnnsearch_fairseq.data.tree_pairs import TreePairs
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.tasks.base import explain_missing_data
 from rnnsearch_fairseq.tasks.generation import SearchTask, SearchTaskConfig
-from rnnsearch_fairseq.text.trees import parse_transitions
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +43,6 @@ class TreeTranslationTask(SearchTask):
     """``translation`` with the transitions of ``rnnsearch trees`` as a third language.
 
     The training pairs are shuffled anew in each epoch before they are cut into batches, as in the original code.
-
-    A line typed into ``fairseq-interactive`` is a source sentence, a tab and its transitions. Without transitions, the
-    sentence has no parse.
     """
 
     cfg: TreeTranslationConfig
@@ -59,7 +53,6 @@ class TreeTranslationTask(SearchTask):
     ) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.tree_dict = tree_dict
-        self.typed: collections.deque[tuple[Any, ...]] = collections.deque()
 
     @classmethod
     def setup_task(cls, cfg: TreeTranslationConfig, **kwargs: Any) -> "TreeTranslationTask":
@@ -106,49 +99,13 @@ class TreeTranslationTask(SearchTask):
             kept = int(with_trees.kept.sum())
             logger.info(f"{split}: kept {kept:,} of {len(pairs):,} pairs, dropped {len(pairs) - kept:,}")
 
-    def get_interactive_tokens_and_lengths(
-        self, lines: list[str], encode_fn: Any
-    ) -> tuple[list[tuple[Tensor, Tensor]], list[int]]:
-        """Split typed lines into sentences and trees."""
-        split = [line.partition("\t") for line in lines]
-        tokens, lengths = super().get_interactive_tokens_and_lengths([source for source, _, _ in split], encode_fn)
-        trees = [encode_transitions(tree or "-", self.tree_dict) for _, _, tree in split]
-        return list(zip(tokens, trees)), lengths
+    def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> LanguagePairDataset:
+        """fairseq-interactive has no place for trees.
 
-    def check_typed(self, line: str, words: int) -> str | None:
-        """The reason why a typed line, whose sentence has ``words`` words, cannot be translated; None if it can."""
-        try:
-            tree = parse_transitions(line.partition("\t")[2] or "-", "the tree")
-        except InputError as error:
-            return str(error)
-        if tree is not None and tree.leaves > words:
-            return f"the tree has {tree.leaves:,} leaves and the sentence {words:,} words"
-        return None
-
-    def build_dataset_for_inference(
-        self, src_tokens: list[Any], src_lengths: list[int], constraints: Tensor | None = None
-    ) -> "TypedTrees":
-        """The data set of sentences to translate; those without a tree have no parse.
-
-        Args:
-            src_tokens: pairs from :meth:`get_interactive_tokens_and_lengths`, or token tensors.
+        Raises:
+            InputError: always.
         """
-        unparsed = encode_transitions("-", self.tree_dict)
-        typed = [line if isinstance(line, tuple) else (line, unparsed) for line in src_tokens]
-        sources = [source for source, _ in typed]
-        pairs = super().build_dataset_for_inference(sources, src_lengths, constraints)
-        return TypedTrees(pairs, [tree for _, tree in typed], self)
-
-    def inference_step(
-        self, generator: Any, models: Any, sample: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> list[list[dict[str, Tensor]]]:
-        """As in fairseq. ``fairseq-interactive`` drops a batch's trees, which are therefore queued in ``typed``."""
-        typed = self.typed.popleft() if self.typed else None
-        if "trees" not in sample["net_input"]:
-            device = sample["net_input"]["src_tokens"].device
-            trees = utils.apply_to_sample(lambda tensor: tensor.to(device), typed)
-            sample = {**sample, "net_input": {**sample["net_input"], "trees": trees}}
-        return super().inference_step(generator, models, sample, *args, **kwargs)
+        raise InputError("fairseq-interactive reads no trees; translate by rnnsearch translate --trees")
 
 
 def infer_languages(folder: str, tree_lang: str) -> tuple[str | None, str | None]:
@@ -158,16 +115,3 @@ def infer_languages(folder: str, tree_lang: str) -> tuple[str | None, str | None
         if source != tree_lang and target and not path.name.startswith("dict."):
             return source, target
     return None, None
-
-
-class TypedTrees(TreePairs):
-    """Typed sentences with trees; the trees of each batch are also queued in the task's ``typed``."""
-
-    def __init__(self, pairs: LanguagePairDataset, transitions: list[Tensor], task: TreeTranslationTask) -> None:
-        super().__init__(pairs, ListDataset(transitions, list(map(len, transitions))), task.tree_dict)
-        self.task = task
-
-    def collater(self, samples: list[dict[str, Any]], **kwargs: Any) -> dict[str, Any]:
-        batch = super().collater(samples, **kwargs)
-        self.task.typed.append(batch["net_input"]["trees"])
-        return batch

@@ -17,7 +17,6 @@ from torch import Tensor
 from rnnsearch_fairseq.criterions import blackout
 from rnnsearch_fairseq.criterions.blackout import BlackOut
 from rnnsearch_fairseq.criterions.target_counts import count_targets, training_data
-from rnnsearch_fairseq.data.tree_pairs import encode_transitions
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
 from tests.builders import EOS, PAD, make_dictionary, parse_training
@@ -201,7 +200,7 @@ def parallel_data(folder: Path, targets: list[list[int]], trees: list[str]) -> N
     for language, dictionary in (("en", words), ("ja", words), ("tree", transitions)):
         dictionary.save(str(folder / f"dict.{language}.txt"))
     lines = {"en-ja.en": targets, "en-ja.ja": targets}
-    lines["tree-None.tree"] = [encode_transitions(tree, transitions).tolist() for tree in trees]
+    lines["tree-None.tree"] = [transitions.encode_line(tree, add_if_not_exist=False).tolist() for tree in trees]
     for name, of_language in lines.items():
         builder = indexed_dataset.make_builder(str(folder / f"train.{name}.bin"), "mmap", 100)
         for line in of_language:

@@ -5,19 +5,21 @@ which GroundHog leaves among its settings, and they are read without numpy's con
 the size of the result.
 """
 
+import errno
 import io
 import json
+import os
 import pickle
 import pickletools
 import re
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.files.integrity import open_regular
 
 DEEPEST = 100  # nested lists; near 1,000, Python raises errors or even crashes
 LARGEST_KEY = 100  # objects in a dictionary's key, which is hashed as a whole
@@ -35,6 +37,19 @@ _KEYS |= {"SETITEM": slice(1, None, 2), "SETITEMS": slice(1, None, 2), "DICT": s
 # Instructions without operands that make an object which can change later; numbers and text cannot.
 _MUTABLE = {"EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET", "GLOBAL", "EXT1", "EXT2", "EXT4", "PERSID", "BYTEARRAY8"}
 _PUTS, _GETS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), ("GET", "BINGET", "LONG_BINGET", "DUP")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a pipe or a device could block the reader for ever.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+    """
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
 
 
 def require(holds: bool, otherwise: str) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.files import pickles
-from rnnsearch_fairseq.files.pickles import read_plain_dict
+from rnnsearch_fairseq.groundhog import pickles
+from rnnsearch_fairseq.groundhog.pickles import read_plain_dict
 from tests.builders import Touch
-from tests.files.builders import SETTINGS, numpy_scalar, python2
+from tests.groundhog.pickled import SETTINGS, numpy_scalar, python2
 
 READ = {
     "dim": 1000,

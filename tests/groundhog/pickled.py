@@ -1,12 +1,7 @@
-"""Files that the tests of readers and the fuzz share: pickles, scores, translations."""
+"""Pickles as Python 2 writes them."""
 
-import argparse
-import random
 import struct
-from pathlib import Path
 from typing import Any
-
-import fairseq.options
 
 SETTINGS = {
     b"dim": 1000,
@@ -70,55 +65,3 @@ def numpy_scalar(code: bytes, order: bytes, content: bytes, protocol: int) -> by
     scalar += b"(K\x03U\x01" + order + b"q\x06NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tq\x07b"
     scalar += b"U" + bytes([len(content)]) + content + b"q\x08" + pair + b"q\tRq\n"
     return start + b"}q\x00U\x01xq\x0b" + scalar + b"s."
-
-
-def record(number: int, **changes: Any) -> dict[str, Any]:
-    """A line of three source and two target words and a phrase; a change to ``...`` takes the field out."""
-    fields = {
-        "id": number,
-        "source": ["a", "<unk>", "</s>"],
-        "target": ["x", "</s>"],
-        "alignment": [[0.25, 0.25, 0.25], [0.5, 0, 0]],
-        "phrases": [[0, 2]],
-        "phrase_attention": [[0.25], [0.5]],
-        **changes,
-    }
-    return {name: value for name, value in fields.items() if value is not ...}
-
-
-# As fairseq-generate --nbest 2 --print-alignment soft prints it, with its log and its last line.
-OUTPUT = """2024-05-01 10:00:00 | INFO | fairseq_cli.generate | loading model(s) from checkpoint_best.pt
-S-12\tthe ca@@ t
-T-12\tle chat d' ici
-H-12\t-0.25\tle ch@@ at
-D-12\t-0.25\tle chat
-P-12\t-0.1 -0.2 -0.3 -0.4
-A-12\t0.700000,0.100000,0.100000,0.100000 0.000000,0.500000,0.250000,0.250000 0.100000,0.300000,0.400000,0.200000 \
-0.000000,0.000000,0.000000,1.000000
-H-12\t-0.50\tun chat
-D-12\t-0.50\tun chat
-P-12\t-0.5 -0.5 -0.5
-A-12\t1.000000,0.000000,0.000000,0.000000 0.000000,1.000000,0.000000,0.000000 0.000000,0.000000,0.000000,1.000000
-S-3\thello
-T-3\tbonjour
-H-3\t-1.5e-01\tbonjour
-D-3\t-1.5e-01\tbonjour
-P-3\t-0.1 -0.2
-A-3\t0.900000,0.100000 0.200000,0.800000
-2024-05-01 10:00:01 | INFO | fairseq_cli.generate | Translated 2 sentences (7 tokens) in 0.1s
-Generate test with beam=5: BLEU4 = 42.00, 80.0/60.0/40.0/20.0 (BP=1.000, ratio=1.000, syslen=7, reflen=7)
-"""
-
-
-def write_corpus(folder: Path, sentences: dict[str, int]) -> None:
-    generator = random.Random(1)
-    for split, count in sentences.items():
-        lines = [[f"w{generator.randrange(9)}" for _ in range(generator.randint(1, 5))] for _ in range(count)]
-        (folder / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
-        (folder / f"{split}.en").write_text("".join(" ".join(line[::-1]) + "\n" for line in lines))
-
-
-def preprocessing_args(folder: Path, *extra: str) -> argparse.Namespace:
-    words = ["-s", "de", "-t", "en", "--trainpref", f"{folder}/train", "--validpref", f"{folder}/valid"]
-    words += ["--testpref", f"{folder}/test", "--destdir", f"{folder}/bin", *extra]
-    return fairseq.options.get_preprocessing_parser().parse_args(words)

@@ -1,1 +1,0 @@
-"""Reading, checking and writing files: checkpoints, pickles, binarized data, text, scores and translations."""
