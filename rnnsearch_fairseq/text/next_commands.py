@@ -54,10 +54,10 @@ def next_commands(out: Path, languages: tuple[str, str], pairs: int, preparation
             f"--batch-size {BATCH} --no-epoch-checkpoints --save-dir {folder}/checkpoints",
         ),
         "# Translate the test set. Training stopped in its first epoch has only checkpoint_last.pt.",
-        f"rnnsearch translate {raw} --model {best} --output {translation}",
+        f"rnnsearch translate {raw} --model {best} --beam 12 --output {translation}",
         f"sacrebleu {reference} -i {translation} -l {source}-{target}",
         "# Translate on a page.",
-        f"rnnsearch serve --path {best} --beam 12",
+        f"rnnsearch serve --model {best} --beam 12",
     ]
     if not preparation.lowercase:  # fairseq has no option for it
         commands += [

@@ -323,7 +323,17 @@ def test_printed_commands_fit_the_files(
     assert (args.data, args.save_dir) == (str(out / "bin"), str(out / "checkpoints"))
     assert args.max_update == int(args.total_num_update) == 2000
     best, hypotheses = f"{args.save_dir}/checkpoint_best.pt", str(out / "test.hyp.fr")
-    translate = ["rnnsearch", "translate", str(out / "raw/test.en"), "--model", best, "--output", hypotheses]
+    translate = [
+        "rnnsearch",
+        "translate",
+        str(out / "raw/test.en"),
+        "--model",
+        best,
+        "--beam",
+        "12",
+        "--output",
+        hypotheses,
+    ]
     assert shlex.split(commands["rnnsearch translate"]) == translate
     assert shlex.split(commands["sacrebleu"]) == [
         "sacrebleu",
