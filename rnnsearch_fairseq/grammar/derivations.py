@@ -325,8 +325,8 @@ class Grammar:
             clitics = les + receiver.clitics if third else receiver.clitics + les
             trees = (Branch("NP", (leaf,)), *receiver.english)
             return Complement(trees, clitics, receiver.french, ("m", True))
-        given = self.noun_phrase(verb.objects, min(room - 3, 5), negated=negated, single=True)
-        return Complement((given.english, *receiver.english), receiver.clitics, given.french + receiver.french)
+        thing = self.noun_phrase(verb.objects, min(room - 3, 5), negated=negated, single=True)
+        return Complement((thing.english, *receiver.english), receiver.clitics, thing.french + receiver.french)
 
     # -- clauses and sentences --
 

@@ -70,9 +70,9 @@ class LinkParser:
 
     def parse(self, words: Sequence[str]) -> str | Failure:
         """The tree of a sentence in brackets, with its words as leaves; an InputError if link-parser cannot start."""
-        given = [unescape(word) for word in words]
+        plain = [unescape(word) for word in words]
         # A line's first character may make it a command or a comment; a blank does not.
-        line = f" {' '.join(given)}\n".encode()
+        line = f" {' '.join(plain)}\n".encode()
         if len(line) > MOST_BYTES:
             return Failure.TOO_LONG
         if not words:
@@ -85,7 +85,7 @@ class LinkParser:
             self.close()
             return failed.args[0]
         trees = [line for line in answer.splitlines() if line.startswith("(")]
-        return put_words(trees[0], given, words) if trees else Failure.NONE_GIVEN
+        return put_words(trees[0], plain, words) if trees else Failure.NONE_GIVEN
 
     def close(self) -> None:
         """End the program."""
@@ -155,10 +155,10 @@ def _stands_for(leaf: str, word: str) -> bool:
     return leaf == f"{{{word}}}" or (leaf.startswith(word) and _MARKS.fullmatch(leaf, len(word)) is not None)
 
 
-def put_words(tree: str, given: Sequence[str], words: Sequence[str]) -> str | Failure:
+def put_words(tree: str, plain: Sequence[str], words: Sequence[str]) -> str | Failure:
     """Replace the leaves of ``(S (NP many animals.n) (VP sleep.v) .)``, as link-parser prints it, by ``words``.
 
-    ``given`` are the words as link-parser got them.
+    ``plain`` are the words as link-parser got them.
     """
     pieces = []
     position = 0
@@ -167,7 +167,7 @@ def put_words(tree: str, given: Sequence[str], words: Sequence[str]) -> str | Fa
             pieces[-1] += ")"
         elif token.startswith("("):
             pieces.append(token)
-        elif position == len(words) or not _stands_for(token, given[position]):
+        elif position == len(words) or not _stands_for(token, plain[position]):
             return Failure.OTHER_WORDS
         else:
             word = words[position].replace("(", "-LRB-").replace(")", "-RRB-")

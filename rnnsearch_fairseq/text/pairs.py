@@ -61,7 +61,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     parser.StartDoctypeDeclHandler = units.doctype
     parser.StartElementHandler, parser.EndElementHandler = units.start, units.end
     parser.CharacterDataHandler = units.text
-    found: set[str] = set()
+    seen: set[str] = set()
     complete = False
     try:
         with path.open("rb") as file:
@@ -70,14 +70,14 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
                 chunk = file.read(CHUNK)
                 _parse(parser, chunk, path)
                 for unit in units.take():
-                    found |= unit.keys()
+                    seen |= unit.keys()
                     source, target = (_in_language(unit, language.lower()) for language in languages)
                     complete |= bool(source and target)
                     yield source, target
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if not complete:
-        listing = in_short(", ".join(sorted(found))) or "none"
+        listing = in_short(", ".join(sorted(seen))) or "none"
         raise InputError(
             f"{path}: no unit has both {' and '.join(languages)}; name two of its languages by -s and -t: {listing}"
         )

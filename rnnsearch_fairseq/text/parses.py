@@ -112,13 +112,13 @@ def _parse_texts(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
         return enumerate(read_lines(parses), 1)
-    found = f"{lines} lines"
+    size = f"{lines} lines"
     if form == "penn":
         trees = sum(1 for _ in join_lines(read_lines(parses)))
         if trees == sentences:
             return join_lines(read_lines(parses))
-        found += f" and {trees} trees"
-    raise InputError(f"{parses} has {found}, but {source} has {sentences} lines; give one parse for each line of it")
+        size += f" and {trees} trees"
+    raise InputError(f"{parses} has {size}, but {source} has {sentences} lines; give one parse for each line of it")
 
 
 def _mismatch(where: str, leaves: list[str], there: str, words: list[str], position: int) -> InputError:

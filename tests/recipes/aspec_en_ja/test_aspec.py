@@ -11,7 +11,7 @@ import pytest
 from recipes.aspec_en_ja import aspec, wat
 from recipes.aspec_en_ja.aspec import enju_words, extract, write_words
 from rnnsearch_fairseq.errors import InputError
-from tests.text.builders import FILES, parse
+from tests.recipes.aspec_en_ja.builders import FILES, parse
 
 ROOT = Path(__file__).resolve().parents[3]
 ENJU = ROOT.parent / "shared/data/enju"
