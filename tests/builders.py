@@ -77,8 +77,9 @@ def groundhog_model(params: Mapping[str, np.ndarray]) -> RNNsearchModel:
         maxout_size=n // 2,
         output_rank=params["W1_dec_deep_softmax"].shape[1],
     )
-    parameters = convert.make_parameters(dict(params), settings)
-    model.load_state_dict({**parameters, "_extra_state": model.get_extra_state()})
+    for name, parameter in convert.make_parameters(dict(params), settings).items():
+        half, _, rest = name.partition(".")
+        getattr(model, half).network.get_parameter(rest).data.copy_(parameter)
     return model
 
 

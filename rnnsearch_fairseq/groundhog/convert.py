@@ -20,49 +20,28 @@ words                from 2                         from 4
 """
 
 import argparse
-import contextlib
 import re
 import shlex
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.options import get_training_parser, parse_args_and_arch
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
-from rnnsearch_fairseq.optim.adadelta import Adadelta
-from rnnsearch_fairseq.output import write_whole
+from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
+from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 # The bias of <pad>, which GroundHog lacks. In float32 e^-100 vanishes beside any other word, so the probabilities stay
 # the same; unlike -inf, it keeps label smoothing and gradients finite.
 PAD_BIAS = -100.0
 
-# The count of every word: GroundHog's vocabularies have none, and fairseq needs them only to build a dictionary.
-COUNT = 1
-
-
-def make_dictionary(words: list[str]) -> Dictionary:
-    """Build fairseq's dictionary of ``words``; a word spelt like a symbol of fairseq, such as <unk>, stays a word."""
-    dictionary = Dictionary()
-    for word in words:
-        hides_symbol = word in dictionary
-        number = dictionary.add_symbol(word, COUNT, overwrite=True)
-        if hides_symbol:
-            # The file needs the flag. Dictionary.save has no option for it, but writes the count as it is.
-            dictionary.count[number] = f"{COUNT} #fairseq:overwrite"
-    return dictionary
-
 
 def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[str, Tensor]:
-    """Make the fairseq model's parameters, by name."""
+    """Make the parameters of :class:`~rnnsearch_fairseq.modules.rnnsearch.RNNsearch`, by name."""
 
     def convert_array(name: str, axes: str) -> np.ndarray:
         # A vocabulary is the first axis of an embedding, and the last, like all outputs, of the softmax.
@@ -80,65 +59,40 @@ def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[s
     return {parameter: torch.from_numpy(np.ascontiguousarray(array)) for parameter, array in stacked.items()}
 
 
-def architecture_words(settings: Settings, arrays: dict[str, np.ndarray]) -> list[str]:
-    """The options of ``fairseq-train`` that describe the model."""
-    options = {
+def options_of(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The architecture, and the sizes that it does not set."""
+    options: dict[str, Any] = {
         "arch": "groundhog_search" if settings.searches else "groundhog_encdec",
-        "embedding-size": settings.embedding,
-        "hidden-size": settings.units,
-        "maxout-size": settings.units // settings.pool,
-        "maxout-pool": settings.pool,
-        "output-rank": settings.embedding,
+        "embedding_size": settings.embedding,
+        "hidden_size": settings.units,
+        "maxout_size": settings.units // settings.pool,
+        "maxout_pool": settings.pool,
+        "output_rank": settings.embedding,
     }
     if settings.searches:
-        options["alignment-size"] = arrays["B_dec_transition_0"].shape[1]
-    return [word for option, value in options.items() for word in (f"--{option}", str(value))]
+        options["alignment_size"] = arrays["B_dec_transition_0"].shape[1]
+    return options
 
 
-def make_checkpoint(model: dict[str, Tensor], model_words: list[str], languages: tuple[str, str]) -> dict[str, Any]:
-    """Build a checkpoint like ``Trainer.state_dict`` with --no-save-optimizer-state, before the first update.
+def make_checkpoint(
+    parameters: dict[str, Tensor], options: dict[str, Any], languages: tuple[str, str], words: list[list[str]]
+) -> dict[str, Any]:
+    """What fairseq's commands and this package need of a checkpoint, before the first update.
 
-    The configuration is the paper's training. There is no optimizer's state, because GroundHog saves none; so training
-    can go on with any optimizer and criterion, without a ``--reset-...`` option.
+    There is no optimizer's state, because GroundHog saves none.
     """
-    training = shlex.split("--optimizer adadelta --lr 1.0 --clip-norm 1.0 --criterion summed_nll --batch-size 80")
-    parsed = parse_args_and_arch(get_training_parser(), [".", "--task", "translation", *training, *model_words])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # hydra warns about fairseq's old configuration
-        cfg = OmegaConf.to_container(convert_namespace_to_omegaconf(parsed), resolve=True, enum_to_str=True)
-    cfg["task"] |= {"source_lang": languages[0], "target_lang": languages[1]}
+    config = RNNsearchConfig.of(ARCHITECTURES[options["arch"]] | options)
+    text = {"languages": [*languages], "vocabularies": [[*SPECIAL, *of_side] for of_side in words], "preparation": None}
+    model = {re.sub(r"^(encoder|decoder)\.", r"\1.network.", name): tensor for name, tensor in parameters.items()}
+    task = {"_name": "translation", "data": ".", "source_lang": languages[0], "target_lang": languages[1]}
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {"best": None}, "num_updates": 0}
     return {
         "args": None,
-        "cfg": cfg,
-        "model": model,
-        "criterion": None,
-        "optimizer_history": [
-            {
-                "criterion_name": SummedNLL.__name__,
-                "optimizer_name": Adadelta.__name__,
-                "lr_scheduler_state": {"best": None},
-                "num_updates": 0,
-            }
-        ],
-        "task_state": {},
+        "cfg": {"model": {"_name": options["arch"], **config.values()}, "task": task},
+        "model": {"_extra_state": text, **model},
+        "optimizer_history": [history],
         "extra_state": {"train_iterator": {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}},
     }
-
-
-def write_all(out: Path, dictionaries: dict[str, Dictionary], checkpoint: dict[str, Any]) -> None:
-    """Write the dictionaries, by file name, and ``checkpoint.pt``; after a failure, all old files are still there.
-
-    Raises:
-        InputError: they cannot be written.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as stack:  # renames the files at its end
-            for name, dictionary in dictionaries.items():
-                dictionary.save(str(stack.enter_context(write_whole(out / name)).name))
-            torch.save(checkpoint, stack.enter_context(write_whole(out / "checkpoint.pt")))
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
 
 
 def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
@@ -153,20 +107,22 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     """
     check_languages(languages)
     settings = read_settings(state)
-    dictionaries = {
-        f"dict.{language}.txt": make_dictionary(read_words(path, symbols))
-        for language, path, symbols in zip(languages, vocabularies, (settings.source, settings.target))
-    }
+    words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
     arrays = read_arrays(model, settings)
-    model_words = architecture_words(settings, arrays)
-    checkpoint = make_checkpoint(make_parameters(arrays, settings), model_words, languages)
-    write_all(out, dictionaries, checkpoint)
+    options = options_of(settings, arrays)
+    checkpoint = make_checkpoint(make_parameters(arrays, settings), options, languages, words)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
+    with open_output(out / "checkpoint.pt") as file:
+        torch.save(checkpoint, file)
     print(f"{'RNNsearch' if settings.searches else 'RNNencdec'} -> {out / 'checkpoint.pt'}")
-    for name, dictionary in dictionaries.items():
-        print(f"{len(dictionary) - dictionary.nspecial:,} words -> {out / name}")
-        if any(isinstance(count, str) for count in dictionary.count):
-            print("  with a word spelt like a symbol of fairseq: copy it over the file that fairseq-preprocess writes")
-    print_commands(out, languages, model_words)
+    for language, of_side in zip(languages, words):
+        path = out / f"dict.{language}.txt"
+        Vocabulary([*SPECIAL, *of_side]).write(path)
+        print(f"{len(of_side):,} words -> {path}")
+    print_commands(out, languages, options)
 
 
 def check_languages(languages: tuple[str, str]) -> None:
@@ -190,19 +146,19 @@ def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
     return "src", "trg"
 
 
-def print_commands(out: Path, languages: tuple[str, str], model_words: list[str]) -> None:
+def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any]) -> None:
     """Print the commands that translate with a converted model as GroundHog does, and train it further."""
-    pair = ["-s", languages[0], "-t", languages[1]]
-    plugin, checkpoint = ["--user-dir", str(Path(__file__).resolve().parents[1])], str(out / "checkpoint.pt")
-    search = ["--task", "pooled_translation", "--search", "groundhog", "--beam", "10", "--unnormalized"]
+    checkpoint, plugin = str(out / "checkpoint.pt"), ["--user-dir", str(Path(__file__).resolve().parents[1])]
     print("To translate, one tokenised sentence a line, as GroundHog does:")
-    print(" ", shlex.join(["fairseq-interactive", str(out), *plugin, "--path", checkpoint, *pair, *search]))
+    search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
+    print(" ", shlex.join(["rnnsearch", "translate", "--model", checkpoint, *search, f"text.{languages[0]}"]))
     print("To train it further, on text/{train,valid}.{" + ",".join(languages) + "}:")
     texts = ["--trainpref", "text/train", "--validpref", "text/valid", "--destdir", "bin"]
     for option, language in zip(("--srcdict", "--tgtdict"), languages):
         texts += [option, str(out / f"dict.{language}.txt")]
-    print(" ", shlex.join(["fairseq-preprocess", *plugin, *pair, *texts]))
-    print(" ", shlex.join(["fairseq-train", "bin", *plugin, *model_words, "--finetune-from-model", checkpoint]))
+    print(" ", shlex.join(["fairseq-preprocess", *plugin, "-s", languages[0], "-t", languages[1], *texts]))
+    sizes = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    print(" ", shlex.join(["fairseq-train", "bin", *plugin, *sizes, "--finetune-from-model", checkpoint]))
 
 
 def main() -> None:
