@@ -17,4 +17,5 @@ tree_options() { # MODEL OBJECTIVE: the options of fairseq-train
 show_tree_model() { # CHECKPOINTS: say where they lie, and how to translate by them
     show_model "$1" --search tree2seq --beam 20 --max-len-b 100 \
         --length-statistics "$(from_root "$OUT/lengths")"
+    echo "  # translate takes parses, too: rnnsearch parse TEXT --output TREES, and --trees TREES"
 }

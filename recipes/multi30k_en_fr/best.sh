@@ -111,8 +111,8 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
 }
 
 translate() { # CHECKPOINTS SUBSET LENPEN OUT: write the tokens of the translations to OUT
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --path "$1" --gen-subset "$2" --beam 5 --lenpen "$3" \
-        --batch-size 64 --post-process subword_nmt > "$4.out" 2> "$4.log" || die_of_log "$4.log" fairseq-generate
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task pooled_translation -s en -t fr --path "$1" \
+        --gen-subset "$2" --beam 5 --lenpen "$3" --batch-size 64 --post-process subword_nmt > "$4.out" 2> "$4.log" || die_of_log "$4.log" fairseq-generate
     translations "$4.out" > "$4.part"
     mv "$4.part" "$4"
     rm "$4.out" "$4.log"

@@ -8,8 +8,7 @@ from matplotlib import image
 from matplotlib import pyplot as plt
 
 from recipes.reproduce.bleu import bleu
-from recipes.reproduce.by_length import Bin, bleu_by_length, main, plot_by_length
-from recipes.reproduce.systems import TestSet
+from recipes.reproduce.by_length import Bin, main, plot_by_length
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import printed_by, write
 
@@ -53,11 +52,6 @@ def test_output_of_fairseq_generate_in_pieces_is_joined_to_words(tmp_path: Path)
     files += ["--reference", write(tmp_path / "fr", pieces)]
     table = printed_by(main, f"A={write(tmp_path / 'out', blocks[::-1])}", "--width", 30, *files)
     assert table.splitlines()[-1] == f"| 1–30 | 6 | {score(list(range(6)))} |"
-
-
-def test_empty_sources_and_width_one() -> None:
-    bins = bleu_by_length(TestSet(["", "s", "s s"], ["a", "b", "c"]), {"A": ["a", "b", "c"]}, 1)
-    assert [(str(bin), list(bin.sentences)) for bin in bins] == [("1", [0, 1]), ("2", [2])]
 
 
 def test_bad_input_is_refused(tmp_path: Path, files: list[object]) -> None:

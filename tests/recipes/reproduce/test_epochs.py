@@ -1,6 +1,5 @@
 """What is read of the epochs in a log of fairseq-train."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -24,22 +23,6 @@ def test_an_epoch_has_what_fairseq_printed(tmp_path: Path) -> None:
     messages = [line.rsplit(" | INFO | ", 1)[1].split(" | ", 1)[1] for line in SIMPLE.splitlines()]
     assert read(tmp_path, *messages) == [FIRST]
     assert read(tmp_path, *(message for message in messages for _ in range(3))) == [FIRST]
-
-
-def test_json_says_the_same(tmp_path: Path) -> None:
-    # In --log-format json, "train_wall" is "wall" of the training, and "train_train_wall" is its "train_wall".
-    lines = []
-    for line in SIMPLE.splitlines():
-        if " | epoch 001 | " not in line:
-            continue
-        tag, statistics = line.split(" | ")[2], line.split(" subset | " if "subset" in line else " | epoch 001 | ")[1]
-        named = {f"{tag}_{name}": text for name, text in (piece.split(" ") for piece in statistics.split(" | "))}
-        lines.append(f"2026-11-21 08:59:28 | INFO | {tag} | {json.dumps({'epoch': 1, **named})}")
-    assert '"train_train_wall": "166", "train_wall": "200"' in lines[1]
-    inner = '2026 | INFO | train_inner | {"epoch": 2, "update": 1.4, "loss": "1", "num_updates": "400", "lr": "1", '
-    inner += '"wps": "9", "train_wall": "7"}'
-    assert read(tmp_path, *lines, inner, lines[1][:80]) == [FIRST]
-    assert read(tmp_path, *(line.split(" | ")[-1] for line in lines)) == [FIRST]
 
 
 def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_path: Path) -> None:

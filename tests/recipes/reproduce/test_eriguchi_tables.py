@@ -140,37 +140,6 @@ def test_table_4_has_searches(make: Make, report: Report) -> None:
     ]
 
 
-def test_further_seeds_have_rows_and_claims_of_their_own(make: Make, report: Report) -> None:
-    make("tree2seq-softmax", [(20, 60)], beam20=worse(1))
-    make("tree2seq-softmax-seed2", [(21, 60)], beam20=worse(2))
-    make("anmt-softmax", [(22, 60)], beam20=worse(3))
-    make("anmt-softmax-seed2", [(23, 60)], beam20=worse(4))
-    make("anmt-blackout500-seed2", [(24, 60)])
-    lines = report()["3"]
-    assert [line.rsplit(" |", 5)[0] for line in rows(lines)] == [
-        "| proposed | softmax | 20.00",
-        "| proposed | softmax, seed 2 | 21.00",
-        "| ANMT | softmax | 22.00",
-        "| ANMT | softmax, seed 2 | 23.00",
-    ]
-    pairs = ["tree2seq-softmax beats anmt-softmax", "tree2seq-softmax-seed2 beats anmt-softmax-seed2"]
-    assert [claim.partition(":")[0] for claim in claims(lines)] == pairs
-    (missing,) = (line for line in lines if line.startswith("Missing"))
-    assert "anmt-blackout500-seed2 (no beam20.tok)" in missing and missing.count("-seed2") == 1
-
-
-def test_table_5_has_runs_with_and_without_sequential_lstms(make: Make, report: Report) -> None:
-    make("tree2seq-blackout2000", [(20, 60)], beam20=worse(1))
-    make("phrases_only-blackout2000", [(25, 60)], beam20=worse(13))
-    lines = report()["5"]
-    assert rows(lines) == [
-        f"| proposed | blackout2000 | 20.00 | {numbers(worse(1))} |",
-        f"| proposed, without sequential LSTMs | blackout2000 | 25.00 | {numbers(worse(13))} |",
-    ]
-    (claim,) = map(verdicts, claims(lines)[:1])
-    assert claim == ("tree2seq-blackout2000 beats phrases\\_only-blackout2000", ["agrees", "agrees"])
-
-
 @pytest.mark.parametrize(
     ("slow", "fast", "answer"), [(59, 30, "does not"), (130, 30, "does not"), (1, 0, "not compared")]
 )

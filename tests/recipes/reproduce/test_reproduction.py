@@ -67,14 +67,6 @@ def test_models_of_table_1_get_the_updates_of_table_2_and_both_searches(checkout
         assert (checkout / "out/runs/data" / name).read_text() == f"{name}\n"
 
 
-@pytest.mark.parametrize(("model", "context"), [("RNNencdec-30", "last"), ("RNNsearch-50", "attention")])
-def test_wmt14_trains_the_models_of_table_1(checkout: Path, model: str, context: str) -> None:
-    (checkout / "out/bin").mkdir(parents=True)
-    (checkout / "out/bin/.done").touch()
-    (call,) = calls(checkout, "wmt14_en_fr/train.sh", model, "1")
-    assert "--arch groundhog_search " in call and f"--context {context} " in call
-
-
 def test_wmt14_reads_table_1_with_both_searches(checkout: Path) -> None:
     for name in ("out/bin/.done", "out/runs/RNNsearch-50/checkpoints/checkpoint_best.pt", "out/raw/newstest2014.fr"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)

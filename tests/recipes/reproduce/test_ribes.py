@@ -1,58 +1,14 @@
-"""RIBES, against the paper's examples and against the definition, written down anew; and scores of files of tokens."""
+"""RIBES, against the paper's examples and scores by hand; and scores of files of tokens."""
 
 import math
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from recipes.reproduce.ribes import align, sentence_ribes
 from recipes.reproduce.token_scores import main, score_tokens
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import printed_by, write
-
-Words = list[str]
-
-
-def places(ngram: Words, sentence: Words) -> Words:
-    return [k for k in range(len(sentence)) if sentence[k : k + len(ngram)] == ngram]
-
-
-def rank(i: int, hypothesis: Words, reference: Words) -> int | None:
-    """Where the reference has word i, by the shortest of its n-grams that settle it, those that end in it first."""
-    for n in range(1, len(hypothesis) + 1):
-        for start in (i - n + 1, i):
-            ngram = hypothesis[max(start, 0) : start + n]
-            if len(ngram) == n and len(places(ngram, hypothesis)) == 1 and len(places(ngram, reference)) == 1:
-                return places(ngram, reference)[0] + i - start
-    return None
-
-
-def ribes(reference: Words, hypothesis: Words) -> float:
-    if not hypothesis:
-        return 0.0
-    ranks = [place for i in range(len(hypothesis)) if (place := rank(i, hypothesis, reference)) is not None]
-    n = len(ranks)
-    if n >= 2:
-        concordant = sum(ranks[i] < ranks[j] for j in range(n) for i in range(j))
-        discordant = n * (n - 1) // 2 - concordant
-        tau = (concordant - discordant) / (n * (n - 1) / 2)
-    else:
-        tau = 1 if n == 1 and len(reference) == 1 else -1
-    shortness = 1 if len(hypothesis) >= len(reference) else math.exp(1 - len(reference) / len(hypothesis))
-    return (tau + 1) / 2 * math.pow(n / len(hypothesis), 1 / 4) * math.pow(shortness, 1 / 10)
-
-
-sentences = st.integers(1, 12).flatmap(lambda words: st.lists(st.sampled_from("abcdefghijkl"[:words]), max_size=14))
-
-
-@settings(deadline=None, max_examples=400)
-@given(reference=sentences.filter(len), hypothesis=sentences)
-@example(reference=["a"] * 3, hypothesis=["a"] * 3)
-@example(reference=["a"], hypothesis=["b", "a"])
-def test_any_two_sentences_score_as_defined(reference: Words, hypothesis: Words) -> None:
-    assert sentence_ribes(reference, hypothesis) == pytest.approx(ribes(reference, hypothesis), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +25,10 @@ def test_any_two_sentences_score_as_defined(reference: Words, hypothesis: Words)
         ("John hit Bob yesterday", "Bob hit John yesterday", [2, 1, 0, 3], 3 / 6),
         # The words before a word decide before those after it.
         ("a y b x a", "x a y", [3, 4, 1], 1 / 3 * math.exp(1 - 5 / 3) ** 0.1),
+        ("a b c d", "a x c", [0, 2], (2 / 3) ** 0.25 * math.exp(1 - 4 / 3) ** 0.1),
+        ("a a a", "a a a", [0, 2], (2 / 3) ** 0.25),
+        ("a", "a", [0], 1),
+        ("a", "a b", [0], (1 / 2) ** 0.25),
         ("a b", "a", [0], 0),
         ("a b", "", [], 0),
     ],

@@ -79,7 +79,8 @@ def test_all_gpus_together_get_batches_of_80_pairs(checkout: Path, gpus: int) ->
     assert "--pool-batches" not in call  # which counts updates, whatever the number of GPUs
     assert option(call, "--distributed-world-size") == str(gpus)
     assert option(call, "--max-update") == "471000" and option(call, "--max-words") == "30"
-    assert option(call, "--context") == "attention" and option(call, "--save-interval-updates") == "7"
+    assert option(call, "--arch") == "groundhog_search" and option(call, "--context") == "attention"
+    assert option(call, "--save-interval-updates") == "7"
     assert call.endswith(" --bf16")
 
 
@@ -98,20 +99,6 @@ def test_the_longest_training_begins_with_what_is_learnt(checkout: Path) -> None
     assert option(read(checkout / "calls")[0], "--max-update") == "667000"
     assert (run / "checkpoints/checkpoint_last.pt").read_text() == "400,000"
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["checkpoint_last.pt"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["RNNsearch-50"], "give a model and the number of GPUs"),
-        (["RNNsearch", "1"], "RNNsearch is none of"),
-        (["RNNsearch-50", "3"], "3 GPUs cannot share 80 pairs"),
-        (["RNNsearch-50", "1", "--out", "nowhere"], "nowhere has no data"),
-    ],
-)
-def test_bad_options_of_training_are_refused(checkout: Path, options: list[str], message: str) -> None:
-    assert message in script(checkout, "train.sh", *options, status=1)
-    assert not (checkout / "calls").exists()
 
 
 def job(checkout: Path, **environment: str) -> str:

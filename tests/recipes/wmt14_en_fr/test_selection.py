@@ -115,19 +115,6 @@ def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path, own_models: N
     assert not list(tmp_path.glob(".*")), "temporary files are gone"
 
 
-def test_two_samples_as_large_as_the_in_domain_text_are_drawn_from_anywhere() -> None:
-    pairs = [("", "a"), *[("a", "b")] * 50, ("a", " ")]
-    first, second = selection.draw(pairs, 10)
-    assert len(first) == len(second) == 10
-    assert not first & second
-    assert all(min(half) < 20 and max(half) > 30 for half in (first, second))
-    for size in (25, 26, 99):
-        first, second = selection.draw(pairs, size)
-        assert len(first) == 25
-        assert first | second == set(range(1, 51))
-        assert any(number < 25 for number in second), "they are not the first and the second half of the text"
-
-
 def test_in_domain_pairs_are_found(tmp_path: Path, own_models: None) -> None:
     precision, area = find_in_domain(tmp_path)
     assert precision > 0.85
