@@ -50,7 +50,7 @@ class _RNNsearch:
 
     def step(self, words: Tensor, state: _RNNsearchState) -> tuple[Tensor, Tensor | None, _RNNsearchState]:
         scores, weights, recurrent = self.position(words, state.recurrent, state.memory, state.places)
-        return _log_softmax(scores), weights, state._replace(recurrent=recurrent)
+        return _log_softmax(scores), weights, _RNNsearchState(recurrent, *state[1:])
 
     def select(self, state: _RNNsearchState, rows: Sequence[int]) -> _RNNsearchState:
         if rows == list(range(len(state.sentences))):
@@ -89,7 +89,7 @@ class _Tree2Seq:
 
     def step(self, words: Tensor, state: _Tree2SeqState) -> tuple[Tensor, Tensor, _Tree2SeqState]:
         features, weights, recurrent = self.decoder.step(words, state.recurrent, state.repeated)
-        return _log_softmax(self.times_vocabulary(features)), weights, state._replace(recurrent=recurrent)
+        return _log_softmax(self.times_vocabulary(features)), weights, _Tree2SeqState(recurrent, *state[1:])
 
     def select(self, state: _Tree2SeqState, rows: Sequence[int]) -> _Tree2SeqState:
         if rows == list(range(len(state.sentences))):
@@ -126,4 +126,4 @@ class Ensemble:
 
 
 def _log_softmax(scores: Tensor) -> Tensor:
-    return scores.log_softmax(dim=1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    return (scores if scores.dtype.itemsize >= 4 else scores.float()).log_softmax(dim=1)

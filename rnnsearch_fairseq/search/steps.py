@@ -151,7 +151,7 @@ class BeamSearch(ABC):
             log_probs[:, PAD] = -math.inf
             if unkpen:
                 log_probs[:, UNK] -= unkpen
-            if all(beam.must_end(step) for _, beam in live):
+            if live[0][1].must_end(step):
                 log_probs[:, :EOS] = log_probs[:, EOS + 1 :] = -math.inf
             terms = [beam.end_term(step) for _, beam in live]
             if any(terms):
@@ -200,16 +200,16 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     values = values.flatten(1)
     best, columns = values.topk(min(count, values.size(1)), dim=1)
     continuations = []
-    for numbers, *of_sentence in zip(chosen.tolist(), best.tolist(), columns.tolist()):
+    for numbers, sums, places_of_words in zip(chosen.tolist(), best.tolist(), columns.tolist()):
+        if math.isnan(sums[0]):
+            raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
+        if sums[-1] == -math.inf:
+            sums = [total for total in sums if total > -math.inf]
         candidates = []
-        for total, place in zip(*of_sentence):
-            if total == -math.inf:
-                break
+        for total, place in zip(sums, places_of_words):
             row, group = divmod(numbers[place // GROUP], in_row)
             candidates.append(Candidate(total, row, group * GROUP + place % GROUP))
         continuations.append(candidates)
-    if any(candidates and math.isnan(candidates[0].total) for candidates in continuations):
-        raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
     return continuations
 
 

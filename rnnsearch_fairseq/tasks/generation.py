@@ -109,8 +109,7 @@ class Generator:
     def __init__(self, models: Sequence[BaseFairseqModel], search: BeamSearch, print_alignment: str | None) -> None:
         self.models, self.search, self.print_alignment, self.eos = models, search, print_alignment, EOS
         self.version: list[tuple[int, int]] | None = None
-        for model in models:
-            model.eval()
+        self.parameters = [module._parameters for model in models for module in model.eval().modules()]
 
     def generate(
         self, models: Any, sample: dict[str, Any], prefix_tokens: Tensor | None = None, constraints: Any = None
@@ -125,7 +124,7 @@ class Generator:
 
     def _search_model(self) -> SearchModel:
         """The models for the search, made anew when a parameter was changed or replaced."""
-        version = [(p.data_ptr(), p._version) for model in self.models for p in model.parameters()]
+        version = [(p.data_ptr(), p._version) for each in self.parameters for p in each.values() if p is not None]
         if version != self.version:
             members = [search_model(*halves(model)) for model in self.models]
             self.version, self.model = version, members[0] if len(members) == 1 else Ensemble(members)
