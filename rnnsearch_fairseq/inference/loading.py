@@ -51,20 +51,11 @@ IGNORED = ("argparse.Namespace", "numpy.ndarray", "numpy.dtype", *NUMPY)
 
 @dataclass(frozen=True, eq=False)
 class TextSettings:
-    """The languages, vocabularies and preparations of source and target text; no preparations: these are unknown.
-
-    Raises:
-        InputError: a language is not a short name of letters, digits, - and _.
-    """
+    """The languages, vocabularies and preparations of source and target text; no preparations: these are unknown."""
 
     languages: tuple[str, str]
     vocabularies: tuple[Vocabulary, Vocabulary]
     preparations: tuple[Preparation, Preparation] | None
-
-    def __post_init__(self) -> None:
-        for language in self.languages:
-            if not isinstance(language, str) or not re.fullmatch(LANGUAGE, language):
-                raise InputError(f"the language {in_short(language)!r} is no short name like en; {EXPORT}")
 
     def equals(self, other: "TextSettings") -> bool:
         """Whether both read and write the same words."""
@@ -127,9 +118,9 @@ def _read_folder(folder: Path) -> list[Member]:
         values = json.loads(read_plain(where, MOST_CONFIG_BYTES))
         if set(values) != {"languages", "models", "preparation"}:
             raise ValueError("it must have languages, models and preparation")
-        languages, models, preparation = values["languages"], values["models"], values["preparation"]
-        if not 1 <= len(models) <= MOST_MEMBERS or len(languages) != 2:
-            raise ValueError("a number of models or of languages is wrong")
+        languages, models, preparation = _languages(values["languages"]), values["models"], values["preparation"]
+        if not 1 <= len(models) <= MOST_MEMBERS:
+            raise ValueError(f"it has {len(models):,} models")
         kinds = [(model["architecture"], model["config"]) for model in models]
         preparations = None
         if preparation is not None:
@@ -253,13 +244,13 @@ def _text_of(state: Any, path: Path) -> TextSettings:
         first, second = state["preparation"] or (None, None)
         preparations = None if first is None else (Preparation.from_state(first), Preparation.from_state(second))
         source, target = state["vocabularies"]
-        from_language, to_language = state["languages"]
         vocabularies = (Vocabulary(source, str(path)), Vocabulary(target, str(path)))
-        return TextSettings((from_language, to_language), vocabularies, preparations)
+        return TextSettings(_languages(state["languages"]), vocabularies, preparations)
     except InputError:
         raise
     except (ValueError, TypeError, LookupError) as error:
-        raise InputError(f"{path}: it does not hold its vocabularies; train or convert the model again") from error
+        why = in_short(error) if isinstance(error, ValueError) else "it does not hold its vocabularies"
+        raise InputError(f"{path}: {why}; train or convert the model again") from error
 
 
 def _training(state: dict[str, Any]) -> str:
@@ -281,6 +272,18 @@ def count_updates(state: dict[str, Any]) -> int:
 
 
 # Both
+
+
+def _languages(names: Any) -> tuple[str, str]:
+    """Check that these are two language codes, which become part of file names; raises ValueError."""
+    if not isinstance(names, list) or len(names) != 2:
+        raise ValueError("there are not two languages")
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError("a language is no text")
+        if not re.fullmatch(LANGUAGE, name):
+            raise ValueError(f"the language {in_short(name)!r} is no short name like en")
+    return names[0], names[1]
 
 
 def _build(kind: str, values: Mapping[str, Any], text: TextSettings, where: Path) -> tuple[nn.Module, NetworkConfig]:

@@ -1,0 +1,97 @@
+"""The command ``rnnsearch score``."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference import score
+from tests.trained import PARSES, train
+
+SOURCE, TARGET = "It's a cat.\n\nThe zebra sleeps.\n", "C'est un chat.\nle\nle zèbre dort.\n"
+Command = Callable[..., tuple[list[dict[str, Any]], str]]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
+        train(folder / arch, arch)
+    (folder / "en").write_text(SOURCE)
+    (folder / "fr").write_text(TARGET)
+    return folder
+
+
+@pytest.fixture
+def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run the command in this process; returns the lines and standard error."""
+
+    def run(*words: str | Path, model: str = "bahdanau_gru", files: str = "en fr") -> tuple[list[dict[str, Any]], str]:
+        paths = [str(models / name) for name in files.split()]
+        monkeypatch.setattr(sys, "argv", ["score", *paths, "--model", str(models / model), *map(str, words)])
+        capfd.readouterr()
+        score.main()
+        out, err = capfd.readouterr()
+        return [json.loads(line) for line in out.splitlines()], err
+
+    return run
+
+
+def test_every_pair_is_a_line(command: Command, models: Path) -> None:
+    records, summary = command()
+    assert [record["id"] for record in records] == [0, 1, 2]
+    assert records[0]["source"] == ["it", "&apos;s", "a", "cat", ".", "</s>"]
+    assert records[2]["target"] == ["le", "<unk>", "dort", ".", "</s>"]
+    model = rnnsearch_fairseq.load(models / "bahdanau_gru")
+    expected = model.align(SOURCE.splitlines(), TARGET.splitlines())
+    for record, alignment in zip(records, expected, strict=True):
+        assert record["word_logprobs"] == pytest.approx(alignment.logprobs.tolist(), abs=1e-6)
+        assert record["logprob"] == pytest.approx(alignment.logprobs.sum().item(), abs=1e-6)
+        assert record["alignment"][0] == pytest.approx(alignment.weights[0].tolist(), abs=1e-6)
+    nll = -sum(record["logprob"] for record in records)
+    assert f"scored 3 pairs, 13 target words with end-of-sentence: {nll / 3:.4f} nats a sentence" in summary
+    assert f"perplexity {math.exp(nll / 13):.4f}" in summary
+    assert "unknown words: 1 of 9 in the source, 1 of 10 in the target" in summary
+
+
+def test_prepared_text_is_left_as_it_is(command: Command, models: Path) -> None:
+    (models / "prepared.en").write_text("it &apos;s a cat .\n")
+    (models / "prepared.fr").write_text("c&apos; est un chat .\n")
+    (prepared,), _ = command("--prepared", files="prepared.en prepared.fr")
+    assert prepared == command()[0][0]
+
+
+def test_a_model_without_attention_has_no_alignment(command: Command) -> None:
+    assert [record["alignment"] for record in command(model="rnnencdec")[0]] == [None] * 3
+
+
+def test_trees_are_needed_and_read(command: Command, models: Path, tmp_path: Path) -> None:
+    (models / "trees").write_text(f"{PARSES[4]}\n-\n(S (NP the zebra) sleeps .)\n")
+    records, _ = command("--trees", models / "trees", model="tree2seq_small")
+    assert records[0]["phrases"] == [[0, 5], [1, 5], [1, 4], [2, 4]]
+    assert records[1]["phrases"] == [] and records[1]["phrase_attention"] == [[], []]
+    total = [sum(row) for field in ("alignment", "phrase_attention") for row in records[0][field][:1]]
+    assert sum(total) == pytest.approx(1, abs=1e-4)
+    with pytest.raises(InputError, match="the model reads trees; give --trees"):
+        command(model="tree2seq_small")
+    (models / "trees").write_text(f"{PARSES[0]}\n-\n-\n")
+    with pytest.raises(InputError, match="en, line 1: leaf 1 of its parse is 'the', but word 1 is 'it'"):
+        command("--trees", models / "trees", model="tree2seq_small", files="en fr")
+
+
+def test_what_cannot_be_scored_is_refused_and_writes_nothing(command: Command, models: Path, tmp_path: Path) -> None:
+    (models / "short").write_text("le\n")
+    (models / "long").write_text("le\nle\n" + "le " * 2000 + "\n")
+    for files, message in (("en short", "parallel files differ"), ("en long", "long, line 3 has 2,000 words")):
+        with pytest.raises(InputError, match=message):
+            command("--output", tmp_path / "out", files=files)
+    with pytest.raises(InputError, match="it would replace an input"):
+        command("--output", models / "fr")
+    assert os.listdir(tmp_path) == []
