@@ -6,4 +6,6 @@ Each case is a process of its own. In each round every case does the same amount
 round starts with another case. Without a TOOLKIT, OPTIONS are fairseq's, and COMMON OPTIONS are added to them.
 """
 
-import rnnsearch_fairseq  # noqa: F401  (first: what is imported from fairseq by name must be patched by then)
+import rnnsearch_fairseq
+
+rnnsearch_fairseq.register()  # first: what is imported from fairseq by name must be patched by then

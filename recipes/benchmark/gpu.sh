@@ -100,7 +100,7 @@ step large 40 "updates of $MANY pairs" \
 step model 30 "a model of random weights" "${ALONE[@]}" model "$TEMPORARY/model" "${BF16[@]}"
 step translation 60 "translation of sentences of $LENGTH words" \
     "${BENCHMARK[@]}" generate --updates 2 --rounds 3 'beam of 12: --beam 12' 'beam of 1: --beam 1' -- "$TEMPORARY/model" \
-    --path "$TEMPORARY/model/model.pt" --task translation -s source -t target --dataset-impl raw --gen-subset test \
+    --path "$TEMPORARY/model/model.pt" --task pooled_translation -s source -t target --dataset-impl raw --gen-subset test \
     --batch-size $PAIRS --max-len-a 0 --max-len-b $LENGTH
 step memcheck "" "the kernels' memory accesses, checked" env PYTORCH_NO_CUDA_MEMORY_CACHING=1 "${TRITON[@]}" \
     ${CHECKER[@]+"${CHECKER[@]}"} "${TESTS[@]}" "$CHECKED"
