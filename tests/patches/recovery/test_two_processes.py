@@ -1,15 +1,14 @@
-"""Trainings by several processes, with BlackOut or in half precision: stopped, they go on as if they had not been."""
+"""Trainings by two processes, with BlackOut or more batches an update: stopped, they go on as if they had not been."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.criterions import blackout
-from tests.patches.recovery.training import is_equal, read_state, train, train_two
+from tests.patches.recovery.training import is_equal, read_state, train_two
 
 pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]
 
@@ -57,19 +56,3 @@ def test_two_processes_go_on_where_they_stopped(data: Path, tmp_path: Path, opti
         for first, second in zip(*(negatives(folders[0], rank) for rank in (0, 1)), strict=True):
             # Two draws are the same word in one case of five or so.
             assert sum(map(int.__eq__, first, second)) < 0.5 * min(len(first), len(second))
-
-
-@pytest.mark.slow
-def test_half_precision_without_a_copy_goes_on_where_it_stopped(data: Path, tmp_path: Path) -> None:
-    folders = [tmp_path / "whole", tmp_path / "parts"]
-    for folder in folders:
-        folder.mkdir()
-    whole = train(data, folders[0], "--memory-efficient-bf16")
-    assert whole.status == 0, whole.printed
-    stopped = train(data, folders[1], "--memory-efficient-bf16", "--max-update", str(len(whole.updates()) - 3))
-    resumed = train(data, folders[1], "--memory-efficient-bf16")
-    assert stopped.updates() + resumed.updates() == whole.updates()
-    state = read_state(resumed.last)
-    assert is_equal(state, read_state(whole.last))
-    averages = [kept[name] for kept in state["optimizer"]["state"].values() for name in ("square_avg", "acc_delta")]
-    assert averages and all(kept.dtype == torch.float32 for kept in averages)
