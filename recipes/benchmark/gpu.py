@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +23,6 @@ from torch.utils.benchmark import Timer
 from recipes.benchmark.cases import Case, parse_arguments
 from recipes.benchmark.workloads import Training, finish, make_trainer
 from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.fused import dispatch
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -108,16 +106,9 @@ def time_scans(case: Case, out: Path) -> int:
     """Time the loops of encoder and decoder, forward and back in bf16."""
     model = make_trainer(case.options, case.size.vocabulary).model
     shape = (case.size.batch, case.size.source, case.size.target)
-    decoder = decoder_work(model.decoder.network.to(DEVICE, torch.bfloat16), *shape)
-
-    def decode(multiplies_first: bool) -> Any:
-        with mock.patch.object(dispatch, "stays_in_cache", lambda *_: multiplies_first):
-            return decoder()
-
     works = {
         "encoder": encoder_work(model.encoder.network.to(DEVICE, torch.bfloat16), *shape),
-        "decoder, every context multiplied": functools.partial(decode, False),
-        "decoder, annotations multiplied once": functools.partial(decode, True),
+        "decoder": decoder_work(model.decoder.network.to(DEVICE, torch.bfloat16), *shape),
     }
     return print_rows("ms", {name: lambda work=work: f"{1e3 * seconds_of(work):.4g}" for name, work in works.items()})
 
@@ -128,7 +119,7 @@ def randn(*shape: int) -> Tensor:
 
 
 def encoder_work(encoder: Any, pairs: int, source: int, target: int) -> Work:
-    """The encoder and its gradients, from words: both directions are one scan."""
+    """The encoder and its gradients, from words."""
     words = torch.randint(4, encoder.embedding.table.num_embeddings, (pairs, source), device=DEVICE)
     return gradients_of(lambda: [encoder(words).annotations], list(encoder.parameters()))
 

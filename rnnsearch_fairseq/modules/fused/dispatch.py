@@ -22,13 +22,6 @@ def kernels_for(tensor: Tensor) -> ModuleType:
     return _gpu_kernels(tensor.device, tensor.dtype) if on_gpu(tensor) else kernels
 
 
-def stays_in_cache(numbers: int, tensor: Tensor) -> bool:
-    """Whether so many numbers, in the precision of ``tensor``, fill at most half of its GPU's level 2 cache."""
-    if not tensor.is_cuda:
-        return False
-    return 2 * numbers * tensor.element_size() <= torch.cuda.get_device_properties(tensor.device).L2_cache_size
-
-
 def like(model: Tensor, *tensors: Tensor | None) -> list[Tensor | None]:
     """``tensors`` made contiguous, in the precision of ``model``: under autocast, weights differ from layer outputs."""
     return [None if tensor is None else tensor.to(model.dtype).contiguous() for tensor in tensors]

@@ -18,39 +18,29 @@ sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 scratch = torch.empty_like  # scratch(keys) is the argument ``aligned`` of the attention functions
 
 
-def apply_gates(
-    gates: Tensor,
-    summand: Tensor | None,
-    projected: Tensor | None,
-    state: Tensor,
-    mask: Tensor | None,
-    reset_state: Tensor,
-) -> None:
+def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
     """Replace the sums in ``gates`` by z and r = σ(sums); write r ∘ s_{i-1} into ``reset_state``.
 
     Args:
         gates: the sums of z and r, ``(batch, 2n)``.
-        summand, projected: parts of the sums that are not yet in ``gates``, ``(batch, 2n)``, or None.
+        summand: the part of the sums that is not yet in ``gates``, ``(batch, 2n)``, or None.
         state: s_{i-1}, ``(batch, n)``, like ``reset_state``.
         mask: ``(batch, 1)``, one at words and zero at padding. There z becomes zero, which keeps the state unchanged.
     """
     size = state.size(1)
-    for part in (summand, projected):
-        if part is not None:
-            gates.add_(part)
+    if summand is not None:
+        gates.add_(summand)
     gates.sigmoid_()
     if mask is not None:
         gates[:, :size] *= mask
     torch.mul(gates[:, size:], state, out=reset_state)
 
 
-def update_state(candidate: Tensor, projected: Tensor | None, update: Tensor, state: Tensor, new_state: Tensor) -> None:
+def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
     """Replace the sum in ``candidate`` by s~ = tanh(sum); write s_i = (1 - z) ∘ s_{i-1} + z ∘ s~ into ``new_state``.
 
-    ``projected`` is the part of the sum that is not yet in ``candidate``, or None. All arguments are ``(batch, n)``.
+    All arguments are ``(batch, n)``.
     """
-    if projected is not None:
-        candidate.add_(projected)
     torch.lerp(state, candidate.tanh_(), update, out=new_state)
 
 

@@ -25,13 +25,10 @@ def packed_matmul(weight: Tensor, rows: int | None) -> Product:
     """A function of ``x`` ``(rows, k)``, a ``summand`` ``(rows, n)`` or ``(n,)``, and ``out`` ``(rows, n)``.
 
     Args:
-        weight: W, ``(n, k)``, of any strides. Or several matrices ``(d, n, k)``, which multiply d equal parts of the
-            rows of x: the first of them the first part, and so on.
+        weight: W, ``(n, k)``, of any strides.
         rows: the number of rows of x; other numbers work, but may take longer. None: it varies, and W is used so often
             that a copy for one row and one for several pay.
     """
-    if weight.dim() == 3:
-        return _several(weight)
     packed = _packed(weight.contiguous()) if is_packable(weight) else None
     if packed is not None and rows is not None:
         return packed
@@ -58,23 +55,6 @@ def _packed(weight: Tensor) -> Product:
         if summand is None or bias is not None:
             return product if out is None else out.copy_(product)
         return torch.add(product, summand, out=out)
-
-    return multiply
-
-
-def _several(weights: Tensor) -> Product:
-    columns, parts = weights.mT, (len(weights), -1)
-
-    def multiply(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-        out = x.new_empty(len(x), weights.size(1)) if out is None else out
-        x, product = x.unflatten(0, parts), out.unflatten(0, parts)
-        if summand is None:
-            torch.bmm(x, columns, out=product)
-        elif summand is out:
-            product.baddbmm_(x, columns)
-        else:
-            torch.baddbmm(summand.unflatten(0, parts), x, columns, out=product)
-        return out
 
     return multiply
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.decoder import Decoder, States
-from rnnsearch_fairseq.modules.encoder import Encoder, EncoderOutput
+from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
@@ -24,26 +24,6 @@ Gradients = tuple[Tensor | None, ...]
 
 class FusedEncoder(Encoder):
     """:class:`~rnnsearch_fairseq.modules.encoder.Encoder` with a hand-written gradient."""
-
-    def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
-        """As in the base class; on a GPU both directions are computed together."""
-        if self.backward_unit is None or not dispatch.on_gpu(words):
-            return super().forward(words, padding_mask)
-        embedded = self.dropout(self.embedding(words)).transpose(0, 1)
-        units, batch = (self.forward_unit, self.backward_unit), len(words)
-        projected = torch.cat([units[0].project_input(embedded), units[1].project_input(embedded.flip(0))], dim=1)
-        mask = None
-        if padding_mask is not None:
-            mask = (~padding_mask).T.unsqueeze(2).to(projected.dtype)
-            mask = torch.cat([mask, mask.flip(0)], dim=1)
-        zero = projected.new_zeros(projected.size(1), units[0].hidden_size)
-        weights = (torch.stack(matrices) for matrices in zip(*map(_recurrent, units)))
-        with torch.cuda.device_of(projected):
-            states = _UnitScan.apply(projected, *dispatch.like(projected, zero, *weights), mask, False)[1:].transpose(
-                0, 1
-            )
-        annotations = torch.cat([states[:batch], states[batch:].flip(1)], dim=2)
-        return EncoderOutput(annotations, states[batch:, -1])
 
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
@@ -75,36 +55,20 @@ class FusedDecoder(Decoder):
                 )
             contexts, weights = memory.annotations.expand(steps, -1, -1), None
         else:
-            annotations, context_weight = memory.annotations, self.unit.from_context.weight
-            multiplies_first = self._multiplies_first(memory)
-            if multiplies_first:
-                annotations, context_weight = self.unit.from_context(annotations), None
             tensors = (
                 state,
                 torch.cat([self.unit.from_state.weight, self.attention.from_state.weight]),
                 self.unit.from_reset_state.weight,
-                context_weight,
+                self.unit.from_context.weight,
                 self.attention.energy.weight[0],
-                annotations,
+                memory.annotations,
                 memory.keys,
             )
             with torch.cuda.device_of(projected):
                 states, contexts, weights = _AttendingScan.apply(
                     steps, projected, *dispatch.like(projected, *tensors), memory.padding_mask
                 )
-            if multiplies_first:
-                averaged, alpha = (tensor.to(projected.dtype) for tensor in (memory.annotations, weights))
-                contexts = torch.bmm(alpha.transpose(0, 1), averaged).transpose(0, 1)
         return States(states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1])
-
-    def _multiplies_first(self, memory: Memory) -> bool:
-        """Whether [C; C_z; C_r] multiplies all h_j once, not c_i at every position: C c_i = sum_j alpha_ij (C h_j).
-
-        On a GPU this takes the largest product out of the loop. Every position then reads all C h_j, so that they
-        should stay in the cache.
-        """
-        numbers = memory.keys[..., 0].numel() * len(self.unit.from_context.weight)
-        return dispatch.on_gpu(memory.keys) and dispatch.stays_in_cache(numbers, memory.keys)
 
 
 def _recurrent(unit: GatedHiddenUnit) -> tuple[Tensor, Tensor]:
@@ -112,10 +76,7 @@ def _recurrent(unit: GatedHiddenUnit) -> tuple[Tensor, Tensor]:
 
 
 class _UnitScan(torch.autograd.Function):
-    """The states of a gated unit (A.1.1) over a sentence.
-
-    Or of d units, each over its own batch: the batches are concatenated, and the weights stacked.
-    """
+    """The states of a gated unit (A.1.1) over a sentence."""
 
     @staticmethod
     def forward(
@@ -132,8 +93,8 @@ class _UnitScan(torch.autograd.Function):
         Args:
             projected: [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context, ``(steps, batch, 3n)``.
             state: s_0, ``(batch, n)``.
-            gate_weight: [U_z; U_r], ``(2n, n)`` or ``(d, 2n, n)``.
-            reset_weight: U, ``(n, n)`` or ``(d, n, n)``.
+            gate_weight: [U_z; U_r], ``(2n, n)``.
+            reset_weight: U, ``(n, n)``.
             mask: ``(steps, batch, 1)``, one at words; zero at padding, where the state is copied unchanged.
             reverse: read from the last position to the first.
         """
@@ -142,19 +103,16 @@ class _UnitScan(torch.autograd.Function):
         states[-1 if reverse else 0] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
         activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
-        ops, in_kernel = dispatch.kernels_for(projected), dispatch.on_gpu(projected)
+        ops = dispatch.kernels_for(projected)
         times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
-        inputs = _parts(projected, size)
-        # On a GPU a product would copy its summand first.
-        candidate_input, gates_input = _given(inputs, not in_kernel)
-        left_candidate, left_gates = _given(inputs, in_kernel)
+        candidate_input, gates_input = _parts(projected, size)
         candidate, gates = _parts(activations, size)
         update, reset_state, mask = activations[..., size : 2 * size].unbind(), resets.unbind(), _positions(mask, steps)
         for j, before, after in _order(states, reverse):
             times_gates(before, gates_input[j], gates[j])
-            ops.apply_gates(gates[j], None, left_gates[j], before, mask[j], reset_state[j])
+            ops.apply_gates(gates[j], None, before, mask[j], reset_state[j])
             times_reset(reset_state[j], candidate_input[j], candidate[j])
-            ops.update_state(candidate[j], left_candidate[j], update[j], before, after)
+            ops.update_state(candidate[j], update[j], before, after)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
         ctx.reverse = reverse
         return states
@@ -170,7 +128,7 @@ class _UnitScan(torch.autograd.Function):
         grad_reset, reset = grads[..., 2 * size :].unbind(), activations[..., 2 * size :].unbind()
         # dL/d(state) between the positions, accumulated in place from the last position read to the first.
         state_grads = grad_states.clone(memory_format=torch.contiguous_format)
-        times_reset, times_gates = (packed_matmul(weight.mT, states.size(1)) for weight in (reset_weight, gate_weight))
+        times_reset, times_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
         grad_product = torch.empty_like(states[0])
         for (j, before, _), (_, grad_before, grad_after) in reversed(
             list(zip(_order(states, reverse), _order(state_grads, reverse)))
@@ -184,23 +142,11 @@ class _UnitScan(torch.autograd.Function):
         return (
             grads,
             state_grads[-1 if reverse else 0],
-            _weight_gradient(grads[..., size:], before, gate_weight),
-            _weight_gradient(grads[..., :size], resets, reset_weight),
+            grads[..., size:].flatten(0, 1).T @ before.flatten(0, 1),
+            grads[..., :size].flatten(0, 1).T @ resets.flatten(0, 1),
             None,
             None,
         )
-
-
-def _weight_gradient(grads: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-    """The gradient of ``weight``, which multiplied ``inputs`` ``(steps, batch, n)``.
-
-    Args:
-        grads: the gradients of the products, ``(steps, batch, k)``.
-    """
-    if weight.dim() == 2:
-        return grads.flatten(0, 1).T @ inputs.flatten(0, 1)
-    grads, inputs = (tensor.unflatten(1, (len(weight), -1)).transpose(0, 1).flatten(1, 2) for tensor in (grads, inputs))
-    return grads.mT @ inputs
 
 
 def _parts(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -210,10 +156,6 @@ def _parts(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Te
 
 def _positions(tensor: Tensor | None, steps: int) -> Sequence[Tensor | None]:
     return [None] * steps if tensor is None else tensor.unbind()
-
-
-def _given(parts: tuple[Sequence[Tensor], ...], wanted: bool) -> tuple[Sequence[Tensor | None], ...]:
-    return parts if wanted else tuple([None] * len(part) for part in parts)
 
 
 def _order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
@@ -246,7 +188,7 @@ class _AttendingScan(torch.autograd.Function):
         state: Tensor,
         recurrent: Tensor,
         reset_weight: Tensor,
-        context_weight: Tensor | None,
+        context_weight: Tensor,
         energy: Tensor,
         annotations: Tensor,
         keys: Tensor,
@@ -259,8 +201,7 @@ class _AttendingScan(torch.autograd.Function):
             state: s_0, ``(batch, n)``.
             recurrent: [U_z; U_r; W_a], ``(2n + n', n)``.
             reset_weight: U, ``(n, n)``.
-            context_weight: [C; C_z; C_r], ``(3n, 2n)``. None: it has multiplied the annotations, ``(batch, src_len,
-                3n)``; its products with the contexts take the contexts' place in the results.
+            context_weight: [C; C_z; C_r], ``(3n, 2n)``.
             energy: v_a, ``(n',)``.
             annotations, keys, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.
         """
@@ -274,14 +215,13 @@ class _AttendingScan(torch.autograd.Function):
         # At least float32: in half precision a softmax over a long sentence loses its small weights.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        ops, in_kernel = dispatch.kernels_for(projected), dispatch.on_gpu(projected)
+        ops = dispatch.kernels_for(projected)
         aligned = ops.scratch(keys)
-        times_recurrent, times_reset = (packed_matmul(weight, batch) for weight in (recurrent, reset_weight))
-        times_context = None if context_weight is None else packed_matmul(context_weight, batch)
+        times_recurrent, times_reset, times_context = (
+            packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
+        )
         products = states.new_empty(batch, recurrent.size(0))
         state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
-        (inputs,) = _given((projected.unbind(),), not in_kernel)  # see _UnitScan
-        left_candidate, left_gates = _given(_parts(projected, size), in_kernel)
         candidate, gates = _parts(activations, size)
         update, query, context, state = (
             activations[..., size : 2 * size].unbind(),
@@ -294,13 +234,10 @@ class _AttendingScan(torch.autograd.Function):
             )  # fmt: skip
             if i == updates:
                 break
-            if times_context is None:  # only on a GPU, where a kernel adds the inputs
-                activations[i].copy_(context[i])
-            else:
-                times_context(context[i], inputs[i], activations[i])
-            ops.apply_gates(gates[i], state_gates, left_gates[i], state[i], None, resets[i])
+            times_context(context[i], projected[i], activations[i])
+            ops.apply_gates(gates[i], state_gates, state[i], None, resets[i])
             times_reset(resets[i], candidate[i], candidate[i])
-            ops.update_state(candidate[i], left_candidate[i], update[i], state[i], state[i + 1])
+            ops.update_state(candidate[i], update[i], state[i], state[i + 1])
         ctx.save_for_backward(
             recurrent, reset_weight, context_weight, energy, annotations, keys,
             states, resets, activations, queries, contexts, weights,
@@ -322,17 +259,15 @@ class _AttendingScan(torch.autograd.Function):
         grads = activations.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
-        # Products with contexts are terms of the sums, and have their gradients.
-        multiplied = context_weight is None
-        context_grads = grads[..., : 3 * size] if multiplied else _gradient(contexts, grad_contexts)
-        state_grads = _gradient(states, grad_states)
+        context_grads, state_grads = _gradient(contexts, grad_contexts), _gradient(states, grad_states)
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
         ops = dispatch.kernels_for(activations)
         aligned = ops.scratch(keys)
         grad_product = torch.empty_like(states[0])
-        times_recurrent, times_reset = (packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight))
-        times_context = None if multiplied else packed_matmul(context_weight.T, states.size(1))
+        times_recurrent, times_reset, times_context = (
+            packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
+        )
         grad_sums, grad_products, grad_query = (
             grads[..., part].unbind() for part in (slice(3 * size), slice(size, None), slice(3 * size, None))
         )
@@ -347,8 +282,7 @@ class _AttendingScan(torch.autograd.Function):
                 ops.reset_backward(
                     reset[i], state[i], times_reset(grad_candidate[i], None, grad_product), grad_reset[i], state_grad[i]
                 )
-                if times_context is not None:
-                    times_context(grad_sums[i], context_grad[i], context_grad[i])
+                times_context(grad_sums[i], context_grad[i], context_grad[i])
             ops.attend_backward(
                 query[i], keys, annotations, energy, aligned, weights[i], context[i], weight_grad[i], context_grad[i],
                 grad_query[i], grad_keys, grad_energies,
@@ -362,7 +296,7 @@ class _AttendingScan(torch.autograd.Function):
             state_grads[0],
             flat[:, size:].T @ states[:steps].flatten(0, 1),
             update_grads[:, :size].T @ resets.flatten(0, 1),
-            None if multiplied else update_grads.T @ contexts[:updates].flatten(0, 1),
+            update_grads.T @ contexts[:updates].flatten(0, 1),
             grad_energies.sum(dim=0).to(energy.dtype),
             torch.bmm(weights.permute(1, 2, 0).to(keys.dtype), context_grads.transpose(0, 1)),
             grad_keys.mul_(energy).to(keys.dtype),

@@ -25,21 +25,14 @@ def scratch(keys: Tensor) -> None:
     """None: the attention kernels need no scratch buffer."""
 
 
-def apply_gates(
-    gates: Tensor,
-    summand: Tensor | None,
-    projected: Tensor | None,
-    state: Tensor,
-    mask: Tensor | None,
-    reset_state: Tensor,
-) -> None:
+def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_gates`."""
-    _for_each_unit(_apply_gates, state.size(1), gates, summand, projected, state, mask, reset_state)
+    _for_each_unit(_apply_gates, state.size(1), gates, summand, state, mask, reset_state)
 
 
-def update_state(candidate: Tensor, projected: Tensor | None, update: Tensor, state: Tensor, new_state: Tensor) -> None:
+def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
     """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state`."""
-    _for_each_unit(_update_state, state.size(1), candidate, projected, update, state, new_state)
+    _for_each_unit(_update_state, state.size(1), candidate, update, state, new_state)
 
 
 def update_state_backward(
@@ -184,8 +177,8 @@ def try_all(device: torch.device, dtype: torch.dtype) -> None:
         rows, two, three, four, five = (torch.zeros(1, k * size, device=device, dtype=dtype) for k in range(1, 6))
         weights = torch.ones(1, 1, device=device, dtype=torch.promote_types(dtype, torch.float32))
         sums = torch.zeros(1, 1, size, device=device, dtype=weights.dtype)
-        apply_gates(two, two.clone(), two.clone(), rows, weights.to(dtype), rows.clone())
-        update_state(rows.clone(), rows.clone(), rows, rows, rows.clone())
+        apply_gates(two, two.clone(), rows, weights.to(dtype), rows.clone())
+        update_state(rows.clone(), rows, rows, rows.clone())
         update_state_backward(three, rows, rows, three.clone(), rows.clone())
         reset_backward(rows, rows, rows, rows.clone(), rows.clone())
         memory = rows[None], two[None], rows[0]
@@ -244,9 +237,9 @@ def _tanh(values: tl.tensor) -> tl.tensor:
 # Arguments that change with the source length are not specialized, so that no length compiles the kernel again.
 @triton.jit(do_not_specialize=["mask", "mask_row"])
 def _apply_gates(
-    gates: tl.tensor, summand: tl.tensor, projected: tl.tensor, state: tl.tensor, mask: tl.tensor,
-    reset_state: tl.tensor, gates_row: tl.constexpr, summand_row: tl.constexpr, projected_row: tl.constexpr,
-    state_row: tl.constexpr, mask_row: int, reset_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+    gates: tl.tensor, summand: tl.tensor, state: tl.tensor, mask: tl.tensor, reset_state: tl.tensor,
+    gates_row: tl.constexpr, summand_row: tl.constexpr, state_row: tl.constexpr, mask_row: int,
+    reset_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     gates += row * gates_row + unit
@@ -255,10 +248,6 @@ def _apply_gates(
         summand += row * summand_row + unit
         update += _load(summand, inside)
         reset += _load(summand + size, inside)
-    if projected is not None:
-        projected += row * projected_row + unit
-        update += _load(projected, inside)
-        reset += _load(projected + size, inside)
     update, reset = tl.sigmoid(update), tl.sigmoid(reset)
     if mask is not None:
         update *= tl.load(mask + row * mask_row)
@@ -269,16 +258,13 @@ def _apply_gates(
 
 @triton.jit
 def _update_state(
-    candidate: tl.tensor, projected: tl.tensor, update: tl.tensor, state: tl.tensor, new_state: tl.tensor,
-    candidate_row: tl.constexpr, projected_row: tl.constexpr, update_row: tl.constexpr, state_row: tl.constexpr,
-    new_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+    candidate: tl.tensor, update: tl.tensor, state: tl.tensor, new_state: tl.tensor,
+    candidate_row: tl.constexpr, update_row: tl.constexpr, state_row: tl.constexpr, new_row: tl.constexpr,
+    size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     candidate += row * candidate_row + unit
-    total = _load(candidate, inside)
-    if projected is not None:
-        total += _load(projected + row * projected_row + unit, inside)
-    made = _tanh(total)
+    made = _tanh(_load(candidate, inside))
     before = _load(state + row * state_row + unit, inside)
     share = _load(update + row * update_row + unit, inside)
     tl.store(candidate, made, inside)

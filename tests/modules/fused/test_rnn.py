@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from rnnsearch_fairseq.modules.fused import dispatch, kernels
 from tests.modules.builders import (
     ORDERS,
     SOURCES,
@@ -20,19 +19,6 @@ from tests.modules.builders import (
 @pytest.mark.parametrize("tgt_len", [1, 2, 5])
 def test_fused_is_reference(alignment_size: int, order: dict[str, Any], source: str, left: bool, tgt_len: int) -> None:
     assert_fused_is_reference(alignment_size, order, source, left, tgt_len)
-
-
-@pytest.mark.parametrize("alignment_size", [4, 0], ids=["rnnsearch", "rnnencdec"])
-@pytest.mark.parametrize("order", ORDERS, ids=str)
-@pytest.mark.parametrize(("source", "left"), [("full", False), ("ragged", False), ("ragged", True)])
-@pytest.mark.parametrize("cached", [False, True])
-def test_the_order_of_work_on_a_gpu_gives_the_same(
-    alignment_size: int, order: dict[str, Any], source: str, left: bool, cached: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
-    monkeypatch.setattr(dispatch, "stays_in_cache", lambda numbers, tensor: cached)
-    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
-    assert_fused_is_reference(alignment_size, order, source, left, tgt_len=3)
 
 
 @pytest.mark.parametrize("alignment_size", [4, 0], ids=["rnnsearch", "rnnencdec"])

@@ -62,11 +62,11 @@ def test_unit(dtype: torch.dtype, size: int, few: bool, monkeypatch: pytest.Monk
         return randn(3, size + 3), s_[:, 1:-2]
 
     mask = (torch.tensor([[0, 1], [1, 0], [1, 1]]).double(), s_[:, 1:]) if few else None
-    summand, projected = ((randn(3, 3 * size), s_[:, k : k + 2 * size]) if few else None for k in (0, size))
-    compare("apply_gates", dtype, (randn(2, 3, 3 * size), s_[1, :, size:]), summand, projected, rows(), mask, rows())
+    summand = (randn(3, 3 * size), s_[:, size:]) if few else None
+    compare("apply_gates", dtype, (randn(2, 3, 3 * size), s_[1, :, size:]), summand, rows(), mask, rows())
     shares = randn(2, 3, 4 * size).sigmoid()
     candidate, update = (randn(2, 3, 3 * size), s_[1, :, :size]), (shares, s_[1, :, size : 2 * size])
-    compare("update_state", dtype, candidate, rows() if few else None, update, rows(), rows())
+    compare("update_state", dtype, candidate, update, rows(), rows())
     activations, grads = (shares, s_[1, :, : 3 * size]), (randn(2, 3, 4 * size), s_[0, :, : 3 * size])
     compare("update_state_backward", dtype, activations, rows(), rows(), grads, rows())
     compare("reset_backward", dtype, update, rows(), rows(), candidate, rows())
@@ -247,12 +247,10 @@ class Watched:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("cached", [False, True])
 def test_scans(
-    alignment_size: int, order: dict[str, Any], source: str, left: bool, cached: bool, monkeypatch: pytest.MonkeyPatch
+    alignment_size: int, order: dict[str, Any], source: str, left: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_on_a_gpu(monkeypatch)
-    monkeypatch.setattr(dispatch, "stays_in_cache", lambda numbers, tensor: cached)
     assert_fused_is_reference(alignment_size, order, source, left, tgt_len=3, device=DEVICE)
 
 
