@@ -19,8 +19,8 @@ WITHIN_WORD = re.compile(r"(?<=[Ａ-Ｚ]) (?=[Ａ-Ｚａ-ｚ])|(?<=[ａ-ｚ]) (?
 def normalize(line: str) -> str:
     """A raw sentence for KyTea.
 
-    A mark such as ［１．２］ at its end goes, and so do spaces between characters that are not Latin letters; what is
-    left of ASCII, but for spaces, becomes full width.
+    A mark such as ［１．２］ at its end goes, and so do spaces between characters that are not Latin letters; the rest
+    of ASCII, but for spaces, becomes full width.
     """
     line = SECTION_MARK.sub("", line)
     return NO_LETTER_BESIDE.sub("", re.sub("[ 　]+", " ", line)).translate(FULL_WIDTH)

@@ -58,7 +58,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Case:
-    """What one process measures: a toolkit's command with its options, at a size; ``along`` is what grows, if any."""
+    """A process's work: a toolkit's command with its options, at a size; ``along`` is the size that grows, if any."""
 
     name: str
     command: str
@@ -113,7 +113,7 @@ def read_widths(options: Sequence[str], size: Size, usage: str) -> list[int]:
     """Read another toolkit's options, ``WIDTH[/EMBEDDING]`` and, where the ``usage`` has it, ``BEAM``.
 
     Returns:
-        The width, that of the embeddings, and the beam size if asked for.
+        The width, the width of the embeddings, and the beam size if the usage has it.
 
     Raises:
         InputError: the options are not as ``usage`` tells, or there is no vocabulary for random words.

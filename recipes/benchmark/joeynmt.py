@@ -20,7 +20,7 @@ class JoeyNMT(Workload):
     """JoeyNMT's GRU encoder-decoder with attention, of random weights, and random words.
 
     Args:
-        width, embedding: those of `model_options`.
+        width, embedding: the arguments of `model_options`.
 
     Raises:
         InputError: JoeyNMT is not installed.

@@ -124,7 +124,7 @@ def run_training(
     """Train a model with the entries of ``dictionary`` on the source and target ``texts``.
 
     Args:
-        widths: that of the layers, and that of the embeddings.
+        widths: the width of the layers, and the width of the embeddings.
 
     Returns:
         The model's file in ``folder``, where all else is written, too.

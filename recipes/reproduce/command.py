@@ -1,4 +1,4 @@
-"""What the command lines of this folder share."""
+"""The parts that the command lines of this folder share."""
 
 import argparse
 from collections.abc import Sequence

@@ -16,7 +16,7 @@ class Epoch:
     updates: of all epochs up to this one.
     seconds: whole ones, spent in updates; not in reading data, validation and saving.
     train_nll_sentence, dev_nll_sentence: nats a sentence; None if the criterion does not log them, as summed_nll does.
-    dev_loss: what fairseq calls "loss" and chooses its best checkpoint by, of the first development set: bits a word,
+    dev_loss: fairseq's "loss", by which it chooses its best checkpoint, of the first development set: bits a word,
         or bits a sentence by cross_entropy with --sentence-avg. Of several validations, the lowest.
     dev_ppl: perplexity by word.
     """
@@ -31,7 +31,7 @@ class Epoch:
 
 
 def read_train_log(path: Path) -> list[Epoch]:
-    """The finished epochs in what ``fairseq-train`` printed or wrote to ``--log-file``, with any --log-format but none.
+    """The finished epochs in the output of ``fairseq-train`` or its ``--log-file``, with any --log-format but none.
 
     Where training was resumed into the same file, an epoch that was trained again replaces itself and all after it.
 
@@ -69,7 +69,7 @@ def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
 
 
 def _epoch(number: int, train: Statistics, validated: Sequence[Statistics]) -> Epoch:
-    """Raises KeyError with the name of what fairseq logs of every epoch and ``train`` has not."""
+    """Raises KeyError with the name of a statistic that ``train`` lacks and fairseq logs of every epoch."""
     if not isfinite(train["num_updates"]):
         raise KeyError("num_updates")
     # A loss that is missing or not a number is the highest.

@@ -7,7 +7,7 @@ anmt_reversed (the same, reading backwards) or phrases_only (the paper's without
 or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed. In each folder
 are
 
-train.log    what fairseq-train logged
+train.log    the log of fairseq-train
 beam20.tok   translations of the development set by --search tree2seq with length statistics, beam 20
 simple6.tok, simple20.tok, lengths6.tok, lengths20.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
@@ -78,7 +78,7 @@ class EriguchiRun:
 
     @property
     def measures(self) -> dict[str, float]:
-        """What the tables print of models."""
+        """The measures of a model in the tables."""
         return {"perplexity": self.perplexity, "RIBES": self.scores.ribes, "BLEU": self.scores.bleu}
 
 
@@ -102,7 +102,7 @@ class EriguchiRuns:
         self.searches = {name: self._searches(name) for name in names}
 
     def lacks(self, name: str) -> str:
-        """What a run lacks, in words; empty if it has all that it needs."""
+        """The missing files of a run, in words; empty if there are none."""
         if not (self.folder / name).is_dir():
             return "no folder"
         missing = [file for file in (LOG, TRANSLATIONS) if not (self.folder / name / file).exists()]
@@ -195,7 +195,7 @@ def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[l
 
 
 def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[str]) -> Section:
-    """A table, what is missing of it, and the claims."""
+    """A table, the runs that are missing in it, and the claims."""
     section = Section(title, [table])
     section.missing(missing)
     section.blocks += ["The paper's claims:", Bullets(claims or ["nothing to compare"])]
