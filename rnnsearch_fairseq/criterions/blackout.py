@@ -70,16 +70,8 @@ class BlackOut(FairseqCriterion):
         else:
             loss = softmax_loss(features, weight, bias, targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
-        return (
-            loss,
-            divisor,
-            {
-                "loss": loss.detach(),
-                "ntokens": sample["ntokens"],
-                "nsentences": len(sample["target"]),
-                "sample_size": divisor,
-            },
-        )
+        counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
+        return loss, divisor, {"loss": loss.detach(), **counts}
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:

@@ -55,32 +55,18 @@ class SummedNLL(FairseqCriterion):
 
         The cost is a scalar, or ``(batch · tgt_len,)`` if not ``reduce``.
         """
+        target = sample["target"]
         if reduce and gives_features(model):
             features, layer = features_of(model, sample["net_input"])
-            loss = softmax_loss(features, *layer, sample["target"], self.padding_idx)
+            loss = softmax_loss(features, *layer, target, self.padding_idx)
         else:
-            loss = self.loss_of_scores(model(**sample["net_input"])[0], sample["target"], reduce)
-        return self.report(loss, sample)
-
-    def report(self, loss: Tensor, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        """What :meth:`forward` returns for a batch of the cost ``loss``."""
-        divisor = len(sample["target"]) if self.sentence_avg else DIVIDE_BY_NOTHING
-        logging_output = {
-            "loss": loss.detach(),
-            "ntokens": sample["ntokens"],
-            "nsentences": len(sample["target"]),
-            "sample_size": divisor,
-        }
-        return loss, divisor, logging_output
-
-    def loss_of_scores(self, scores: Tensor, target: Tensor, reduce: bool) -> Tensor:
-        """The cost of any model's ``scores`` ``(batch, tgt_len, K_y)``; see :meth:`forward`."""
-        return F.cross_entropy(
-            scores.flatten(0, 1).to(torch.promote_types(scores.dtype, torch.float32)),
-            target.flatten(),
-            ignore_index=self.padding_idx,
-            reduction="sum" if reduce else "none",
-        )
+            scores = model(**sample["net_input"])[0].flatten(0, 1)
+            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            reduction = "sum" if reduce else "none"
+            loss = F.cross_entropy(scores, target.flatten(), ignore_index=self.padding_idx, reduction=reduction)
+        divisor = len(target) if self.sentence_avg else DIVIDE_BY_NOTHING
+        counts = {"ntokens": sample["ntokens"], "nsentences": len(target), "sample_size": divisor}
+        return loss, divisor, {"loss": loss.detach(), **counts}
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:

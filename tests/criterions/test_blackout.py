@@ -277,14 +277,3 @@ def test_negatives_are_those_of_seed_and_update_and_batch(
     assert np.array_equal(first, again[0]) and np.array_equal(second, again[1])
     assert not is_like(first, second)
     assert not is_like(first, negatives_of(rank, 8, drawn, monkeypatch)[0])
-
-
-def test_the_first_process_draws_what_one_process_draws(
-    drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = negatives_of(0, 7, drawn, monkeypatch)[0]
-    monkeypatch.undo()
-    torch.manual_seed(7)
-    criterion = make_criterion("--blackout-samples", "50")
-    _, table = criterion.distribution(torch.device("cpu"))
-    assert np.array_equal(expected, blackout.draw_negatives(torch.tensor(target_words()), 50, table).numpy())

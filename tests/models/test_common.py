@@ -101,21 +101,6 @@ def test_source_and_target_of_different_words_share_no_matrix(make: Make) -> Non
     make(source_words=18, **OUTPUT)
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "message"),
-    [
-        (make_rnnsearch, {"maxout_size": 5}, "--maxout-size is 5 and --embedding-size is 6"),
-        (make_factored, {"output_rank": 3}, "--output-rank is 3 and --embedding-size is 6"),
-        (make_anmt, {"hidden_size": 8}, "--hidden-size is 8 and --embedding-size is 6"),
-    ],
-)
-def test_an_output_matrix_of_another_width_is_refused(make: Make, options: dict[str, int], message: str) -> None:
-    make(**options)
-    for shared in (OUTPUT, ALL):
-        with pytest.raises(InputError, match=f"--{next(iter(shared)).replace('_', '-')} needs .*{message}"):
-            make(**options, **shared)
-
-
 @pytest.mark.parametrize("make", [make_rnnsearch, make_anmt])
 def test_parameters_that_are_not_shared_are_not_loaded_into_a_shared_matrix(make: Make) -> None:
     separate = make().state_dict()
@@ -157,12 +142,6 @@ def test_a_model_reads_dropped_words_in_training_only(make: Make, side: str) -> 
     torch.testing.assert_close(dropped[0], of_unknown[0])
     assert not torch.allclose(dropped[0], plain[0])
     assert not torch.allclose(dropped[0], half[0]), f"the {side} is dropped"
-
-
-@pytest.mark.parametrize("make", [make_rnnsearch, make_anmt])
-def test_impossible_rates_are_refused(make: Make) -> None:
-    with pytest.raises(InputError, match=r"--word-dropout is 1\.0, but it must be at least 0 and below 1"):
-        make(word_dropout=1.0)
 
 
 # -- checkpoints --

@@ -183,40 +183,10 @@ def test_architectures(arch: str, expected: tuple[int, int, str]) -> None:
     assert (cfg.embedding_size, cfg.hidden_size, cfg.constituents) == expected
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"hidden_size": 0}, "--hidden-size is 0"),
-        ({"constituents": "letters"}, "--constituents cannot be 'letters'"),
-        ({"constituents": "phrases-only", "embedding_size": 3, "hidden_size": 4}, "must be equal"),
-        ({"reverse_source": True}, "--reverse-source needs --constituents words"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Tree2SeqConfig.of(settings)
-
-
 def test_a_task_without_trees_is_refused() -> None:
     task = SimpleNamespace(source_dictionary=make_dictionary(5), target_dictionary=make_dictionary(5))
     with pytest.raises(InputError, match="give --task tree_translation, or --arch anmt"):
         Tree2SeqModel.build_model(OmegaConf.create({}), task)
-
-
-def test_initial_values() -> None:
-    task = SimpleNamespace(source_dictionary=make_dictionary(50), target_dictionary=make_dictionary(50), has_trees=True)
-    model = Tree2SeqModel.build_model(OmegaConf.create({"embedding_size": 8, "hidden_size": 8}), task)
-    for name, parameter in model.named_parameters():
-        if "to_vocabulary" in name:
-            assert parameter.eq(0).all(), name
-        elif name.endswith("from_children.bias"):
-            assert parameter.tolist() == [0] * 8 + [1] * 16 + [0] * 16, name
-        elif name.endswith("from_input.bias"):
-            assert parameter.tolist() == [0] * 8 + [1] * 8 + [0] * 16, name
-        elif name.endswith("bias"):
-            assert parameter.eq(0).all(), name
-        else:
-            assert parameter.abs().max() <= 0.1 and parameter.std() > 0.05, name
 
 
 @pytest.mark.parametrize("kind", ["phrases", "phrases-only"])

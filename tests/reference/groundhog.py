@@ -72,11 +72,6 @@ Layer: TypeAlias = Literal["enc", "back_enc", "dec"]
 Hypothesis: TypeAlias = tuple[list[int], float]  # the words, end-of-sentence included, and the cost -log p(y | x)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Parameters
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def parameter_shapes(
     *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
 ) -> dict[str, tuple[int, ...]]:
@@ -131,12 +126,7 @@ def parameter_shapes(
 def random_parameters(
     rng: np.random.Generator, *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
 ) -> dict[str, Array]:
-    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation).
-
-    Nothing is zero and nothing is small, so that no term of any equation can be dropped unnoticed; nothing is large
-    either, so that tanh and the sigmoids stay away from saturation. Embeddings and v_a are N(0, 1), biases N(0, 0.5^2),
-    and every other matrix is N(0, 1 / inputs), which keeps x W of the order of one entry of x.
-    """
+    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation)."""
     shapes = parameter_shapes(n=n, m=m, n_source=n_source, n_target=n_target, rank=rank, encdec=encdec)
     params: dict[str, Array] = {}
     for name, shape in shapes.items():
@@ -159,83 +149,6 @@ def constant_model(probabilities: Sequence[float]) -> dict[str, Array]:
     return params
 
 
-def count_parameters(*, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool) -> int:
-    """The number of parameters, counted by hand from the equations (not from ``parameter_shapes``).
-
-    The last line of groundhog.md has the result for the paper's sizes.
-    """
-    total = 0
-
-    # Source embeddings, and the bias added to every one of them.
-    total += n_source * m
-    total += m
-
-    # Forward encoder.
-    total += m * n  # candidate, from the word
-    total += n  # its bias
-    total += m * n  # update gate, from the word
-    total += m * n  # reset gate, from the word
-    total += n * n  # candidate, from the reset state
-    total += n * n  # update gate, from the state
-    total += n * n  # reset gate, from the state
-
-    if not encdec:
-        # Backward encoder: the same again, with its own weights.
-        total += m * n
-        total += n
-        total += m * n
-        total += m * n
-        total += n * n
-        total += n * n
-        total += n * n
-
-        # Alignment model: n units; an annotation has 2n entries, and there is no bias.
-        total += n * n  # W_a
-        total += 2 * n * n  # U_a
-        total += n  # v_a
-
-    # Initial state of the decoder: from one direction only, hence n inputs in both models.
-    total += n * n
-    total += n
-
-    # Target embeddings, and the bias added to every one of them.
-    total += n_target * m
-    total += m
-
-    # Decoder.
-    total += m * n  # candidate, from the word
-    total += n  # its bias
-    total += m * n  # update gate, from the word
-    total += m * n  # reset gate, from the word
-    total += n * n  # candidate, from the reset state
-    total += n * n  # update gate, from the state
-    total += n * n  # reset gate, from the state
-    if encdec:
-        # The context is the last forward state: n entries.
-        total += n * n  # candidate
-        total += n * n  # update gate
-        total += n * n  # reset gate
-    else:
-        # The context is a weighted sum of annotations: 2n entries.
-        total += 2 * n * n  # candidate
-        total += 2 * n * n  # update gate
-        total += 2 * n * n  # reset gate
-
-    # Deep output: n units before maxout, n / 2 after it; then two factors, with no bias between them.
-    total += n * n  # from the state
-    total += n  # its bias
-    total += m * n  # from the previous word
-    if encdec:
-        total += n * n  # from the context
-    else:
-        total += 2 * n * n  # from the context
-    total += n // 2 * rank  # first factor
-    total += rank * n_target  # second factor
-    total += n_target  # the softmax's bias
-
-    return total
-
-
 def is_encdec(params: Parameters) -> bool:
     """True for RNNencdec, the model without an alignment model."""
     return "A_dec_transition_0" not in params
@@ -244,11 +157,6 @@ def is_encdec(params: Parameters) -> bool:
 def in_float64(params: Mapping[str, NDArray]) -> dict[str, Array]:
     """The same parameters in float64, in which everything here is computed; the npz files hold float32."""
     return {name: np.asarray(params[name], dtype=np.float64) for name in params}
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The gated hidden unit
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def sigmoid(x: Array) -> Array:
@@ -264,27 +172,17 @@ def gated_unit(
     update_input: Array,
     reset_input: Array,
 ) -> Array:
-    """One step of the gated hidden unit of a layer: h_prev (n,) -> h (n,).
+    """One step of the gated hidden unit of a layer: h_prev (n,) -> h (n,)::
 
-    ::
-
-        z  = sigmoid(update_input + U_z h_prev)
-        r  = sigmoid(reset_input  + U_r h_prev)
-        h~ = tanh(candidate_input + U [r o h_prev])
-        h  = (1 - z) o h_prev + z o h~
-
-    groundhog.md, under the table: "The gated unit applies the reset gate before the recurrent matrix:
-    h~ = tanh(Wx + U[r∘h]), h = (1-z)∘h_prev + z∘h~."
+    z  = sigmoid(update_input + U_z h_prev)
+    r  = sigmoid(reset_input  + U_r h_prev)
+    h~ = tanh(candidate_input + U [r o h_prev])
+    h  = (1 - z) o h_prev + z o h~
     """
     z = sigmoid(update_input + h_prev @ params[f"G_{layer}_transition_0"])
     r = sigmoid(reset_input + h_prev @ params[f"R_{layer}_transition_0"])
     candidate = np.tanh(candidate_input + (r * h_prev) @ params[f"W_{layer}_transition_0"])
     return (1.0 - z) * h_prev + z * candidate
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Encoder
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def embed_source(params: Parameters, word: int) -> Array:
@@ -293,11 +191,7 @@ def embed_source(params: Parameters, word: int) -> Array:
 
 
 def encoder_step(params: Parameters, direction: Literal["enc", "back_enc"], h_prev: Array, word: int) -> Array:
-    """One step of one direction of the encoder, h_{j-1} (n,) -> h_j (n,) (A.2.1).
-
-    Table, "biases": "the candidate's input projection (forward, backward, decoder)"; "None: the gates, the recurrent
-    matrices".
-    """
+    """One step of one direction of the encoder, h_{j-1} (n,) -> h_j (n,) (A.2.1)."""
     e = embed_source(params, word)
     return gated_unit(
         params,
@@ -310,16 +204,11 @@ def encoder_step(params: Parameters, direction: Literal["enc", "back_enc"], h_pr
 
 
 def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
-    """The annotations h_1 .. h_{T_x}, as rows: (T_x, 2n) for RNNsearch, (T_x, n) for RNNencdec (A.2.1).
+    """The annotations h_1 .. h_{T_x}, as rows: (T_x, 2n) for RNNsearch, (T_x, n) for RNNencdec (A.2.1)::
 
-    ::
-
-        ->h_0         = 0,   ->h_j = gated unit of (->h_{j-1}, x_j),   j = 1 .. T_x
-        <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
-        h_j = [->h_j ; <-h_j]                                          (forward half first)
-
-    RNNencdec has forward states only. Under the table: "End-of-sentence is appended to both sides and is
-    attended", so x_{T_x} is the end-of-sentence symbol.
+    ->h_0         = 0,   ->h_j = gated unit of (->h_{j-1}, x_j),   j = 1 .. T_x
+    <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
+    h_j = [->h_j ; <-h_j]                                          (forward half first)
     """
     if len(x_ids) == 0:
         raise ValueError("the source sentence is empty")
@@ -348,20 +237,11 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
     return annotations
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Decoder
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def initial_state(params: Parameters, annotations: Array) -> Array:
-    """s_0, (n,).
+    """s_0, (n,)::
 
-    ::
-
-        RNNsearch:   s_0 = tanh(W_s <-h_1 + b)        <-h_1 is the last n entries of the first annotation
-        RNNencdec:   s_0 = tanh(W_s ->h_{T_x} + b)    ->h_{T_x} has read the end-of-sentence token
-
-    Table, "s_0": "tanh(W_s ←h_1) [...] the same for RNNsearch, with a bias; for RNNencdec →h_T".
+    RNNsearch:   s_0 = tanh(W_s <-h_1 + b)        <-h_1 is the last n entries of the first annotation
+    RNNencdec:   s_0 = tanh(W_s ->h_{T_x} + b)    ->h_{T_x} has read the end-of-sentence token
     """
     n = params["W_0_dec_initializer_0"].shape[0]
     summary = annotations[-1] if is_encdec(params) else annotations[0, n:]
@@ -374,15 +254,10 @@ def alignment_keys(params: Parameters, annotations: Array) -> Array:
 
 
 def align(params: Parameters, s_prev: Array, keys: Array) -> Array:
-    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,), for one s_{i-1} (n,). RNNsearch only.
+    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,), for one s_{i-1} (n,). RNNsearch only::
 
-    ::
-
-        e_ij     = v_a^T tanh(W_a s_{i-1} + U_a h_j)
-        alpha_ij = exp(e_ij) / sum_k exp(e_ik)
-
-    Table, "biases": "None: [...] the alignment model". The largest e_ij is subtracted from all of them before exp,
-    which prevents overflow and changes no alpha_ij.
+    e_ij     = v_a^T tanh(W_a s_{i-1} + U_a h_j)
+    alpha_ij = exp(e_ij) / sum_k exp(e_ik)
     """
     T_x = keys.shape[0]
     query = s_prev @ params["B_dec_transition_0"]
@@ -407,17 +282,12 @@ def embed_target(params: Parameters, words: Words) -> Array:
 
 
 def decoder_step(params: Parameters, s_prev: Array, y: Words, c: Array) -> Array:
-    """s_i = f(s_{i-1}, y_i, c_i), (n,), with y_i where the paper has y_{i-1}.
+    """s_i = f(s_{i-1}, y_i, c_i), (n,), with y_i where the paper has y_{i-1}::
 
-    ::
-
-        z_i  = sigmoid(W_z e(y_i) + U_z s_{i-1} + C_z c_i)
-        r_i  = sigmoid(W_r e(y_i) + U_r s_{i-1} + C_r c_i)
-        s~_i = tanh(W e(y_i) + b + U [r_i o s_{i-1}] + C c_i)
-        s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
-
-    Table, "decoder update": "then s_i = f(s_{i-1}, y_i, c_i)"; "RNNencdec": the fixed context feeds "the candidate and
-    both gates at every step".
+    z_i  = sigmoid(W_z e(y_i) + U_z s_{i-1} + C_z c_i)
+    r_i  = sigmoid(W_r e(y_i) + U_r s_{i-1} + C_r c_i)
+    s~_i = tanh(W e(y_i) + b + U [r_i o s_{i-1}] + C c_i)
+    s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
     e = embed_target(params, y)
     return gated_unit(
@@ -438,17 +308,11 @@ def maxout(t_tilde: Array) -> Array:
 
 
 def readout(params: Parameters, s_prev: Array, y_prev: Words | None, c: Array) -> Array:
-    """log p(y_i | y_1 .. y_{i-1}, x) for every word of the target vocabulary, (K_y,).
+    """log p(y_i | y_1 .. y_{i-1}, x) for every word of the target vocabulary, (K_y,)::
 
-    ::
-
-        t~_i   = U_o s_{i-1} + b + V_o e(y_{i-1}) + C_o c_i         without V_o e(y_{i-1}) at i = 1
-        t_i    = maxout(t~_i)
-        p(y_i) = softmax(W2 (W1 t_i) + b)
-
-    Table, "readout state": "s_{i-1}, and y_{i-1}"; "first step": "no begin-of-sentence embedding: the readout sees
-    s_0, c_1 and a zero previous-word term". This is ``y_prev`` None; the term is zero with the embedding's bias.
-    "output matrix": "factorised, linear in between, no bias in the middle".
+    t~_i   = U_o s_{i-1} + b + V_o e(y_{i-1}) + C_o c_i         without V_o e(y_{i-1}) at i = 1
+    t_i    = maxout(t~_i)
+    p(y_i) = softmax(W2 (W1 t_i) + b)
     """
     t_tilde = s_prev @ params["W_0_dec_hid_readout_0"] + params["b_0_dec_hid_readout_0"]
     t_tilde = t_tilde + c @ params["W_0_dec_repr_readout"]
@@ -463,19 +327,12 @@ def readout(params: Parameters, s_prev: Array, y_prev: Words | None, c: Array) -
 def decode(
     params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]
 ) -> tuple[Array, Array | None, Array]:
-    """Run the model over one sentence pair, given the words of y.
+    """Run the model over one sentence pair, given the words of y::
 
-    Table, "decoder update", step i = 1 .. T_y::
-
-        alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                    [RNNencdec: none]
-        c_i     = sum_j alpha_ij h_j                                 [RNNencdec: ->h_{T_x}]
-        p(y_i)  = g(s_{i-1}, y_{i-1}, c_i)
-        s_i     = f(s_{i-1}, y_i, c_i)
-
-    Table, "first step": "no update" comes before the first word: the first readout takes s_0.
-
-    Returns ``log_probs`` (T_y, K_y), whose row i - 1 is log p(y_i | .); ``alignments`` (T_y, T_x), row i - 1 being
-    alpha_i, or None for RNNencdec; and ``states`` (T_y + 1, n), s_0 .. s_{T_y}.
+    alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                    [RNNencdec: none]
+    c_i     = sum_j alpha_ij h_j                                 [RNNencdec: ->h_{T_x}]
+    p(y_i)  = g(s_{i-1}, y_{i-1}, c_i)
+    s_i     = f(s_{i-1}, y_i, c_i)
     """
     params = in_float64(params)
     encdec = is_encdec(params)
@@ -506,21 +363,12 @@ def decode(
 
 
 def score(params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]) -> tuple[Array, Array | None]:
-    """log p(y_i | y_1 .. y_{i-1}, x) of every word of y, (T_y,), and alpha (T_y, T_x), or None for RNNencdec.
-
-    Both sentences end with the end-of-sentence symbol. "Beam search", last point: "forced scoring of pairs
-    (log p(y|x), per word, with the alignment matrix)". log p(y | x) is the sum of the first result.
-    """
+    """log p(y_i | y_1 .. y_{i-1}, x) of every word of y, (T_y,), and alpha (T_y, T_x), or None for RNNencdec."""
     log_probs, alignments, _ = decode(params, x_ids, y_ids)
     word_log_probs = np.zeros(len(y_ids))
     for i in range(len(y_ids)):
         word_log_probs[i] = log_probs[i, y_ids[i]]
     return word_log_probs, alignments
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Beam search
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def cheapest(costs: Array, count: int) -> list[int]:
@@ -592,20 +440,7 @@ def beam_search(
     unk: int,
     ban_unknown: bool = False,
 ) -> list[Hypothesis]:
-    """The finished translations of x as (words with end-of-sentence, cost), lowest cost first; may be empty.
-
-    The section "Beam search" of groundhog.md, point by point:
-
-    - "End-of-sentence is forbidden for the first floor(len/2) steps (len counts end-of-sentence)."
-    - "At most 3·len steps; unfinished hypotheses are dropped. Each finished hypothesis shrinks the beam by one; stop at
-      zero." The width of a step is the beam at its beginning; hypotheses that finish in the step count.
-    - "Ranking by the raw total log-probability, end-of-sentence included". The cost is its negative.
-    - "The unknown-word ban sets its probability to zero, not renormalised. Nothing finished: try again with unknown
-      words allowed, else with the beam doubled." In the first case the beam is the same; the second is repeated while
-      the beam is below 500.
-
-    A continuation of probability zero is never kept, even if the beam has empty places.
-    """
+    """The finished translations of x as (words with end-of-sentence, cost), lowest cost first; may be empty."""
     if beam < 1:
         raise ValueError(f"the beam must be at least 1, not {beam}")
     params = in_float64(params)
@@ -619,13 +454,7 @@ def beam_search(
 
 
 def best(finished: Sequence[Hypothesis], normalize: bool) -> Hypothesis:
-    """The hypothesis with the lowest cost, or with the lowest cost per word, end-of-sentence included.
-
-    The returned cost is the total in either case.
-
-    "Beam search": "Ranking by the raw total log-probability, end-of-sentence included; by the per-word mean with the
-    normalise option."
-    """
+    """The hypothesis with the lowest cost, or with the lowest cost per word, end-of-sentence included."""
     if len(finished) == 0:
         raise ValueError("there is no finished hypothesis")
     if normalize:

@@ -69,11 +69,6 @@ Parameters: TypeAlias = Mapping[str, Array]
 ReadoutState: TypeAlias = Literal["previous", "current"]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Parameters
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def parameter_shapes(
     *,
     n: int,
@@ -141,12 +136,7 @@ def random_parameters(
     K_y: int,
     encdec: bool,
 ) -> dict[str, Array]:
-    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1).
-
-    Nothing is zero and nothing is small, so that no term of any equation can be dropped unnoticed; nothing is large
-    either, so that tanh and the sigmoids stay away from saturation. Embeddings and v_a are N(0, 1), biases N(0, 0.5^2),
-    and every other matrix is N(0, 1 / inputs), which keeps W x of the order of one entry of x.
-    """
+    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1)."""
     shapes = parameter_shapes(n=n, m=m, l=l, n_prime=n_prime, pool=pool, K_x=K_x, K_y=K_y, encdec=encdec)
     params: dict[str, Array] = {}
     for name, shape in shapes.items():
@@ -160,96 +150,9 @@ def random_parameters(
     return params
 
 
-def count_parameters(
-    n: int,
-    m: int,
-    l: int,  # noqa: E741  (the paper's letter)
-    n_prime: int,
-    pool: int,
-    K_x: int,
-    K_y: int,
-    encdec: bool,
-) -> int:
-    """The number of parameters, counted by hand from the equations (not from ``parameter_shapes``)."""
-    total = 0
-
-    # Source embeddings (A.2.1).
-    total += m * K_x  # E_x
-    total += m  # b_Ex
-
-    # Forward encoder (A.2.1).
-    total += n * m  # W_f     candidate, from the word
-    total += n  # b_f
-    total += n * m  # W_z_f   update gate, from the word
-    total += n * m  # W_r_f   reset gate, from the word
-    total += n * n  # U_f     candidate, from the reset state
-    total += n * n  # U_z_f   update gate, from the state
-    total += n * n  # U_r_f   reset gate, from the state
-
-    if not encdec:
-        # Backward encoder (A.2.1): the same again, with its own weights.
-        total += n * m  # W_b
-        total += n  # b_b
-        total += n * m  # W_z_b
-        total += n * m  # W_r_b
-        total += n * n  # U_b
-        total += n * n  # U_z_b
-        total += n * n  # U_r_b
-
-        # Alignment model (A.1.2): an annotation has 2n entries, and there is no bias.
-        total += n_prime * n  # W_a
-        total += n_prime * 2 * n  # U_a
-        total += n_prime  # v_a
-
-    # Initial state of the decoder (A.2.2): from one direction only, hence n inputs in both models.
-    total += n * n  # W_s
-    total += n  # b_s
-
-    # Target embeddings (A.2.2).
-    total += m * K_y  # E_y
-    total += m  # b_Ey
-
-    # Decoder (A.1.1).
-    total += n * m  # W       candidate, from the previous word
-    total += n  # b
-    total += n * m  # W_z     update gate, from the previous word
-    total += n * m  # W_r     reset gate, from the previous word
-    total += n * n  # U       candidate, from the reset state
-    total += n * n  # U_z     update gate, from the state
-    total += n * n  # U_r     reset gate, from the state
-    if encdec:
-        # The context is the last forward state: n entries.
-        total += n * n  # C
-        total += n * n  # C_z
-        total += n * n  # C_r
-    else:
-        # The context is a weighted sum of annotations: 2n entries.
-        total += n * 2 * n  # C
-        total += n * 2 * n  # C_z
-        total += n * 2 * n  # C_r
-
-    # Deep output (A.2.2): p l units before maxout, l after it.
-    total += pool * l * n  # U_o
-    total += pool * l  # b_o
-    total += pool * l * m  # V_o
-    if encdec:
-        total += pool * l * n  # C_o
-    else:
-        total += pool * l * 2 * n  # C_o
-    total += K_y * l  # W_o
-    total += K_y  # b_y
-
-    return total
-
-
 def is_encdec(params: Parameters) -> bool:
     """True for RNNencdec, the model without an alignment model."""
     return "W_a" not in params
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The gated hidden unit (A.1.1)
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def sigmoid(x: Array) -> Array:
@@ -266,29 +169,17 @@ def gated_unit(
     U_z: Array,
     U_r: Array,
 ) -> Array:
-    """One step of the gated hidden unit (A.1.1; in the encoder A.2.1): s_{i-1} (n,) -> s_i (n,).
+    """One step of the gated hidden unit (A.1.1; in the encoder A.2.1): s_{i-1} (n,) -> s_i (n,)::
 
-    ::
-
-        z_i  = sigmoid(update_input + U_z s_{i-1})
-        r_i  = sigmoid(reset_input  + U_r s_{i-1})
-        s~_i = tanh(candidate_input + U [r_i o s_{i-1}])
-        s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
-
-    The ``*_input`` vectors (n,) are the terms that do not depend on the state: W e(x_j) + b in the encoder,
-    W e(y_{i-1}) + b + C c_i in the decoder (b in the candidate only). Other gated units differ in two points. Here the
-    reset gate acts before the recurrent matrix, U [r o s] instead of r o [U s]; and z_i weights the new value s~_i,
-    1 - z_i the old one.
+    z_i  = sigmoid(update_input + U_z s_{i-1})
+    r_i  = sigmoid(reset_input  + U_r s_{i-1})
+    s~_i = tanh(candidate_input + U [r_i o s_{i-1}])
+    s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
     z = sigmoid(update_input + U_z @ s_prev)
     r = sigmoid(reset_input + U_r @ s_prev)
     candidate = np.tanh(candidate_input + U @ (r * s_prev))
     return (1.0 - z) * s_prev + z * candidate
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Encoder (A.2.1)
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def embed_source(params: Parameters, word: int) -> Array:
@@ -297,16 +188,12 @@ def embed_source(params: Parameters, word: int) -> Array:
 
 
 def encoder_step(params: Parameters, direction: Literal["f", "b"], h_prev: Array, word: int) -> Array:
-    """One step of one direction of the encoder (A.2.1), h_{j-1} (n,) -> h_j (n,).
+    """One step of one direction of the encoder (A.2.1), h_{j-1} (n,) -> h_j (n,)::
 
-    ::
-
-        z_j  = sigmoid(W_z e(x_j) + U_z h_{j-1})
-        r_j  = sigmoid(W_r e(x_j) + U_r h_{j-1})
-        h~_j = tanh(W e(x_j) + b + U [r_j o h_{j-1}])
-        h_j  = (1 - z_j) o h_{j-1} + z_j o h~_j
-
-    with the weights of the direction: _f forward, _b backward (where h_{j-1} reads h_{j+1}).
+    z_j  = sigmoid(W_z e(x_j) + U_z h_{j-1})
+    r_j  = sigmoid(W_r e(x_j) + U_r h_{j-1})
+    h~_j = tanh(W e(x_j) + b + U [r_j o h_{j-1}])
+    h_j  = (1 - z_j) o h_{j-1} + z_j o h~_j
     """
     e = embed_source(params, word)
     return gated_unit(
@@ -321,15 +208,11 @@ def encoder_step(params: Parameters, direction: Literal["f", "b"], h_prev: Array
 
 
 def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
-    """The annotations h_1 .. h_{T_x}, as rows: (T_x, 2n) for RNNsearch, (T_x, n) for RNNencdec.
+    """The annotations h_1 .. h_{T_x}, as rows: (T_x, 2n) for RNNsearch, (T_x, n) for RNNencdec::
 
-    ::
-
-        ->h_0         = 0,   ->h_j = gated unit of (->h_{j-1}, x_j),   j = 1 .. T_x
-        <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
-        h_j = [->h_j ; <-h_j]                                          (forward half first, Section 3.2)
-
-    RNNencdec has forward states only, h_j = ->h_j.
+    ->h_0         = 0,   ->h_j = gated unit of (->h_{j-1}, x_j),   j = 1 .. T_x
+    <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
+    h_j = [->h_j ; <-h_j]                                          (forward half first, Section 3.2)
     """
     if len(x_ids) == 0:
         raise ValueError("the source sentence is empty")
@@ -358,19 +241,12 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
     return annotations
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Decoder (Section 3.1, A.1.2, A.2.2)
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def initial_state(params: Parameters, annotations: Array) -> Array:
-    """s_0, (n,) (A.2.2).
+    """s_0, (n,) (A.2.2)::
 
-    ::
-
-        RNNsearch:   s_0 = tanh(W_s <-h_1 + b_s)        <-h_1 is the backward half of the first annotation: the
-                                                        backward state that has read the whole sentence
-        RNNencdec:   s_0 = tanh(W_s ->h_{T_x} + b_s)    ->h_{T_x} is the forward state that has
+    RNNsearch:   s_0 = tanh(W_s <-h_1 + b_s)        <-h_1 is the backward half of the first annotation: the
+                                                    backward state that has read the whole sentence
+    RNNencdec:   s_0 = tanh(W_s ->h_{T_x} + b_s)    ->h_{T_x} is the forward state that has
     """
     n = params["W_s"].shape[0]
     summary = annotations[-1] if is_encdec(params) else annotations[0, n:]
@@ -378,14 +254,10 @@ def initial_state(params: Parameters, annotations: Array) -> Array:
 
 
 def align(params: Parameters, s_prev: Array, annotations: Array) -> Array:
-    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,) (Eq. 6 and A.1.2). RNNsearch only.
+    """The weights alpha_i1 .. alpha_{i T_x} of the annotations, (T_x,) (Eq. 6 and A.1.2). RNNsearch only::
 
-    ::
-
-        e_ij     = a(s_{i-1}, h_j) = v_a^T tanh(W_a s_{i-1} + U_a h_j)
-        alpha_ij = exp(e_ij) / sum_k exp(e_ik)
-
-    The largest e_ij is subtracted from all of them before exp, which prevents overflow and changes no alpha_ij.
+    e_ij     = a(s_{i-1}, h_j) = v_a^T tanh(W_a s_{i-1} + U_a h_j)
+    alpha_ij = exp(e_ij) / sum_k exp(e_ik)
     """
     T_x = annotations.shape[0]
     energies = np.zeros(T_x)
@@ -409,14 +281,12 @@ def embed_target(params: Parameters, word: int) -> Array:
 
 
 def decoder_step(params: Parameters, s_prev: Array, y_prev: int, c: Array) -> Array:
-    """s_i = f(s_{i-1}, y_{i-1}, c_i), (n,) (Eq. 4, A.1.1, A.2.2).
+    """s_i = f(s_{i-1}, y_{i-1}, c_i), (n,) (Eq. 4, A.1.1, A.2.2)::
 
-    ::
-
-        z_i  = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1} + C_z c_i)
-        r_i  = sigmoid(W_r e(y_{i-1}) + U_r s_{i-1} + C_r c_i)
-        s~_i = tanh(W e(y_{i-1}) + b + U [r_i o s_{i-1}] + C c_i)
-        s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
+    z_i  = sigmoid(W_z e(y_{i-1}) + U_z s_{i-1} + C_z c_i)
+    r_i  = sigmoid(W_r e(y_{i-1}) + U_r s_{i-1} + C_r c_i)
+    s~_i = tanh(W e(y_{i-1}) + b + U [r_i o s_{i-1}] + C c_i)
+    s_i  = (1 - z_i) o s_{i-1} + z_i o s~_i
     """
     e = embed_target(params, y_prev)
     return gated_unit(
@@ -431,10 +301,7 @@ def decoder_step(params: Parameters, s_prev: Array, y_prev: int, c: Array) -> Ar
 
 
 def maxout(t_tilde: Array, pool: int) -> Array:
-    """t_ij = max of the j-th run of ``pool`` adjacent entries of t~_i: (p l,) -> (l,) (A.2.2).
-
-    With p = 2 this is the paper's t_i = [max{t~_{i,2j-1}, t~_{i,2j}}], j = 1 .. l.
-    """
+    """t_ij = max of the j-th run of ``pool`` adjacent entries of t~_i: (p l,) -> (l,) (A.2.2)."""
     if len(t_tilde) % pool != 0:
         raise ValueError(f"{len(t_tilde)} units do not divide into pools of {pool}")
     size = len(t_tilde) // pool
@@ -445,15 +312,11 @@ def maxout(t_tilde: Array, pool: int) -> Array:
 
 
 def readout(params: Parameters, s: Array, y_prev: int, c: Array, pool: int) -> Array:
-    """log p(y_i | y_1 .. y_{i-1}, x) for every word of the target vocabulary, (K_y,) (A.2.2).
+    """log p(y_i | y_1 .. y_{i-1}, x) for every word of the target vocabulary, (K_y,) (A.2.2)::
 
-    ::
-
-        t~_i   = U_o s + b_o + V_o e(y_{i-1}) + C_o c_i
-        t_i    = maxout(t~_i)
-        p(y_i) = softmax(W_o t_i + b_y)
-
-    s is s_{i-1} in A.2.2, s_i in Eq. 4: see ``decode``.
+    t~_i   = U_o s + b_o + V_o e(y_{i-1}) + C_o c_i
+    t_i    = maxout(t~_i)
+    p(y_i) = softmax(W_o t_i + b_y)
     """
     t_tilde = params["U_o"] @ s + params["b_o"] + params["V_o"] @ embed_target(params, y_prev) + params["C_o"] @ c
     scores = params["W_o"] @ maxout(t_tilde, pool) + params["b_y"]
@@ -468,20 +331,12 @@ def decode(
     readout_state: ReadoutState = "previous",
     pool: int = 2,
 ) -> dict[str, Array]:
-    """Run the model over one sentence pair, with the previous words given (Eq. 4-6, A.2.2).
+    """Run the model over one sentence pair, with the previous words given (Eq. 4-6, A.2.2)::
 
-    ``previous_ids`` is y_0 .. y_{T_y - 1}: step i = 1 .. T_y reads the word y_{i-1}. The paper does not define y_0
-    (fairseq feeds the end-of-sentence symbol), so the caller chooses it. Step i::
-
-        alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                        Eq. 6, A.1.2
-        c_i     = sum_j alpha_ij h_j             [RNNencdec: ->h_{T_x}]  Eq. 5
-        s_i     = f(s_{i-1}, y_{i-1}, c_i)                               A.1.1
-        p(y_i)  = g(y_{i-1}, s, c_i)                                     A.2.2
-
-    where s is s_{i-1} with ``readout_state="previous"`` (A.2.2), or s_i with ``"current"`` (Eq. 4).
-
-    Returns ``log_probs`` (T_y, K_y), whose row i - 1 is log p(y_i | .); ``states`` (T_y + 1, n), s_0 .. s_{T_y};
-    ``contexts`` (T_y, d), c_1 .. c_{T_y}; and, for RNNsearch only, ``alignments`` (T_y, T_x), row i - 1 being alpha_i.
+    alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                        Eq. 6, A.1.2
+    c_i     = sum_j alpha_ij h_j             [RNNencdec: ->h_{T_x}]  Eq. 5
+    s_i     = f(s_{i-1}, y_{i-1}, c_i)                               A.1.1
+    p(y_i)  = g(y_{i-1}, s, c_i)                                     A.2.2
     """
     if readout_state not in ("previous", "current"):
         raise ValueError(f"readout_state must be 'previous' or 'current', not {readout_state!r}")
@@ -529,10 +384,7 @@ def sentence_log_prob(
     readout_state: ReadoutState = "previous",
     pool: int = 2,
 ) -> float:
-    """log p(y | x) = sum_i log p(y_i | y_1 .. y_{i-1}, x), for y = y_1 .. y_{T_y} after the word y_0.
-
-    ``y_ids`` ends with the end-of-sentence symbol if that is to be scored too.
-    """
+    """log p(y | x) = sum_i log p(y_i | y_1 .. y_{i-1}, x), for y = y_1 .. y_{T_y} after the word y_0."""
     previous_ids = [y_0]
     for i in range(len(y_ids) - 1):
         previous_ids.append(y_ids[i])

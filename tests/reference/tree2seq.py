@@ -91,11 +91,6 @@ class Encoding:
         return np.array([state.h for state in [*self.words, *self.phrases]])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Parameters
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def parameter_shapes(
     *, d: int, m: int, n_source: int, n_target: int, kind: Kind = "tree", blackout: bool = False
 ) -> dict[str, tuple[int, ...]]:
@@ -146,12 +141,7 @@ def random_parameters(
     kind: Kind = "tree",
     blackout: bool = False,
 ) -> dict[str, Array]:
-    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation).
-
-    Nothing is zero and nothing is small, so that no term of any equation can be dropped unnoticed; nothing is large
-    either, so that tanh and the sigmoids stay away from saturation. Embeddings are N(0, 1), biases N(0, 0.5^2), and
-    every matrix is N(0, 1 / inputs), which keeps W x of the order of one entry of x.
-    """
+    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation)."""
     shapes = parameter_shapes(d=d, m=m, n_source=n_source, n_target=n_target, kind=kind, blackout=blackout)
     params: dict[str, Array] = {}
     for name, shape in shapes.items():
@@ -181,22 +171,13 @@ def in_float64(params: Mapping[str, NDArray]) -> dict[str, Array]:
     return {name: np.asarray(params[name], dtype=np.float64) for name in params}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# LSTM and Tree-LSTM
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def sigmoid(x: Array) -> Array:
     """sigma(x) = 1 / (1 + exp(-x)), entry by entry."""
     return 1.0 / (1.0 + np.exp(-x))
 
 
 def encoder_step(params: Parameters, previous: State, word: int) -> State:
-    """One step of the encoder's LSTM: (h_{j-1}, c_{j-1}) and x_j -> (h_j, c_j).
-
-    "Model", first point: "forward only, no peepholes: i, f, o = sigma(Wx + Uh + b); u = tanh(Wx + Uh + b);
-    c = i∘u + f∘c_prev; h = o∘tanh(c)".
-    """
+    """One step of the encoder's LSTM: (h_{j-1}, c_{j-1}) and x_j -> (h_j, c_j)."""
     x = params["sourceEmbed"][:, word]
     a = {}
     for g in LSTM_GATES:
@@ -207,12 +188,7 @@ def encoder_step(params: Parameters, previous: State, word: int) -> State:
 
 
 def tree_lstm(params: Parameters, layer: Literal["encTree", "initDecTree"], left: State, right: State) -> State:
-    """One node of a binary Tree-LSTM, from its two children.
-
-    "Model", second point: "For each gate g in {i, f_left, f_right, o, u}: preactivation =
-    U_g^L h_left + U_g^R h_right + b_g (ten d×d matrices; each forget gate sees both children);
-    c = i∘u + f_left∘c_left + f_right∘c_right; h = o∘tanh(c). No word input at inner nodes."
-    """
+    """One node of a binary Tree-LSTM, from its two children."""
     a = {}
     for g in TREE_GATES:
         a[g] = params[f"{layer}.Wh{g}L"] @ left.h + params[f"{layer}.Wh{g}R"] @ right.h + params[f"{layer}.b{g}"]
@@ -223,21 +199,10 @@ def tree_lstm(params: Parameters, layer: Literal["encTree", "initDecTree"], left
 
 
 def leaf_state(params: Parameters, word: int) -> State:
-    """(h, c) of a word in the ablation, without the sequential LSTM.
+    """(h, c) of a word in the ablation, without the sequential LSTM::
 
-    "Model", last point: "Ablation (the paper's Table 5): leaves from word embeddings, without the sequential LSTM".
-    It does not say how an embedding of size m becomes an h of size d, nor what c is. Two readings::
-
-        embedding_leaves:  h = e(x_j), c = 0                       needs m = d, as in the paper's small models
-        unit_leaves:       i, o = sigma(W e(x_j) + b), u = tanh(W e(x_j) + b), c = i∘u, h = o∘tanh(c)
-
-    The second applies the phrase nodes' Tree-LSTM, with their biases, to a node with a word and no children. The
-    matrices ``unused.encTree.Wx{g}``, which the C++ allocates and never uses here (README), would serve this purpose.
-
-    Both readings share three more assumptions. End-of-sentence, which is not a leaf, gets a state like a leaf, and this
-    state is the left child of the decoder's start. The decoder attends to these states of all words, end-of-sentence
-    included, and to the phrases. A failed parse is treated as in the full model. In the first reading, the left forget
-    gate of the decoder's start therefore has no effect.
+    embedding_leaves:  h = e(x_j), c = 0                       needs m = d, as in the paper's small models
+    unit_leaves:       i, o = sigma(W e(x_j) + b), u = tanh(W e(x_j) + b), c = i∘u, h = o∘tanh(c)
     """
     x = params["sourceEmbed"][:, word]
     if kind(params) == "embedding_leaves":
@@ -250,16 +215,8 @@ def leaf_state(params: Parameters, word: int) -> State:
     return State(o * np.tanh(c), c)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Encoder
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def reverse_source(src: Sequence[int]) -> list[int]:
-    """The words in reverse, for the sequential baseline: "an option reverses the source".
-
-    Assumed: end-of-sentence stays last. The keys are then in the order in which the words are read.
-    """
+    """The words in reverse, for the sequential baseline: "an option reverses the source"."""
     return [*reversed(src[:-1]), src[-1]]
 
 
@@ -277,11 +234,7 @@ def encode_words(params: Parameters, src: Sequence[int]) -> list[State]:
 
 
 def encode_tree(params: Parameters, tree: Tree, words: Sequence[State]) -> tuple[State, Span, list[tuple[State, Span]]]:
-    """The state and the span of a tree's top node, and the states and spans of all its phrase nodes in pre-order.
-
-    "Model", second point: "Leaves copy (h, c) of the sequential LSTM at their word." A leaf is not a phrase node: a
-    tree of one leaf has this leaf as its top and no phrases. "Parses": "n leaves give n - 1 phrase nodes".
-    """
+    """The state and the span of a tree's top node, and the states and spans of all its phrase nodes in pre-order."""
     if isinstance(tree, int):
         if not 0 <= tree < len(words) - 1:
             raise ValueError(f"there is no word {tree} that can be a leaf: there are {len(words) - 1} words")
@@ -298,10 +251,7 @@ def encode_tree(params: Parameters, tree: Tree, words: Sequence[State]) -> tuple
 
 
 def encode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None) -> Encoding:
-    """All states of a source sentence. ``tree`` is None for a failed parse, and for the sequential baseline.
-
-    "Failed parse: root h = c = 0, no phrase nodes."
-    """
+    """All states of a source sentence. ``tree`` is None for a failed parse, and for the sequential baseline."""
     params = in_float64(params)
     if len(src) == 0:
         raise ValueError("the source has not even an end-of-sentence")
@@ -317,28 +267,15 @@ def encode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None)
     return Encoding(words, [state for state, _ in phrases], [span for _, span in phrases], root)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Decoder
-# ---------------------------------------------------------------------------------------------------------------------
-
-
 def start(params: Parameters, encoding: Encoding) -> State:
-    """(s_1, c_1).
-
-    "Decoder start: a second Tree-LSTM with its own parameters, left child (h, c) at end-of-sentence, right child (h, c)
-    of the root"; the sequential baseline: "s_1 = (h_n, c_n)", the state at end-of-sentence.
-    """
+    """(s_1, c_1)."""
     if encoding.root is None:
         return encoding.words[-1]
     return tree_lstm(params, "initDecTree", encoding.words[-1], encoding.root)
 
 
 def attend(s: Array, keys: Array) -> tuple[Array, Array]:
-    """alpha_j over the keys, (keys,), and the context d_j = sum alpha h, (d,).
-
-    "Attention: dot product s_j·h, one softmax jointly over all word states (end-of-sentence included) and all phrase
-    states, the root included." The largest product is subtracted from all of them before exp, which changes no alpha.
-    """
+    """alpha_j over the keys, (keys,), and the context d_j = sum alpha h, (d,)."""
     products = np.zeros(len(keys))
     for k in range(len(keys)):
         products[k] = s @ keys[k]
@@ -369,11 +306,7 @@ def log_softmax(z: Array) -> Array:
 
 
 def decoder_step(params: Parameters, previous: State, y: int, s_tilde: Array) -> State:
-    """(s_j, c_j) from (s_{j-1}, c_{j-1}), the word y_{j-1} and s~_{j-1}.
-
-    "Input feeding: the decoder LSTM reads [s_{j-1}; s~_{j-1}]", and the embedding of y_{j-1}. Otherwise the equations
-    are those of the encoder's LSTM.
-    """
+    """(s_j, c_j) from (s_{j-1}, c_{j-1}), the word y_{j-1} and s~_{j-1}."""
     e = params["targetEmbed"][:, y]
     a = {}
     for g in LSTM_GATES:
@@ -397,16 +330,12 @@ class Decoding:
 
 
 def decode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None, tgt: Sequence[int]) -> Decoding:
-    """Run the model over one sentence pair, given the words of the target.
+    """Run the model over one sentence pair, given the words of the target::
 
-    Step j = 1 .. n::
-
-        (s_j, c_j) = start, if j = 1, else the decoder LSTM of y_{j-1}, (s_{j-1}, c_{j-1}) and s~_{j-1}
-        alpha_j, d_j = attention of s_j
-        s~_j = tanh(W_d [s_j; d_j] + b_d)
-        p(y_j) = softmax(W_s s~_j + b_s)
-
-    "s_1 predicts y_1 directly: no begin-of-sentence embedding is consumed."
+    (s_j, c_j) = start, if j = 1, else the decoder LSTM of y_{j-1}, (s_{j-1}, c_{j-1}) and s~_{j-1}
+    alpha_j, d_j = attention of s_j
+    s~_j = tanh(W_d [s_j; d_j] + b_d)
+    p(y_j) = softmax(W_s s~_j + b_s)
     """
     params = in_float64(params)
     encoding = encode(params, src, tree)
@@ -436,21 +365,12 @@ def decode(params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None,
 def score(
     params: Mapping[str, NDArray], src: Sequence[int], tree: Tree | None, tgt: Sequence[int]
 ) -> tuple[Array, Array]:
-    """log p(y_j | y_1 .. y_{j-1}, x) of every word of the target, (n,), and the attention, (n, keys).
-
-    Always by the full softmax: "Development perplexity and decoding use the full softmax over the same weights." The
-    training loss of a sentence is minus the sum of the first result: "token losses summed within a sentence".
-    """
+    """log p(y_j | y_1 .. y_{j-1}, x) of every word of the target, (n,), and the attention, (n, keys)."""
     decoding = decode(params, src, tree, tgt)
     word_log_probs = np.zeros(len(tgt))
     for j in range(len(tgt)):
         word_log_probs[j] = decoding.log_probs[j, tgt[j]]
     return word_log_probs, decoding.attention
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# BlackOut
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def sampling_distribution(counts: Sequence[int], beta: float = 0.4) -> Array:
@@ -460,10 +380,7 @@ def sampling_distribution(counts: Sequence[int], beta: float = 0.4) -> Array:
 
 
 def sampling_weights(counts: Sequence[int], beta: float = 0.4) -> Array:
-    """The constant "weights w = 1/Q", (K_y,).
-
-    README: "the weights use the exact Q": neither the table's rounding nor the exclusion of the gold word changes them.
-    """
+    """The constant "weights w = 1/Q", (K_y,)."""
     return 1.0 / sampling_distribution(counts, beta)
 
 
@@ -478,12 +395,7 @@ def sampling_table(counts: Sequence[int], beta: float = 0.4) -> list[int]:
 
 
 def blackout_token_loss(z: Array, samples: Sequence[int], weights: Array) -> float:
-    """The loss of one target word from its scores z (K_y,); ``samples`` begins with the gold word.
-
-    "p~_i = w_i e^{z_i} / sum over gold and samples of w_j e^{z_j}; loss = -log p~_gold - sum over samples of
-    log(1 - p~_i)". A word drawn twice is in both sums twice. The largest log(w_i e^{z_i}) is subtracted from all of
-    them before exp, which changes no p~_i.
-    """
+    """The loss of one target word from its scores z (K_y,); ``samples`` begins with the gold word."""
     logs = np.zeros(len(samples))
     for i, word in enumerate(samples):
         logs[i] = np.log(weights[word]) + z[word]
@@ -504,10 +416,7 @@ def blackout_loss(
     samples: Sequence[Sequence[int]],
     weights: NDArray,
 ) -> float:
-    """The BlackOut loss of a sentence, summed over its words; ``samples[j]`` is the word tgt[j] and its negatives.
-
-    "fresh for each target token".
-    """
+    """The BlackOut loss of a sentence, summed over its words; ``samples[j]`` is the word tgt[j] and its negatives."""
     if [words[0] for words in samples] != list(tgt):
         raise ValueError("the samples of every word begin with that word")
     decoding = decode(params, src, tree, tgt)
@@ -515,11 +424,6 @@ def blackout_loss(
     for j in range(len(tgt)):
         loss += blackout_token_loss(decoding.scores[j], samples[j], np.asarray(weights, dtype=np.float64))
     return loss
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Search
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -533,11 +437,7 @@ class Partial:
 
 
 def length_term(statistics: LengthStatistics | None, source_length: int, target_length: int) -> float:
-    """log p(len(y) | len(x)), the relative frequency among the pairs whose source has that length.
-
-    "As coded: an unseen source length adds 0; a target length never seen for a seen source length forbids
-    end-of-sentence there", which is -inf. Without statistics nothing is added.
-    """
+    """log p(len(y) | len(x)), the relative frequency among the pairs whose source has that length."""
     if statistics is None or source_length not in statistics:
         return 0.0
     of_source = statistics[source_length]
@@ -556,22 +456,7 @@ def beam_search(
     max_words: int = 50,
     statistics: LengthStatistics | None = None,
 ) -> list[Hypothesis]:
-    """The beam when the search ends, best first. The first hypothesis is the translation; any may be unfinished.
-
-    At every step the candidates are the finished hypotheses, unchanged, and all one-word continuations of the others.
-    The best ``beam`` candidates are the next beam. The search begins with one hypothesis without words. "Finished
-    hypotheses keep their slot and compete; stop when the best is finished." It also ends after ``max_words`` steps, in
-    which we assume that the step that chooses end-of-sentence counts. README: 50; with length statistics, tree2seq.md
-    has 100.
-
-    The score is the sum of log-probabilities, "end-of-sentence's log-probability included, [...] no length
-    normalisation". With ``statistics``, "the length term is added once, when end-of-sentence is chosen": continuations
-    by end-of-sentence compete with the term, unfinished hypotheses without it. A continuation that is forbidden or has
-    probability zero is never kept, even if the beam has empty places.
-
-    Of equal scores, the one earlier in the beam is better, then the one with the lower word id. The recorded numbers
-    have no equal scores.
-    """
+    """The beam when the search ends, best first. The first hypothesis is the translation; any may be unfinished."""
     if beam < 1 or max_words < 1:
         raise ValueError(f"the beam and the number of words must be at least 1, not {beam} and {max_words}")
     params = in_float64(params)
