@@ -7,7 +7,7 @@ from string import Template
 
 import pytest
 
-from recipes.benchmark.cases import Case, Size, parse_arguments, parse_setups, read_widths
+from recipes.benchmark.cases import Case, Size, parse_arguments, parse_setups
 from recipes.benchmark.workloads import configure
 from rnnsearch_fairseq.errors import InputError
 
@@ -19,17 +19,6 @@ def test_setups_come_before_what_is_common() -> None:
         "b": ("fairseq", ["bin", "--lr", "3"]),
         "c": ("joeynmt", ["256"]),
     }
-
-
-def test_the_widths_of_other_toolkits_are_read() -> None:
-    size = Size(vocabulary=20)
-    assert read_widths(["256"], size, "joeynmt WIDTH") == [256, 256]
-    assert read_widths(["1000/620", "5"], size, "joeynmt WIDTH BEAM") == [1000, 620, 5]
-    for options, usage in (([], "WIDTH"), (["wide"], "WIDTH"), (["8", "5"], "WIDTH"), (["8"], "WIDTH BEAM")):
-        with pytest.raises(InputError, match=f"is not understood; give '{usage}' and --vocabulary N"):
-            read_widths(options, size, usage)
-    with pytest.raises(InputError, match="'8' is not understood; give 'WIDTH' and --vocabulary N"):
-        read_widths(["8"], Size(), "WIDTH")
 
 
 def test_options_of_the_benchmark_may_come_first_or_last() -> None:

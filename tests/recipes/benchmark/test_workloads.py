@@ -5,7 +5,7 @@ import torch
 
 from recipes.benchmark import marian
 from recipes.benchmark.cases import Size
-from recipes.benchmark.workloads import Training, Translation, configure, make_dictionary, peak_bytes, random_batch
+from recipes.benchmark.workloads import Training, Translation, make_dictionary, peak_bytes, random_batch
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 
@@ -36,15 +36,6 @@ def test_a_training_has_the_sizes(languages: list[str]) -> None:
     before = training.trainer.get_num_updates()
     training.work()
     assert training.trainer.get_num_updates() == before + 3
-
-
-def test_without_data_or_a_vocabulary_the_cure_is_named() -> None:
-    with pytest.raises(InputError, match=r"required: data; .* without --vocabulary N, a data folder is among"):
-        configure([*TRAIN, *TINY], None)
-    with pytest.raises(InputError, match=r"unrecognized arguments: bin; .* with --vocabulary N, no data folder"):
-        configure(["bin", *TRAIN, *TINY], 20)
-    with pytest.raises(InputError, match="unrecognized arguments: --hidden"):
-        configure([*TRAIN, "--arch", "lstm", "--hidden", "3"], 20)
 
 
 def test_random_words_have_no_trees() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.multi30k_en_fr import passages as module
-from recipes.multi30k_en_fr.passages import count_words, draw_passages, main, write_passages
+from recipes.multi30k_en_fr.passages import count_words, main, write_passages
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.preparation import Preparation, read_preparations, write_preparations
 
@@ -73,14 +72,6 @@ def test_every_bin_of_source_lengths_has_equally_many(text: Texts, tmp_path: Pat
     assert bins == dict.fromkeys(range(7), 43) | {0: 44}
     early = Counter((count_words(source) - 1) // 10 for source, *_ in found[:151])
     assert all(9 <= early[bin] <= 36 for bin in range(7)), "they are shuffled"
-
-
-def test_too_few_sentences_are_refused(text: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_MISSES", 5000)
-    lacks = "1 of 1 words and more, 1 of 11 words and more, 3 of 21 words and more"
-    with pytest.raises(InputError, match=f"2 sentences do not make 9 passages: there lack {lacks}"):
-        draw_passages([6, 9], 9, 5, 30, 1)
-    assert sorted(draw_passages([6, 9], 4, 5, 20, 1)) == [(0,), (0, 1), (1,), (1, 0)]
 
 
 def test_the_command_writes_the_same_and_takes_the_record_along(

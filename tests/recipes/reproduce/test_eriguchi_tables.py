@@ -140,15 +140,6 @@ def test_table_4_has_searches(make: Make, report: Report) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("slow", "fast", "answer"), [(59, 30, "does not"), (130, 30, "does not"), (1, 0, "not compared")]
-)
-def test_not_about_three_times_as_long(make: Make, report: Report, slow: int, fast: int, answer: str) -> None:
-    make("anmt-softmax", [(20, slow)], beam20=REFERENCE)
-    make("anmt-blackout2000", [(20, fast)], beam20=REFERENCE)
-    assert f"as long as anmt-blackout2000: {answer}" in "".join(report()["3"])
-
-
 def test_bad_folders_and_files_are_refused(make: Make, report: Report, tmp_path: Path) -> None:
     make("tree2seq-softmax-2", [(20, 60)], beam20=REFERENCE)
     with pytest.raises(InputError, match="runs: holds no run"):

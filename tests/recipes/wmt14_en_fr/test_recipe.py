@@ -84,23 +84,6 @@ def test_all_gpus_together_get_batches_of_80_pairs(checkout: Path, gpus: int) ->
     assert call.endswith(" --bf16")
 
 
-def test_the_longest_training_begins_with_what_is_learnt(checkout: Path) -> None:
-    first = checkout / "runs/wmt14_en_fr/runs/RNNsearch-50"
-    (first / "checkpoints").mkdir(parents=True)
-    (first / "checkpoints/checkpoint_last.pt").write_text("288,000")
-    (first / "train.log").write_text("epoch 2\n")
-    script(checkout, "train.sh", "RNNsearch-50-long", "1")
-    run = first.with_name("RNNsearch-50-long")
-    assert (run / "checkpoints/checkpoint_last.pt").read_text() == "288,000"
-    assert (run / "train.log").read_text() == "epoch 2\n"
-    (run / "checkpoints/checkpoint_last.pt").write_text("400,000")
-    (run / ".trained").unlink()
-    script(checkout, "train.sh", "RNNsearch-50-long", "1")
-    assert option(read(checkout / "calls")[0], "--max-update") == "667000"
-    assert (run / "checkpoints/checkpoint_last.pt").read_text() == "400,000"
-    assert [path.name for path in (run / "checkpoints").iterdir()] == ["checkpoint_last.pt"]
-
-
 def job(checkout: Path, **environment: str) -> str:
     program(
         checkout / "bin/scontrol", f'if [ $1 = show ]; then printf "n7\\nn9\\n"; else echo "$@" > {checkout}/queued; fi'
