@@ -109,7 +109,9 @@ class Generator:
     def __init__(self, models: Sequence[BaseFairseqModel], search: BeamSearch, print_alignment: str | None) -> None:
         self.models, self.search, self.print_alignment, self.eos = models, search, print_alignment, EOS
         self.version: list[tuple[int, int]] | None = None
-        self.parameters = [module._parameters for model in models for module in model.eval().modules()]
+        for model in models:
+            model.eval()  # once prepared for inference, it returns None
+        self.parameters = [module._parameters for model in models for module in model.modules()]
 
     def generate(
         self, models: Any, sample: dict[str, Any], prefix_tokens: Tensor | None = None, constraints: Any = None
