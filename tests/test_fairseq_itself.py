@@ -73,7 +73,7 @@ def run_fairseq_tests(*options: str) -> dict[str, str]:
 @pytest.mark.skipif(not FAIRSEQ_TESTS.is_dir(), reason=f"fairseq's own tests are not in {FAIRSEQ_TESTS}")
 def test_what_passes_without_the_plugin_passes_with_it() -> None:
     pytest.importorskip("parameterized")
-    without, loaded = run_fairseq_tests(), run_fairseq_tests("-p", "rnnsearch_fairseq")
+    without, loaded = run_fairseq_tests(), run_fairseq_tests("-p", "fairseq", "-p", "rnnsearch_fairseq")
     passed = {test for test, outcome in without.items() if outcome == "PASSED"}
     assert len(passed) > 30
     assert {test for test in passed if loaded.get(test) != "PASSED"} == set()

@@ -2,7 +2,6 @@
 
 import copy
 import logging
-import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -36,8 +35,8 @@ def go_on(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pas
     state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     if state is not None and not cfg.reset_dataloader and state["train_iterator"].get("iterations_in_epoch") == 0:
         _begin_epoch(state, cfg, trainer)
-    updates = trainer.get_num_updates()
-    if updates >= (trainer.cfg.optimization.max_update or math.inf):
+    updates, most = trainer.get_num_updates(), trainer.cfg.optimization.max_update
+    if isinstance(most, int) and 0 < most <= updates:
         logger.info(f"nothing to do: {updates} updates are done, and --max-update allows no more")
         raise SystemExit(0)
     stopping.listen()
