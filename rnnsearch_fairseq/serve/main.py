@@ -4,8 +4,8 @@
 
 The page shows a translation while it is being found, its alignment, unknown words, the other translations in the beam
 and, for models that read trees, the tree. English sentences are parsed for such models by link-parser, where it is
-installed. /openapi.json describes the API. By default only this machine can reach them; --host changes that. There is
-no login, so other machines should be let in only through a proxy that has one.
+installed. /docs describes the API. By default only this machine can reach them; --host changes that. There is no login,
+so other machines should be let in only through a proxy that has one.
 
 Input is plain text, which is prepared like the training text (Moses tokens, subwords, lower case). A sentence may have
 at most --max-words words, and when too many requests wait, further ones are answered by "busy". Needs pip install
@@ -14,7 +14,6 @@ at most --max-words words, and when too many requests wait, further ones are ans
 
 import argparse
 import ipaddress
-import logging
 import socket
 import sys
 
@@ -24,28 +23,19 @@ from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.serve.examples import choose_examples
-from rnnsearch_fairseq.serve.translator import Limits
 from rnnsearch_fairseq.text.link_grammar import LinkParser, check_installed
 
-GENERATION = ("beam", "max_len_a", "max_len_b", "lenpen", "unkpen", "unnormalized")
-NONE = "none"
 MOST_THREADS = 2
 SECONDS_TO_PARSE = 2.0  # a sentence
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Read the command line.
-
-    Raises:
-        InputError: a number is out of range.
-    """
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
-    parser.add_argument(
-        "--max-words", action=Count, default=Limits.words, help=f"longest sentence (default: {Limits.words})"
-    )
+    parser.add_argument("--max-words", action=Count, default=100, help="longest sentence (default: 100)")
     parser.add_argument(
         "--example",
         action="append",
@@ -56,9 +46,9 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def start_parser(hub: Translator) -> LinkParser | None:
+def start_parser(translator: Translator) -> LinkParser | None:
     """Start link-parser, if the model reads trees of English sentences and the program works."""
-    if not hub.reads_trees or hub.languages[0] != "en":
+    if not translator.reads_trees or translator.languages[0] != "en":
         return None
     parser = LinkParser(SECONDS_TO_PARSE)
     try:
@@ -93,24 +83,22 @@ def main() -> int:
     """The command line of this module; returns its exit status."""
     args = parse_arguments()
     try:
-        import uvicorn
-
-        from rnnsearch_fairseq.serve.connections import RateLimit, make_config
-        from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
+        from rnnsearch_fairseq.serve.connections import Server
+        from rnnsearch_fairseq.serve.messages import Limits
+        from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, stop
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
     torch.set_num_threads(min(MOST_THREADS, torch.get_num_threads()))
-    hub = load(args.model, args.device, **search_options(args))
-    server = listen(args.host, args.port)
-    address, port = server.getsockname()[:2]
+    translator = load(args.model, args.device, **search_options(args))
+    listening = listen(args.host, args.port)
+    address, port = listening.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
     hosts = (*LOOPBACK, name) if is_loopback(address) else ("*",)
-    examples = args.example or choose_examples(hub)
-    app = make_app(hub, Limits(words=args.max_words), hosts, examples, start_parser(hub))
-    logging.getLogger("asyncio").addFilter(RateLimit())
+    examples = args.example or choose_examples(translator)
+    app = make_app(translator, Limits(words=args.max_words), hosts, examples, start_parser(translator))
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     try:
-        uvicorn.Server(make_config(app)).run(sockets=[server])
+        Server(app, lambda: stop(app)).run(sockets=[listening])
     except KeyboardInterrupt:
         print()
     return 0

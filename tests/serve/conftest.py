@@ -12,16 +12,14 @@ EXAMPLE = "The dog sleeps."
 
 
 @pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that reads trees; without them, it is like any other."""
-    folder = train(tmp_path_factory.mktemp("live") / "run", "tree2seq_small")
-    return folder / "checkpoints" / "checkpoint_best.pt"
+    return train(tmp_path_factory.mktemp("live") / "run", "tree2seq_small")
 
 
 @pytest.fixture(scope="module")
-def live(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A running server."""
-    with serving(
-        checkpoint, tmp_path_factory.mktemp("live") / "log", "--max-len-b", "30", "--example", EXAMPLE
-    ) as running:
+def live(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A running server, which parses no sentences."""
+    log = tmp_path_factory.mktemp("live") / "log"
+    with serving(model, log, "--max-len-b", "30", "--example", EXAMPLE) as running:
         yield running

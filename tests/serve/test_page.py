@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("selenium")
-pytest.importorskip("starlette")
+pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from selenium import webdriver
@@ -132,8 +132,12 @@ def test_unknown_words_are_marked_by_their_style(page: Page) -> None:
     assert page.script(style, mark)[1] == "dashed"  # below the word, which is turned
     assert page.script(style, mark)[0] != page.script(style, page.part(".names th"))[0]
     assert page.part(".legend").is_displayed()
+    # The source is shown, and nothing is called sure.
+    assert page.part(".source").text.startswith("the black zebra")
+    assert page.part(".source .unknown").text == "zebra"
+    assert page.part(".quality summary").text.startswith("Not sure, as words are unknown: ")
     page.translate("The dog sleeps.")
-    assert not page.part(".legend").is_displayed()
+    assert not page.part(".legend").is_displayed() and not page.part(".source").is_displayed()
 
 
 def test_all_of_it_goes_by_keyboard_and_is_labelled(page: Page) -> None:
@@ -324,6 +328,16 @@ def test_the_tree_is_drawn_above_words_and_phrases(page: Page) -> None:
     assert "this sentence has no parse" in page.part(".explanation").text
 
 
+@pytest.mark.skipif(shutil.which("link-parser") is None, reason="no link-parser (Debian: apt-get install link-grammar)")
+def test_a_sentence_is_parsed_by_link_parser(browser: webdriver.Chrome, model: Path, tmp_path: Path) -> None:
+    with serving(model, tmp_path / "log", "--max-len-b", "30", parses=True) as live:
+        page = Page(browser, live)
+        page.translate("The black cat eats.")
+        assert "“the black cat”" in page.texts(".names th")
+        assert len(page.all("svg")) == 1
+        browser.get("about:blank")
+
+
 @pytest.mark.parametrize("width", [360, 1280, 1600])
 def test_it_fits_the_screen_and_text_is_readable(page: Page, browser: webdriver.Chrome, live: Live, width: int) -> None:
     page = Page(browser, live, width)
@@ -350,8 +364,8 @@ def test_the_words_stay_in_sight_when_the_picture_is_scrolled(browser: webdriver
 
 
 def test_a_model_without_attention_says_why_there_is_no_alignment(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    checkpoint = train(tmp_path / "run", "rnnencdec") / "checkpoints" / "checkpoint_best.pt"
-    with serving(checkpoint, tmp_path / "log", "--max-len-b", "30") as live:
+    model = train(tmp_path / "run", "rnnencdec")
+    with serving(model, tmp_path / "log", "--max-len-b", "30") as live:
         page = Page(browser, live)
         assert page.translate("The dog sleeps.") == ["le chien dort."]
         assert page.part(".explanation").text.startswith("This model has no alignment. It is an RNNencdec")
@@ -418,10 +432,13 @@ def test_what_is_refused_is_said_once_and_the_page_goes_on(page: Page) -> None:
     (problem,) = [problem for problem in page.all(".problem") if problem.is_displayed()]
     assert problem.text.startswith("The sentence has 101 words, and at most 100 are read")
     assert problem.get_attribute("role") == "alert"
-    page.translate("a\n" * 33)
-    assert page["problem"].text.startswith("There are 33 sentences; send 1 to 32")
-    assert page.all("#results article") == []
-    (refused,) = page.browser.get_log("browser")
-    assert "status of 400" in refused["message"]
+    for text, reason in (
+        ("a\n" * 33, "There are 33 sentences, and at most 32"),
+        ("a" * 2001, "Sentence 1 has more than 2000"),
+    ):
+        page.script("arguments[0].value = arguments[1]", page["sentence"], text)
+        page["sentence"].send_keys(Keys.ENTER)
+        page.wait(lambda reason=reason: page["problem"].text.startswith(reason))
+        assert page.all("#results article") == []
     assert page.translate("The dog sleeps.") == ["le chien dort."]
     assert [problem for problem in page.all(".problem") if problem.is_displayed()] == []

@@ -1,9 +1,10 @@
 // The form, the requests, and the results.
 
 import { drawAlignment } from "./picture.js";
-import { byId, decimals, make, plainText, textLabel } from "./words.js";
+import { byId, decimals, make, plainText, textLabel, wordLabel } from "./words.js";
 
 const SURE = [["Sure", 0.8], ["Fairly sure", 0.5], ["Unsure", 0.25], ["Very unsure", 0]];
+const NOT_SURE = "Not sure, as words are unknown";
 const SECONDS_COPIED = 2;
 const NO_ALIGNMENT =
   "This model has no alignment. It is an RNNencdec: it puts the whole sentence into one vector, and writes every word of " +
@@ -57,8 +58,8 @@ async function post(path, request, signal) {
   const headers = { "Content-Type": "application/json" };
   const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(request), signal });
   if (!response.ok) {
-    const { error } = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
-    throw new Error(error);
+    const { detail } = await response.json().catch(() => ({ detail: `the server answered ${response.status}` }));
+    throw new Error(detail);
   }
   return response;
 }
@@ -87,6 +88,7 @@ class Result {
       this.part("h2").replaceChildren(`${number}. `, text);
     }
     this.part(".translation").lang = model.target_lang;
+    this.part(".source").lang = model.source_lang;
     copies(this.part(".copy"), () => this.text);
     this.part(".others").addEventListener("toggle", () => this.findOthers());
     this.part(".alignment").addEventListener("toggle", () => this.draw());
@@ -107,13 +109,18 @@ class Result {
   }
 
   finish(answer) {
-    if (answer.error) {
+    if (answer.detail) {
       this.part(".translation").hidden = true;
-      showProblem(this.part(".problem"), new Error(answer.error.replace(/\bsentence \d+\b/, "the sentence")));
+      showProblem(this.part(".problem"), new Error(answer.detail.replace(/\bsentence \d+\b/, "the sentence")));
       return;
     }
     this.sentence = answer;
     this.part(".found").hidden = false;
+    if (answer.source.some((word) => word.unknown)) {
+      const words = answer.source.slice(0, -1).flatMap((word, index) => [...(index > 0 ? [" "] : []), ...wordLabel(word)]);
+      this.part(".source").replaceChildren(...words);
+      this.part(".source").hidden = false;
+    }
     this.show(answer.translations[0]);
   }
 
@@ -123,7 +130,7 @@ class Result {
     const unknown = [...this.sentence.source, ...translation.words].some((word) => word.unknown);
     this.part(".legend").hidden = !unknown;
     const each = Math.exp(meanLogprob(translation));
-    const [words] = SURE.find(([, least]) => each >= least);
+    const [words] = this.part(".source").hidden ? SURE.find(([, least]) => each >= least) : [NOT_SURE];
     this.part(".quality summary").textContent = `${words}: ${percent(translation)} a word`;
     this.part(".quality p").textContent =
       `The model gave the ${translation.words.length} words, end of the sentence included, a probability of ` +
@@ -163,8 +170,8 @@ class Result {
     try {
       const response = await post("/api/translate", { ...requestOf([this.typed]), nbest: model.beam }, this.signal);
       const [sentence] = (await response.json()).sentences;
-      if (sentence.error) {
-        throw new Error(sentence.error);
+      if (sentence.detail) {
+        throw new Error(sentence.detail);
       }
       field.replaceChildren(field.querySelector("legend"), ...this.choices(sentence.translations));
     } catch (error) {
@@ -207,8 +214,7 @@ function typedSentences() {
 }
 
 function requestOf(typed) {
-  const trees = typed.map(({ tree }) => tree);
-  return { sentences: typed.map(({ sentence }) => sentence), trees, parse: model.parses };
+  return { sentences: typed.map(({ sentence }) => sentence), trees: typed.map(({ tree }) => tree) };
 }
 
 async function translate() {
@@ -218,7 +224,17 @@ async function translate() {
   const { signal } = (running = new AbortController());
   byId("problem").hidden = byId("tools").hidden = true;
   byId("announcement").textContent = "";
+  byId("results").setAttribute("aria-busy", "false");
   const typed = typedSentences();
+  const { characters, translations } = model.limits;
+  const long = typed.findIndex(({ sentence }) => sentence.length > characters);
+  if (typed.length > translations || long >= 0) {
+    const some = `there are ${typed.length} sentences, and at most ${translations} are translated at a time`;
+    const one = `sentence ${long + 1} has more than ${characters} characters; split it`;
+    byId("results").replaceChildren();
+    showProblem(byId("problem"), new Error(long >= 0 ? one : some));
+    return;
+  }
   results = typed.map((each, index) => new Result(each, typed.length > 1 ? index + 1 : null, signal));
   byId("results").replaceChildren(...results.map((result) => result.article));
   if (results.length === 0) {
@@ -228,8 +244,8 @@ async function translate() {
   try {
     const response = await post("/api/translate/stream", requestOf(typed), signal);
     for await (const line of jsonLines(response.body)) {
-      if (line.error) {
-        throw new Error(line.error);
+      if (line.detail) {
+        throw new Error(line.detail);
       } else if (line.sentences) {
         line.sentences.forEach((answer, index) => results[index].finish(answer));
       } else {
@@ -280,7 +296,7 @@ function showModel() {
   document.title = `Translate ${languageName(source)} to ${languageName(target)}`;
   byId("sentence").lang = source;
   byId("announcement").lang = target;
-  byId("sentence").maxLength = limits.characters * limits.sentences;
+  byId("sentence").maxLength = limits.characters * limits.translations;
   const keys = TOUCHED ? "" : "Enter translates; Shift and Enter begin a new line. ";
   byId("hint").textContent = `${keys}A sentence has at most ${limits.words} words.`;
   byId("parse-field").hidden = !model.reads_trees;
