@@ -140,9 +140,9 @@ def check_languages(languages: tuple[str, str]) -> None:
 
 def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
     """Guess en and fr from vocab.en.pkl and vocab.fr.pkl; src and trg if the names differ from this form or agree."""
-    found = [re.fullmatch(r"vocab\.([\w-]+)\.(pkl|json)", path.name) for path in vocabularies]
-    if found[0] and found[1] and found[0][1] != found[1][1]:
-        return found[0][1], found[1][1]
+    names = [re.fullmatch(r"vocab\.([\w-]+)\.(pkl|json)", path.name) for path in vocabularies]
+    if names[0] and names[1] and names[0][1] != names[1][1]:
+        return names[0][1], names[1][1]
     return "src", "trg"
 
 

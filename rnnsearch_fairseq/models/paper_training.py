@@ -16,13 +16,15 @@ def choose_training(args: argparse.Namespace) -> None:
     if getattr(args, "optimizer", "") is not None:
         return
     fairseq_and_paper = {"lr": ([0.25], [1.0]), "clip_norm": (0.0, 1.0), "criterion": ("cross_entropy", "summed_nll")}
-    chosen: dict[str, Any] = {"optimizer": "adadelta"}
-    chosen |= {name: paper for name, (default, paper) in fairseq_and_paper.items() if getattr(args, name) == default}
+    paper_settings: dict[str, Any] = {"optimizer": "adadelta"}
+    paper_settings |= {
+        name: paper for name, (default, paper) in fairseq_and_paper.items() if getattr(args, name) == default
+    }
     if args.batch_size is None and args.max_tokens is None:
-        chosen |= {"batch_size": 80, "batch_size_valid": args.batch_size_valid or 80}
-    vars(args).update(chosen)
+        paper_settings |= {"batch_size": 80, "batch_size_valid": args.batch_size_valid or 80}
+    vars(args).update(paper_settings)
     missing = [] if args.task == "pooled_translation" else ["no pools of 20 batches", "no single shuffle"]
     if getattr(args, "max_words", None) is None:
         missing.append("no length limit")
     but = f", but --task {args.task} has {', '.join(missing)}; give --task pooled_translation --max-words 50"
-    logger.warning("no --optimizer is given: training as in the paper, %s%s", chosen, but if missing else "")
+    logger.warning("no --optimizer is given: training as in the paper, %s%s", paper_settings, but if missing else "")

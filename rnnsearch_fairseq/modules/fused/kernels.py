@@ -8,6 +8,7 @@ results into its arguments. n is the number of units; ``activations`` ``(batch, 
 import torch
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.attention import Memory, average_annotations
 from rnnsearch_fairseq.modules.tree_decoder import mix_states, score_states
 
 ROWS = 64  # words whose cost is computed together: few enough to stay in the CPU's cache
@@ -101,11 +102,9 @@ def attend(
     query.copy_(product)
     # The sum of v_a is left out, which does not change the softmax.
     energies = align(keys, query, aligned) @ (2 * energy)
-    if padding_mask is not None:
-        energies = energies.masked_fill_(padding_mask, float("-inf"))
-    # At least float32: in half precision a softmax over a long sentence loses its small weights.
-    weights.copy_(torch.softmax(energies, dim=-1, dtype=weights.dtype))
-    torch.bmm(weights.to(keys.dtype).unsqueeze(1), annotations, out=context.unsqueeze(1))
+    average, alpha = average_annotations(energies.unsqueeze(1), Memory(annotations, keys, padding_mask))
+    context.copy_(average)
+    weights.copy_(alpha)
 
 
 def attend_backward(

@@ -165,9 +165,9 @@ def _order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
     return [(j, after, before) for j, before, after in reversed(pairs)] if reverse else pairs
 
 
-def _gradient(tensor: Tensor, given: Tensor | None) -> Tensor:
-    """A contiguous copy of the gradient ``given`` of ``tensor``, or zeros if None, to accumulate into."""
-    return torch.zeros_like(tensor) if given is None else given.clone(memory_format=torch.contiguous_format)
+def _gradient(tensor: Tensor, grad: Tensor | None) -> Tensor:
+    """A contiguous copy of the gradient ``grad`` of ``tensor``, or zeros if None, to accumulate into."""
+    return torch.zeros_like(tensor) if grad is None else grad.clone(memory_format=torch.contiguous_format)
 
 
 class _AttendingScan(torch.autograd.Function):
