@@ -1,7 +1,7 @@
 """The networks and costs of both papers in plain PyTorch.
 
-Imports nothing of fairseq, and errors alone of this package. ``rnnsearch`` and ``tree2seq`` are the whole networks; they
-import the faster versions in ``fused/``, and the other files do not.
+Imports nothing of fairseq, and errors alone of this package. ``rnnsearch`` and ``tree2seq`` are the whole networks;
+they import the faster versions in ``fused/``, and the other files do not.
 """
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory, average_annotations

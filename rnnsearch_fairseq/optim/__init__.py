@@ -1,4 +1,4 @@
 """The fairseq optimizer ``adadelta`` and the learning-rate scheduler ``halve_on_worse``.
 
-May import errors, modules and data.
+May import errors.
 """
