@@ -50,7 +50,7 @@ ALL = [(path, command) for path in [*READMES, *SCRIPTS] for command in commands(
 
 
 def test_commands_were_found() -> None:
-    assert {command[0] for _, command in ALL} == set(PARSERS)
+    assert {command[0] for _, command in ALL} >= PARSERS.keys() - {"fairseq-interactive"}
     assert len(ALL) >= 8
 
 
