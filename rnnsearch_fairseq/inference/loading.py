@@ -125,9 +125,8 @@ def _read_folder(folder: Path) -> list[Member]:
         preparations = None
         if preparation is not None:
             preparations = tuple(read_preparation(preparation[name], name, folder, str(where)) for name in languages)
-        text = TextSettings(
-            tuple(languages), tuple(Vocabulary.read(folder / name) for name in VOCABULARIES), preparations
-        )
+        source, target = (Vocabulary.read(folder / name) for name in VOCABULARIES)
+        text = TextSettings(languages, (source, target), preparations)
     except InputError:
         raise
     except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -167,10 +166,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint of fairseq, of any model; its tensors stay in the file until they are used.
 
     Returns:
-        The checkpoint, with "model", a table of parameters, and "cfg", which is plain data.
+        The checkpoint, with "model", a table of parameters, and "cfg", a dictionary.
 
     Raises:
-        InputError: the file cannot be read, names code, or is not a checkpoint, or its parameters are larger than it.
+        InputError: the file is damaged, names code, or is not a checkpoint, or its parameters are larger than it.
     """
     if not path.is_file():
         others = sorted(path.parent.glob("*.pt"), key=os.path.getmtime)
@@ -192,12 +191,13 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def _read_archive(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
-        if any(record.compress_type != zipfile.ZIP_STORED for record in archive.infolist()):
+        records = archive.infolist()
+        if any(record.compress_type != zipfile.ZIP_STORED for record in records):
             raise ValueError("it is compressed")
-    # What another reader finds in a crafted file may differ, so the sizes and the names are read by PyTorch's own.
+        if sum(record.file_size for record in records) > path.stat().st_size or archive.testzip() is not None:
+            raise ValueError("it is damaged")
+    # Another reader could find another pickle in a crafted file, so this is PyTorch's own.
     reader = torch._C.PyTorchFileReader(str(path))
-    if sum(map(reader.get_record_size, reader.get_all_records())) > path.stat().st_size:
-        raise ValueError("its parts are larger than the file")
     for opcode, argument, _ in pickletools.genops(reader.get_record("data.pkl")):
         name = str(argument).replace(" ", ".")
         if opcode.name == "GLOBAL" and name not in IGNORED and not re.fullmatch(TENSORS, name):
@@ -323,11 +323,12 @@ def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None
     if odd is not None:
         holder = "file" if odd in tensors else "model"
         raise InputError(f"{path}: its parameters are another model's ({in_short(odd)} is in the {holder} only)")
-    loaded: dict[str, nn.Parameter] = {}
-    for name in names.values():
+    stored = dict.fromkeys(names.values())
+    for name in stored:
         shapes = tuple(tensors[name].shape), tuple(expected[name].shape)
         if shapes[0] != shapes[1] or not tensors[name].is_floating_point():
             raise InputError(f"{path}: {name} is of the shape {shapes[0]} there, but the model's is {shapes[1]}")
-    for name in dict.fromkeys(names.values()):
+    loaded: dict[str, nn.Parameter] = {}
+    for name in stored:
         loaded[name] = nn.Parameter(tensors[name].to(torch.float32, copy=True), requires_grad=False)
     network.load_state_dict({name: loaded[first] for name, first in names.items()}, assign=True)

@@ -251,7 +251,7 @@ class Translator:
             self._model = members[0] if len(members) == 1 else Ensemble(members)
         results: dict[int, list[Translation]] = {}
         for batch in batches([len(source.ids) for source in sources]):
-            step = on_step and _Renumbered(on_step, batch)
+            step = on_step and _renumber(on_step, batch)
             chosen = [(sources[number].ids, sources[number].tree) for number in batch]
             with torch.inference_mode():
                 hypotheses = search.search(self._model, source_batch(chosen, self.reads_trees, self.device), step)
@@ -334,14 +334,9 @@ class Translator:
         return read.tree
 
 
-class _Renumbered:
-    """Reports the steps of a batch by the positions of its sentences among all."""
-
-    def __init__(self, on_step: OnStep, batch: Sequence[int]) -> None:
-        self._on_step, self._batch = on_step, batch
-
-    def __call__(self, best: dict[int, list[int]]) -> None:
-        self._on_step({self._batch[place]: words for place, words in best.items()})
+def _renumber(on_step: OnStep, batch: Sequence[int]) -> OnStep:
+    """Report the steps of a batch by the positions of its sentences among all."""
+    return lambda best: on_step({batch[place]: words for place, words in best.items()})
 
 
 def _with(options: SearchOptions, changed: dict[str, Any]) -> SearchOptions:

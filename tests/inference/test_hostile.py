@@ -98,6 +98,14 @@ def test_compressed_records_are_refused(tmp_path: Path) -> None:
     refused(tmp_path / "model.pt", "it is compressed")
 
 
+def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
+    torch.save(make_checkpoint(), tmp_path / "model.pt")
+    content = bytearray((tmp_path / "model.pt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "model.pt").write_bytes(content)
+    refused(tmp_path / "model.pt", "it is damaged")
+
+
 def test_a_tensor_that_is_larger_than_the_file_is_refused(tmp_path: Path) -> None:
     state = make_checkpoint()
     state["model"] = {"only": torch.zeros(77), "_extra_state": state["model"]["_extra_state"]}

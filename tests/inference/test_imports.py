@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "rnnsearch_fairseq"
-CORE = ("modules", "search", "text", "inference", "plots", "grammar", "serve")
+CORE = ("modules", "search", "text", "inference", "plots", "grammar", "serve", "groundhog")
 PLUGIN = ("models", "criterions", "optim", "tasks", "data", "config", "patches")
 
 

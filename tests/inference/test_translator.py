@@ -1,11 +1,13 @@
 """The Python API: text in, translations, scores and alignments out."""
 
+import argparse
 import doctest
 import math
 import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -249,6 +251,14 @@ def test_a_folder_of_a_training_and_its_best_checkpoint_are_one_model(folder: Pa
 
 def test_fairseqs_models_load_alike(folder: Path) -> None:
     assert RNNsearchModel.from_pretrained(folder, beam=3).translate("The dog sleeps.") == "le chien dort."
+
+
+def test_numbers_of_numpy_and_old_options_are_passed_over(tmp_path: Path) -> None:
+    state = make_checkpoint()
+    state["extra_state"]["metrics"] = [np.float64(1.5), np.arange(3)]  # from --eval-bleu
+    state["criterion"] = argparse.Namespace(alpha=0.1)
+    torch.save(state, tmp_path / "model.pt")
+    assert rnnsearch_fairseq.load(tmp_path / "model.pt").translate("The dog sleeps.") == "le chien dort."
 
 
 def test_without_a_preparation_text_is_words_and_the_log_says_so(tmp_path: Path, warned: Any) -> None:
