@@ -16,18 +16,10 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rnnsearch_fairseq.serve.messages import Limits
-
 SECONDS_TO_ASK = 10.0
-SECONDS_TO_ANSWER = Limits().seconds + 20  # 20 s to send the answer
+SECONDS_TO_ANSWER = 50.0  # 30 s to translate, 20 s to send the answer
 SECONDS_TO_STOP = 5
-MOST_DESCRIPTORS = 4096
-
-
-def count_descriptors() -> int:
-    """The number of files and connections that the process may open, at most MOST_DESCRIPTORS."""
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MOST_DESCRIPTORS if descriptors == resource.RLIM_INFINITY else min(descriptors, MOST_DESCRIPTORS)
+MOST_CONNECTIONS = 2048
 
 
 class Connection(H11Protocol):
@@ -81,21 +73,23 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that drops late connections, and calls ``stop`` when it has to end while requests are answered.
+    """A server that drops late connections, and calls ``stop`` if it is to end while requests are answered.
 
-    Half of the process's file descriptors are for connections. A quarter is for new connections that wait for an old
-    one to be closed: asyncio accepts up to ``backlog`` connections in each turn of its loop, and closing takes four
-    turns. The last quarter is for files.
+    Half of the file descriptors that the process may open are for connections. A quarter is for new connections that
+    wait for an old one to be closed: asyncio accepts up to ``backlog`` connections in each turn of its loop, and
+    closing takes four turns. The last quarter is for files.
     """
 
     def __init__(self, app: ASGIApp, stop: Callable[[], None]) -> None:
-        descriptors = count_descriptors()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        unlimited = descriptors == resource.RLIM_INFINITY
+        most = MOST_CONNECTIONS if unlimited else min(descriptors // 2, MOST_CONNECTIONS)
         config = uvicorn.Config(
             app,
             http=Connection,
             ws="none",
-            limit_concurrency=descriptors // 2,
-            backlog=descriptors // 16,
+            limit_concurrency=most,
+            backlog=most // 8,
             log_level="error",
             access_log=False,
             server_header=False,

@@ -3,13 +3,10 @@
 ``rnnsearch serve --model MODEL[:MODEL2]``
 
 The page shows a translation while it is being found, its alignment, unknown words, the other translations in the beam
-and, for models that read trees, the tree. English sentences are parsed for such models by link-parser, where it is
-installed. /docs describes the API. By default only this machine can reach them; --host changes that. There is no login,
-so other machines should be let in only through a proxy that has one.
-
-Input is plain text, which is prepared like the training text (Moses tokens, subwords, lower case). A sentence may have
-at most --max-words words, and when too many requests wait, further ones are answered by "busy". Needs pip install
-'rnnsearch-fairseq[serve]'.
+and, for models that read trees, the tree, for which link-parser parses English sentences where it is installed. /docs
+describes the API. Text is prepared as the training text was. By default only this machine can reach the server; --host
+changes that. There is no login, so other machines should be let in only through a proxy that has one. When too many
+requests wait, further ones are answered by "busy". Needs pip install 'rnnsearch-fairseq[serve]'.
 """
 
 import argparse

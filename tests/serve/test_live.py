@@ -37,11 +37,7 @@ def test_fifty_users_at_a_time_meet_no_error(
 def test_errors_are_told_from_being_busy(live: Live) -> None:
     assert serving_load.ask(live.url, "The dog sleeps.") == ""
     assert serving_load.ask(live.url, "a " * 200).startswith("sentence 1 has 200 words")
-    assert serving_load.ask(live.url, "a" * 3000).startswith("422: sentences.0: String should have at most 2000")
     assert serving_load.ask(live.url, "a" * 10**7).startswith("413: the request has more than 1,048,576 bytes")
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-    assert serving_load.ask(f"http://127.0.0.1:{port}/", "a").startswith("ConnectionRefusedError")
     answers = serving_load.Answers([1.0, 2.0, 3.0], busy=2)
     answers.errors["500: a mistake"] += 1
     assert answers.summary().splitlines() == [

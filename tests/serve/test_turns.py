@@ -112,28 +112,22 @@ async def test_a_failure_costs_only_its_sentence(turns: Turns, gate: Gate) -> No
     assert turns.submit(request)
     failed = "sentence 2 cannot be translated: the server failed (MemoryError)"
     assert await outcome(request) == ["a", failed, "c"]
-    more = make("d")
-    assert turns.submit(more)
-    assert await outcome(more) == ["d"]
 
 
 @in_loop
-async def test_an_abandoned_turn_is_no_failure(turns: Turns, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_that_takes_too_long_ends_and_is_no_failure(
+    turns: Turns, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
     begin(turns, gate).abandoned = True
-    gate.opened.set()
-    more = make("d")
-    assert turns.submit(more)
-    assert await outcome(more) == ["d"]
-    assert caplog.records == []
-
-
-@in_loop
-async def test_a_request_that_takes_too_long_ends(turns: Turns, gate: Gate) -> None:
-    begin(turns, gate)
     late = make("a", seconds=0.01)
     assert turns.submit(late)
     assert await outcome(late) == LATE
-    assert late.abandoned
+    gate.opened.set()
+    more = make("b")
+    assert turns.submit(more)
+    assert await outcome(more) == ["b"]
+    assert gate.turns == [["first"], ["b"]]
+    assert caplog.records == []
 
 
 @in_loop
