@@ -95,7 +95,6 @@ def test_the_wheel_holds_more_than_code(python: Path, tmp_path: Path) -> None:
     assert "--max-words" in run([python, "-m", "rnnsearch_fairseq", "serve", "--help"], tmp_path)
 
 
-def test_the_latest_change_is_of_this_version() -> None:
-    versions = re.findall(r"^## (\S+) – \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    assert versions[0] == rnnsearch_fairseq.__version__
-    assert versions == sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+def test_the_latest_release_in_the_changelog_is_this_version() -> None:
+    released = re.findall(r"^## (\S+).* – \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert released[0] == rnnsearch_fairseq.__version__
