@@ -318,19 +318,12 @@ def test_a_sentence_is_parsed_by_link_parser(browser: webdriver.Chrome, model: P
 
 
 @pytest.mark.parametrize("width", [360, 1280, 1600])
-def test_it_fits_the_screen_and_text_is_readable(page: Page, browser: webdriver.Chrome, live: Live, width: int) -> None:
+def test_it_fits_the_screen(page: Page, browser: webdriver.Chrome, live: Live, width: int) -> None:
     page = Page(browser, live, width)
     page.translate("the black zebra eats the black cat . " * 4)
     assert page.script("return document.documentElement.scrollWidth") <= width
     inside = page.script("const map = document.querySelector('.scroll'); return [map.scrollWidth, map.clientWidth]")
     assert inside[0] <= inside[1] if width > 1000 else inside[0] > inside[1]
-    for scheme in ("light", "dark"):
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        selectors = ["h1", "label", "#hint", ".translation", ".note", "summary", "th", "button", ".unknown"]
-        low = page.script(CONTRASTS, [*selectors, ".weight:not(.slight)"])
-        assert low == [], f"{scheme}: text of too little contrast"
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_the_words_stay_in_sight_when_the_picture_is_scrolled(browser: webdriver.Chrome, live: Live) -> None:
@@ -365,36 +358,6 @@ def test_japanese_and_chinese_are_shown_without_blanks(page: Page) -> None:
     assert shown("私 は テニス 部員 で す 。", "ja") == "私はテニス部員です。"
     assert shown("<unk> 是 New York 的 人 , 3 个 。", "zh_CN") == "<unk>是New York的人, 3个。"
     assert shown("un chien dort .", "fr") == "un chien dort ."
-
-
-# Contrast as WCAG 2 defines it, of text with the background that it stands on; less than 4.5 is named.
-CONTRASTS = """
-const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-function rgb(color) {
-  canvas.clearRect(0, 0, 1, 1);
-  canvas.fillStyle = color;
-  canvas.fillRect(0, 0, 1, 1);
-  return [...canvas.getImageData(0, 0, 1, 1).data];
-}
-function luminance(color) {
-  const [r, g, b] = color.map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
-function ground(element) {
-  for (; element; element = element.parentElement) {
-    const color = rgb(getComputedStyle(element).backgroundColor);
-    if (color[3] === 255) return color;
-  }
-  return rgb("Canvas");
-}
-document.getAnimations().forEach((animation) => animation.finish());
-return arguments[0].flatMap((selector) => [...document.querySelectorAll(selector)]).flatMap((element) => {
-  const text = rgb(getComputedStyle(element).color).slice(0, 3);
-  const [a, b] = [luminance(text), luminance(ground(element).slice(0, 3))].sort((x, y) => y - x);
-  const contrast = (a + 0.05) / (b + 0.05);
-  return contrast < 4.5 ? [`${element.tagName} ${element.textContent.slice(0, 20)} ${contrast.toFixed(2)}`] : [];
-});
-"""
 
 
 @pytest.mark.parametrize(
