@@ -41,9 +41,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.filterwarnings("i
 DROPOUT = split("--dropout 0.1 --readout-dropout 0.1")
 
 TRAIN, VALID, NAMED = 200, 13, 10
-TEST_SIZES = (5, 8, 13, 37)
+TEST_SIZES = (5, 13)
 # fairseq names the second of several --testpref "test1".
-SUBSETS = {5: "test", 8: "test1", 13: "test2", 37: "test3", TRAIN: "test4"}
+SUBSETS = {5: "test", 13: "test1", TRAIN: "test2"}
 MAX_WORDS = 10
 EPOCHS = 80
 # What a training log says of the training itself, not of the time it took.
@@ -132,7 +132,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, pairs: dict[str, list[Pair]
 
 @pytest.fixture(scope="module")
 def data(corpus: Path) -> Path:
-    """The binarized data; its subset "test4" is the training set again."""
+    """The binarized data; its subset "test2" is the training set again."""
     tests = ",".join([*(f"test{n}" for n in TEST_SIZES), "train"])
     thresholds = ["--thresholdsrc", "2", "--thresholdtgt", "2"]
     preprocess(corpus, "bin", "--trainpref", "train", "--validpref", "valid", "--testpref", tests, *thresholds)
@@ -303,41 +303,10 @@ def test_bf16_trains_on_the_cpu_and_its_checkpoint_translates(data: Path) -> Non
 def test_a_model_that_knows_200_pairs_by_heart_translates_them(data: Path, best: Path) -> None:
     output = generate(data, best, "--max-tokens", "1000", subset=SUBSETS[TRAIN])
     assert sorted(output.order) == list(range(TRAIN))
-    bleu = re.search(r"^Generate test4 with beam=5: BLEU4 = ([\d.]+)", output.text, re.MULTILINE)
+    bleu = re.search(r"^Generate test2 with beam=5: BLEU4 = ([\d.]+)", output.text, re.MULTILINE)
     assert bleu is not None
     # An unknown name in a reference never matches, which alone costs about 2 points.
     assert float(bleu[1]) > 95
-
-
-def test_alignment_weights_are_printed_for_every_word(aligned: Output) -> None:
-    assert sorted(aligned.order) == list(range(13))
-    for number, (source, hypothesis) in enumerate(
-        zip(*(dict(sorted(aligned.words(kind).items())).values() for kind in "SH"))
-    ):
-        (rows,) = aligned.all["A"][number]
-        weights = np.array([[float(weight) for weight in row.split(",")] for row in rows[0].split()])
-        # End-of-sentence has a row and a column of its own.
-        assert weights.shape == (len(hypothesis) + 1, len(source) + 1)
-        assert (weights >= 0).all()
-        np.testing.assert_allclose(weights.sum(1), 1, atol=1e-4)
-
-
-def test_prefixes_are_honoured_and_eight_sentences_are_eight(data: Path, best: Path, aligned: Output) -> None:
-    output = generate(data, best, "--prefix-size", "2", "--batch-size", "5", subset=SUBSETS[8])
-    assert sorted(output.order) == list(range(8))
-    beginnings = {number: words[:2] for number, words in output.words("T").items()}
-    assert {number: words[:2] for number, words in output.words("H").items()} == beginnings
-    free = {number: words[:2] for number, words in aligned.words("H").items() if number < 8}
-    assert free != beginnings, "the model begins some sentence otherwise"
-
-
-def test_an_ensemble_lists_two_translations_of_each_of_37_sentences(data: Path, best: Path, halfway: Path) -> None:
-    output = generate(data, f"{best}:{halfway}", "--beam", "5", "--nbest", "2", subset=SUBSETS[37])
-    assert collections.Counter(output.order) == dict.fromkeys(range(37), 2)
-    for lines in output.all["H"].values():
-        (first, sentence), (second, other) = lines
-        assert float(first) >= float(second)
-        assert sentence != other
 
 
 def test_references_are_scored_by_each_model_and_by_their_mean(

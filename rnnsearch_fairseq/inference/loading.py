@@ -57,11 +57,9 @@ class TextSettings:
     vocabularies: tuple[Vocabulary, Vocabulary]
     preparations: tuple[Preparation, Preparation] | None
 
-    def equals(self, other: "TextSettings") -> bool:
-        """Whether both read and write the same words."""
-        symbols = [[each.symbols for each in text.vocabularies] for text in (self, other)]
-        same_text = (self.languages, self.preparations) == (other.languages, other.preparations)
-        return same_text and symbols[0] == symbols[1]
+    def values(self) -> tuple[Any, ...]:
+        """What is equal if the same words are read and written."""
+        return self.languages, self.preparations, [vocabulary.symbols for vocabulary in self.vocabularies]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,16 +83,13 @@ def load_members(path: str | Path) -> list[Member]:
     Raises:
         InputError: a file is missing, damaged or hostile, or the members differ in their languages or vocabularies.
     """
-    members = [member for part in _split(path) for member in _load(part)]
-    for member in members[1:]:
-        if not member.text.equals(members[0].text):
-            raise InputError(f"{path}: the models differ in languages, vocabularies or preparation; give models of one")
+    parts = [path] if os.path.exists(path) else str(path).split(":")
+    members = [member for part in parts for member in _load(Path(part))]
+    if any(member.text.values() != members[0].text.values() for member in members):
+        raise InputError(
+            f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
+        )
     return members
-
-
-def _split(path: str | Path) -> list[Path]:
-    parts = [str(path)] if os.path.exists(path) else str(path).split(":")
-    return [Path(part) for part in parts]
 
 
 def _load(path: Path) -> list[Member]:
