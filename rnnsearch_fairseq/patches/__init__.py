@@ -18,7 +18,7 @@ VARIABLE = "RNNSEARCH_PATCHES"
 # The dotted name of each target, and the function that is called in its place, with the target as first argument.
 PATCHES: dict[str, Callable[..., Any]] = {
     "fairseq.data.data_utils.batch_by_size": fixes.keep_every_sentence,
-    "fairseq.options.parse_args_and_arch": fixes.keep_bf16_off_the_tpu,
+    "fairseq.options.parse_args_and_arch": fixes.read_command_line,
     "fairseq.checkpoint_utils.load_checkpoint_to_cpu": fixes.refuse_code_in_options,
     "fairseq.distributed.utils.call_main": fixes.set_up_processes,
     "fairseq.checkpoint_utils.torch_persistent_save": saving.save_whole,

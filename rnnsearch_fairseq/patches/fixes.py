@@ -3,6 +3,8 @@
 import argparse
 import ast
 import collections
+import contextlib
+import io
 import logging
 import os
 import sys
@@ -46,18 +48,29 @@ def keep_every_sentence(batch_by_size: Callable[..., Any], indices: Any, *args: 
     return [*batches, tail] if len(tail) > 0 else batches
 
 
-def keep_bf16_off_the_tpu(
+def read_command_line(
     parse: Callable[..., Any],
     parser: argparse.ArgumentParser,
     input_args: list[str] | None = None,
     *rest: Any,
     **kw: Any,
 ) -> Any:
-    """Set --tpu only where it is given; fairseq sets it with --bf16 (options.py:201)."""
+    """Set --tpu only where it is given, and let --help list the options of what is named.
+
+    fairseq sets it with --bf16 (options.py:201). It adds the options of the model, task, criterion and optimizer
+    between two parses (:138), and --help ends the first.
+    """
+    words = sys.argv[1:] if input_args is None else list(input_args)
+    if not {"-h", "--help"}.isdisjoint(words):
+        # The rest of the command line may have mistakes: DATA, for example, may be missing.
+        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            parse(parser, [word for word in words if word not in ("-h", "--help")], *rest, **kw)
+        parser.print_help()
+        parser.exit()
     parsed = parse(parser, input_args, *rest, **kw)
     args = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(args, "bf16", False):
-        args.tpu = "--tpu" in (sys.argv[1:] if input_args is None else input_args)
+        args.tpu = "--tpu" in words
     return parsed
 
 

@@ -66,7 +66,7 @@ def test_no_sentences_make_no_batches() -> None:
     assert fairseq.data.data_utils.batch_by_size(iter([]), len, max_tokens=5, required_batch_size_multiple=8) == []
 
 
-# bf16
+# The command line
 
 
 def parsed(monkeypatch: pytest.MonkeyPatch, parse: Callable[..., Any], *extra: str) -> argparse.Namespace:
@@ -81,6 +81,16 @@ def test_bf16_is_no_tpu(monkeypatch: pytest.MonkeyPatch) -> None:
         args = parsed(monkeypatch, parse, option)
         assert (args.bf16, args.tpu) == (True, False)
     assert parsed(monkeypatch, parse, "--bf16", "--tpu").tpu
+
+
+def test_help_lists_the_options_of_what_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parsed(monkeypatch, fairseq.options.parse_args_and_arch, "--task", "pooled_translation", "--help")
+    assert end.value.code == 0
+    printed = capsys.readouterr().out
+    assert "--pool-batches" in printed and "--search" in printed
 
 
 # Several processes
