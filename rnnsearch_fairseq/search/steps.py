@@ -148,14 +148,15 @@ class BeamSearch(ABC):
         while live:
             log_probs, weights, state = batch.model.step(torch.tensor(words, device=batch.device), state)
             step = len(history)
-            log_probs[:, PAD] = -math.inf
+            log_probs[:, PAD].fill_(-math.inf)
             if unkpen:
-                log_probs[:, UNK] -= unkpen
+                log_probs[:, UNK].sub_(unkpen)
             if live[0][1].must_end(step):
                 log_probs[:, :EOS] = log_probs[:, EOS + 1 :] = -math.inf
             terms = [beam.end_term(step) for _, beam in live]
             if any(terms):
-                log_probs[:, EOS] += log_probs.new_tensor([t for t, size in zip(terms, sizes) for _ in range(size)])
+                by_row = [term for term, size in zip(terms, sizes) for _ in range(size)]
+                log_probs[:, EOS].add_(terms[0] if len(set(terms)) == 1 else log_probs.new_tensor(by_row))
             count = max(beam.candidates for _, beam in live)
             best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
             kept = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
