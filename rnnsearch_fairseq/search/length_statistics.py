@@ -66,11 +66,7 @@ class LengthStatistics:
             if len(fields) != 3 or not all(field.isascii() and field.isdigit() and len(field) < 16 for field in fields):
                 raise InputError(f"{path}, line {number}: not two lengths and a number of pairs; {cure}")
             source, target, pairs = map(int, fields)
-            if pairs == 0 or target in counts.setdefault(source, Counter()):
-                raise InputError(
-                    f"{path}, line {number}: lengths without pairs, or lengths that an earlier line has; {cure}"
-                )
-            counts[source][target] = pairs
+            counts.setdefault(source, Counter())[target] += pairs
         if not counts:
             raise InputError(f"{path}: it holds no lengths; {cure}")
         return cls(counts)

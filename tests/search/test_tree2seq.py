@@ -107,8 +107,6 @@ def test_probabilities_are_relative_frequencies() -> None:
         ("3\t4\n", "line 1: not two lengths"),
         ("3\t4\t1\n3\tx\t1\n", "line 2: not two lengths"),
         ("3\t4\t" + "9" * 30, "line 1: not two lengths"),
-        ("3\t4\t0\n", "line 1: lengths without pairs"),
-        ("3\t4\t1\n3\t4\t2\n", "line 2: lengths without pairs, or lengths that an earlier line has"),
     ],
 )
 def test_malformed_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
