@@ -4,12 +4,13 @@ No code in a file is run, and memory follows the file's size: the network is bui
 device), its parameters' names and shapes are compared with the file's, and then they take the place of its own.
 """
 
+import contextlib
 import json
 import os
 import pickletools
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -197,9 +198,22 @@ def _read_archive(path: Path) -> dict[str, Any]:
         name = str(argument).replace(" ", ".")
         if opcode.name == "GLOBAL" and name not in IGNORED and not re.fullmatch(TENSORS, name):
             raise ValueError(f"it names {name}, which may be code")
-    with torch.serialization.safe_globals([(_Ignored, name) for name in IGNORED]):
+    with _only_classes([(_Ignored, name) for name in IGNORED]):
         # In a file that is mapped to memory, no tensor can lie outside it, whatever size is declared.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+
+
+@contextlib.contextmanager
+def _only_classes(named: list[Any]) -> Iterator[None]:
+    """Let `torch.load` make these classes alone; the plugin allows some of the same names for fairseq."""
+    before = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        with torch.serialization.safe_globals(named):
+            yield
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(before)
 
 
 class _Ignored:

@@ -110,8 +110,7 @@ def test_a_dry_run_takes_every_step(tmp_path: Path) -> None:
     for row in (
         "| bf16 |",
         "| encoder |",
-        "| decoder, every context multiplied |",
-        "| decoder, annotations multiplied once |",
+        "| decoder |",
         "| beam of 12 |",
     ):
         assert f"\n{row}" in results
