@@ -77,17 +77,6 @@ def test_unreduced_loss_has_one_number_a_word_and_none_for_padding(criterion: Su
         assert row[: len(target)] == pytest.approx(nll_by_hand(model, source, target), abs=1e-10)
 
 
-def test_padding_costs_nothing(criterion: SummedNLL) -> None:
-    model = make_model()
-    sample = make_sample(SOURCES, TARGETS)
-    loss, _, _ = criterion(model, sample)
-    more = torch.full((4, 3), PAD)
-    sample["target"] = torch.cat([sample["target"], more], dim=1)
-    sample["net_input"]["prev_output_tokens"] = torch.cat([sample["net_input"]["prev_output_tokens"], more], dim=1)
-    padded, _, _ = criterion(model, sample)
-    torch.testing.assert_close(padded, loss, rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_gradients_of_two_parts_add_to_that_of_the_whole(criterion: SummedNLL, cut: int) -> None:
     model = make_model()
@@ -139,14 +128,3 @@ def test_logged_means_are_over_all_words_and_sentences() -> None:
     assert values["nll_word_nats"] == pytest.approx(137 / 31, abs=6e-5)
     assert values["loss"] == pytest.approx(137 / 31 / math.log(2), abs=6e-4)  # bits
     assert values["ppl"] == pytest.approx(math.exp(137 / 31), rel=1e-3)
-
-
-def test_logs_of_workers_may_be_added() -> None:
-    assert SummedNLL.logging_outputs_can_be_summed()
-    logs = [{"loss": 30.0, "ntokens": 10, "nsentences": 2}, {"loss": 7.0, "ntokens": 1, "nsentences": 1}]
-    results = []
-    for outputs in (logs, [{name: logs[0][name] + logs[1][name] for name in logs[0]}]):
-        with metrics.aggregate(new_root=True) as logged:
-            SummedNLL.reduce_metrics(outputs)
-        results.append(logged.get_smoothed_values())
-    assert results[0] == results[1]

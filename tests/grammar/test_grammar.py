@@ -14,10 +14,8 @@ import pytest
 
 from rnnsearch_fairseq import grammar
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.grammar import SentencePair, derivations, lexicon, phrases, verbs
-from rnnsearch_fairseq.grammar.corpus import finish
-from rnnsearch_fairseq.grammar.phrases import Leaf, NounPhrase, Phrase
-from rnnsearch_fairseq.grammar.verbs import Complement
+from rnnsearch_fairseq.grammar import SentencePair, derivations, lexicon, phrases
+from rnnsearch_fairseq.grammar.phrases import NounPhrase
 
 SEED = 7
 KNOWN_NAMES = {cells[0] for cells in lexicon.NAMES + lexicon.CITIES} | {"I", "Mr", "Mrs"}
@@ -35,145 +33,6 @@ def french_text(corpus: list[SentencePair]) -> str:
 
 def rare_names(pair: SentencePair) -> list[str]:
     return [word for word in pair.source if word[0].isupper() and word not in KNOWN_NAMES]
-
-
-# -- single rules against translations written by hand --
-
-
-def noun(english: str) -> lexicon.Noun:
-    return next(noun for noun in lexicon.NOUNS if noun.english[0] == english)
-
-
-def np(determiner: str, *words: str, plural: bool = False, negated: bool = False) -> NounPhrase:
-    *adjectives, head = words
-    chosen = [next(a for a in lexicon.ADJECTIVES if a.english == adjective) for adjective in adjectives]
-    article = next(d for d in lexicon.DETERMINERS if d.english == determiner)
-    return phrases.determined(article, chosen, noun(head), plural, negated)
-
-
-def pronoun(english: str) -> NounPhrase:
-    cells = next(cells for cells in lexicon.SUBJECT_PRONOUNS if cells[0] == english)
-    word = phrases.pair("PRP", cells[0], cells[1])
-    gender = None if cells[2] == "-" else cells[2]
-    tree = phrases.rule("NP", (word,)).english
-    return NounPhrase(tree, word.french, gender, cells[4] == "pl", int(cells[3]))
-
-
-def with_object(phrase: Phrase) -> Complement:
-    return Complement((phrase.english,), french=phrase.french)
-
-
-def clitic(english: str, french: str, agreement: tuple[str, bool] | None = None) -> Complement:
-    leaf = Leaf("PRP", english)
-    return Complement((leaf,), phrases.french_words(french, leaf), agreement=agreement)
-
-
-def say(
-    subject: NounPhrase, base: str, complement: Complement, tense: str = "present", negation: str = ""
-) -> tuple[str, str]:
-    verb = next(verb for verb in lexicon.VERBS if verb.base == base)
-    group = verbs.verb_group(verb, subject, tense, negation, question=False)
-    made = phrases.clause(subject, verbs.predicate(verb, subject, tense, group, complement).phrase())
-    pair = finish(made)
-    return " ".join(pair.source), " ".join(pair.target)
-
-
-HIM = ("him", "le", ("m", False))
-HER = ("her", "la", ("f", False))
-NOTHING = Complement()
-
-
-@pytest.mark.parametrize(
-    ("said", "english", "french"),
-    [
-        (say(pronoun("she"), "see", clitic(*HIM)), "she sees him", "elle le voit"),
-        (say(pronoun("I"), "admire", clitic(*HER)), "I admire her", "je l' admire"),
-        (say(pronoun("he"), "see", clitic(*HER), "past"), "he saw her", "il l' a vue"),
-        (
-            say(pronoun("he"), "find", clitic("them", "les", ("m", True)), "past", "not"),
-            "he did not find them",
-            "il ne les a pas trouvés",
-        ),
-        (
-            say(pronoun("we"), "help", clitic(*HIM), "can", "not"),
-            "we can not help him",
-            "nous ne pouvons pas l' aider",
-        ),
-        (say(pronoun("she"), "sleep", NOTHING, "want"), "she wants to sleep", "elle veut dormir"),
-        (
-            say(np("the", "queen", plural=True), "arrive", NOTHING, "past"),
-            "the queens arrived",
-            "les reines sont arrivées",
-        ),
-        (
-            say(np("the", "child"), "buy", with_object(np("a", "small", "orange", negated=True)), negation="not"),
-            "the child does not buy a small orange",
-            "l' enfant n' achète pas de petite orange",
-        ),
-        (
-            say(pronoun("they"), "eat", with_object(np("some", "egg", plural=True, negated=True)), "past", "never"),
-            "they never ate any eggs",
-            "ils n' ont jamais mangé d' œufs",
-        ),
-        (say(pronoun("I"), "write", with_object(np("my", "story"))), "I write my story", "j' écris mon histoire"),
-    ],
-)
-def test_clauses_translate_as_written_by_hand(said: tuple[str, str], english: str, french: str) -> None:
-    assert said == (english, french)
-
-
-@pytest.mark.parametrize(
-    ("phrase", "english", "french"),
-    [
-        (np("the", "old", "red", "umbrella"), "the old red umbrella", "le vieux parapluie rouge"),
-        (np("a", "old", "bird"), "an old bird", "un vieil oiseau"),
-        (np("some", "beautiful", "bird", plural=True), "some beautiful birds", "de beaux oiseaux"),
-        (np("some", "green", "hat", plural=True), "some green hats", "des chapeaux verts"),
-        (np("this", "hotel"), "this hotel", "cet hôtel"),
-        (np("this", "beautiful", "hotel"), "this beautiful hotel", "ce bel hôtel"),
-        (np("her", "story"), "her story", "son histoire"),
-        (np("her", "new", "story"), "her new story", "sa nouvelle histoire"),
-        (np("his", "key"), "his key", "sa clé"),
-        (np("many", "happy", "actress", plural=True), "many happy actresses", "beaucoup d' actrices heureuses"),
-        (np("these", "white", "horse", plural=True), "these white horses", "ces chevaux blancs"),
-        (np("a", "honest", "man"), "an honest man", "un homme honnête"),
-    ],
-)
-def test_noun_phrases_translate_as_written_by_hand(phrase: NounPhrase, english: str, french: str) -> None:
-    pair = finish(phrase)
-    assert (" ".join(pair.source), " ".join(pair.target)) == (english, french)
-
-
-@pytest.mark.parametrize(
-    ("preposition", "phrase", "french"),
-    [
-        (("to", "à"), np("the", "market"), "au marché"),
-        (("to", "à"), np("the", "hotel"), "à l' hôtel"),
-        (("to", "à"), np("the", "friend", plural=True), "aux amis"),
-        (("of", "de"), np("the", "king"), "du roi"),
-        (("of", "de"), np("the", "island"), "de l' île"),
-        (("of", "de"), np("the", "actress", plural=True), "des actrices"),
-        (("near", "près de"), np("some", "house", plural=True), "près de maisons"),
-        (("near", "près de"), np("some", "big", "island", plural=True), "près de grandes îles"),
-        (("near", "près de"), np("a", "school"), "près d' une école"),
-    ],
-)
-def test_prepositions_contract_and_elide(preposition: tuple[str, str], phrase: NounPhrase, french: str) -> None:
-    pair = finish(phrases.rule("PP", (phrases.pair("IN", *preposition), phrase)))
-    assert " ".join(pair.target) == french
-
-
-def test_negation_alignment_and_parse() -> None:
-    verb = next(verb for verb in lexicon.VERBS if verb.base == "wait")
-    subject, leaf, particle = pronoun("she"), Leaf("PRP", "him"), Leaf("IN", "for")
-    group = verbs.verb_group(verb, subject, "past", "not", question=False)
-    tree = phrases.Branch("PP", (particle, phrases.Branch("NP", (leaf,))))
-    complement = Complement((tree,), phrases.french_words("le", leaf), (), ("m", False), (particle,))
-    pair = finish(phrases.clause(subject, verbs.predicate(verb, subject, "past", group, complement).phrase()))
-    assert " ".join(pair.source) == "she did not wait for him"
-    assert " ".join(pair.target) == "elle ne l' a pas attendu"
-    assert pair.alignment == [(0, 0), (1, 3), (2, 1), (2, 4), (3, 5), (4, 5), (5, 2)]
-    assert pair.parse == ("(S (NP (PRP she)) (VP (VBD did) (RB not) (VP (VB wait) (PP (IN for) (NP (PRP him))))))")
 
 
 # -- properties of all pairs --

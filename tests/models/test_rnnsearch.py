@@ -14,7 +14,7 @@ from torch import Tensor
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import read_config
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
-from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
+from rnnsearch_fairseq.modules.rnnsearch import RNNsearchConfig
 from tests.builders import EOS, PAD, make_dictionary, make_model, make_sample, pad, parse_training
 
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -248,15 +248,6 @@ def test_training_without_an_optimizer_says_what_the_task_lacks(
         assert said.endswith(f"{missing}; give --task pooled_translation --max-words 50")
 
 
-def test_every_architecture_is_registered_and_sets_known_options() -> None:
-    from fairseq.models import ARCH_MODEL_REGISTRY
-
-    assert set(ARCHITECTURES) == {*ARCHS, "bahdanau_gru_small"}
-    for name, settings in ARCHITECTURES.items():
-        assert ARCH_MODEL_REGISTRY[name] is RNNsearchModel
-        assert settings.keys() <= vars(RNNsearchConfig()).keys()
-
-
 # -- dropout --
 
 
@@ -273,28 +264,6 @@ def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> No
     assert not torch.allclose(first, second)
     torch.manual_seed(1)
     assert torch.equal(model(**net_input)[0], first)
-
-
-@pytest.mark.parametrize("part", ["encoder", "decoder"])
-def test_dropout_acts_on_the_embeddings_of_each_side(arch: str, part: str) -> None:
-    net_input = make_sample(SOURCES, TARGETS)["net_input"]
-    plain, model = make_model(arch), make_model(arch, dropout=0.4).train()
-    encoded = plain.encoder(net_input["src_tokens"])
-
-    def output(of: RNNsearchModel) -> Tensor:
-        if part == "encoder":
-            return of.encoder(net_input["src_tokens"])["annotations"][0]
-        return of.decoder(net_input["prev_output_tokens"], encoded)[0]
-
-    first, second, expected = output(model), output(model), output(plain)
-    assert not torch.allclose(first, expected)
-    assert not torch.allclose(first, second)
-    # Nothing else is dropped: with embeddings that are all zero there is nothing to drop.
-    for each in (plain, model):
-        table = each.encoder.network.embedding if part == "encoder" else each.decoder.network.embedding
-        for parameter in table.parameters():
-            torch.nn.init.zeros_(parameter)
-    assert torch.equal(output(model), output(plain))
 
 
 def test_without_dropout_training_mode_is_evaluation_mode(model: RNNsearchModel) -> None:

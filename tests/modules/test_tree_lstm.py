@@ -136,15 +136,6 @@ def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: Tre
     assert torch.equal(states[0], hidden) and torch.equal(states[1], cells)
 
 
-def test_one_phrase_alone_is_that_of_the_batch(cell: TreeLSTM) -> None:
-    hidden, cells = torch.randn(2, 2, SIZE, dtype=torch.float64)
-    batch = build(["S S R"], [0], 2)
-    states = cell.encode(hidden, cells, batch)
-    alone = cell((hidden[0], cells[0]), (hidden[1], cells[1]))
-    for state, expected in zip(states, alone):
-        torch.testing.assert_close(state[2], expected, **EXACT)
-
-
 def test_a_chain_of_many_leaves_is_built_without_recursion() -> None:
     leaves = 20_000
     batch = build(["S" + " S R" * (leaves - 1)], [0], leaves)

@@ -14,7 +14,6 @@ from matplotlib import pyplot as plt
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.constituents import (
-    LONGEST_LABEL,
     main,
     plot_attention,
     read_attention,
@@ -163,20 +162,6 @@ def test_all_of_it_is_inside_the_picture(tmp_path: Path) -> None:
     assert pixels.shape[0] > 150 * 0.32 * (len(TARGET) + 3)
     for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
         assert (edge == 1).all()
-
-
-def test_long_labels_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["a" * 50, "b" * 20, "c", "d" * 40, "e", "</s>"]
-    tree = Tree((4, 1, 2, 3))
-    weights = np.full((1, 10), 0.1)
-    axes = drawn(monkeypatch, attended(words, ["</s>"], tree, weights), tmp_path / "figure.png")
-    labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert labels[0] == "a" * (LONGEST_LABEL - 1) + "…"
-    assert labels[1] == words[1]
-    assert labels[6] == "1  " + "a" * 12 + "… … e"
-    assert labels[7] == "2  " + "a" * 12 + "… … " + "d" * 12 + "…"
-    assert labels[9] == "4  c " + "d" * 12 + "…"
-    assert max(map(len, labels)) <= LONGEST_LABEL + 3
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

@@ -1,13 +1,12 @@
 """The learning curves in a log of fairseq-train."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.train_log import Point, read_curve
-from tests.plots.builders import SIMPLE, inner_line, train_line, valid_line
+from tests.plots.builders import inner_line, train_line, valid_line
 
 
 def curve(folder: Path, *lines: str) -> tuple[list[Point], list[Point]]:
@@ -31,15 +30,6 @@ def test_a_curve_has_the_updates_of_the_log_and_interpolated_times(tmp_path: Pat
     assert dev == [Point(60, 16, 40.5, None), Point(150, 60, 40.5, None), Point(180, 72, 40.5, 31.2)]
     # Each message of --log-file may stand there several times.
     assert curve(tmp_path, *(line.split(" | ", 3)[3] for line in lines for _ in range(3))) == (train, dev)
-
-
-def test_a_curve_in_json_is_the_same(tmp_path: Path) -> None:
-    inner = {"epoch": 1, "update": 0.275, "loss": "9.1", "ppl": "548.7", "num_updates": "100", "train_wall": "41"}
-    dev = {"epoch": 1, "valid_ppl": "304.2", "valid_num_updates": "363"}
-    lines = [f"2026-11-21 | INFO | x | {json.dumps(record)}" for record in (inner, dev)]
-    assert curve(tmp_path, *lines) == ([Point(100, 41, 548.7, None)], [Point(363, 41 * 3.63, 304.2, None)])
-    simple = curve(tmp_path, SIMPLE)
-    assert [(point.updates, point.ppl) for points in simple for point in points] == [(100, 548.7), (363, 304.2)]
 
 
 def test_a_curve_without_updates_between_has_epochs(tmp_path: Path) -> None:

@@ -8,14 +8,13 @@ from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-import numpy as np
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.pairs import CHUNK, Pair, read_corpus, read_tmx
 from rnnsearch_fairseq.text.prepare import main
 from rnnsearch_fairseq.text.scripts import lacks_blanks
-from rnnsearch_fairseq.text.split import PARTS, choose, group, split_corpus
+from rnnsearch_fairseq.text.split import PARTS, split_corpus
 
 LANGUAGES = ("en", "fr")
 ENGLISH = ["a", "big", "black", "cat", "sees", "the", "small", "red", "house", "of", "my", "good", "old", "friend"]
@@ -101,23 +100,6 @@ def test_no_sentence_is_in_two_parts(tmp_path: Path) -> None:
         assert all(pair in remaining for pair in of_part), "the order is kept"
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_groups_are_those_that_merging_finds(seed: int) -> None:
-    hashes = np.random.RandomState(seed).randint(0, 40, (30, 2)).astype(np.uint64)
-    groups = [{number} for number in range(30)]
-    for first in range(30):
-        for second in range(first):
-            if (hashes[first] == hashes[second]).any() and groups[first] is not groups[second]:
-                groups[first] |= groups[second]
-                for number in groups[first]:
-                    groups[number] = groups[first]
-    assert group(hashes).tolist() == [min(members) for members in groups]
-
-
-def test_equal_texts_of_source_and_target_do_not_join_pairs() -> None:
-    assert group(np.array([[1, 2], [2, 3], [4, 3]], np.uint64)).tolist() == [0, 1, 1]
-
-
 def test_the_seed_determines_the_split(tmp_path: Path) -> None:
     files = write_files(tmp_path, make_pairs(400))
     found = []
@@ -127,17 +109,6 @@ def test_the_seed_determines_the_split(tmp_path: Path) -> None:
     assert found[0] == found[1]
     assert found[0]["valid"] != found[2]["valid"]
     assert found[0]["test"] != found[2]["test"]
-
-
-def test_every_group_is_chosen_equally_often() -> None:
-    counts = np.zeros((6, 3))
-    for seed in range(600):
-        parts = choose(np.arange(6), (1, 2), seed)
-        assert np.bincount(parts).tolist() == [3, 1, 2]
-        counts[np.arange(6), parts] += 1
-    expected = np.array([300, 100, 200])
-    # Chi-squared with 10 degrees of freedom is over 35.6 once in 10,000 times.
-    assert ((counts - expected) ** 2 / expected).sum() < 35.6
 
 
 @pytest.mark.parametrize(("number", "size"), [(200, 10), (100, 5)])

@@ -116,12 +116,6 @@ def test_malformed_transitions_are_refused(line: str, why: str) -> None:
     assert len(str(caught.value)) < 250
 
 
-@pytest.mark.parametrize("splits", [(0,), (2,), (-1,), (1, 1), (2, 2), (3, 1), (1, 3), (0, 0, 0), (9, 9, 9)])
-def test_splits_that_make_no_tree_are_refused(splits: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="cannot be split"):
-        Tree(splits)
-
-
 DEEP = 100_000
 
 

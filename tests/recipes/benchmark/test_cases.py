@@ -7,7 +7,7 @@ from string import Template
 
 import pytest
 
-from recipes.benchmark.cases import Case, Size, parse_arguments, parse_setups
+from recipes.benchmark.cases import Size, parse_arguments, parse_setups
 from recipes.benchmark.workloads import configure
 from rnnsearch_fairseq.errors import InputError
 
@@ -19,14 +19,6 @@ def test_setups_come_before_what_is_common() -> None:
         "b": ("fairseq", ["bin", "--lr", "3"]),
         "c": ("joeynmt", ["256"]),
     }
-
-
-def test_options_of_the_benchmark_may_come_first_or_last() -> None:
-    first = parse_arguments(["train", "--threads", "2", "--rounds", "3", "a: --x", "--", "bin"])
-    last = parse_arguments(["train", "a: --x", "--rounds", "3", "--threads", "2", "--", "bin"])
-    assert first == last
-    assert (first.axis, first.rounds, first.updates) == (None, 3, 8)
-    assert first.cases == [Case("a", "train", "fairseq", ["--x", "bin"], Size(threads=2))]
 
 
 def test_one_size_grows_at_a_time() -> None:

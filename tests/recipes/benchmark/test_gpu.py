@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from recipes.benchmark.gpu import count_events
-
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = [
     "versions",
@@ -73,26 +71,6 @@ def test_a_step_that_fails_or_hangs_does_not_end_the_next(tmp_path: Path) -> Non
     assert "says test_softmax_of_large_energies" in parts["memcheck"]
     state = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-def test_kernels_and_calls_are_counted_in_a_trace() -> None:
-    events = [
-        {"cat": "kernel", "name": "gemm", "dur": 3000},
-        {"cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "dur": 1000},
-        {"cat": "gpu_user_annotation", "name": "Optimizer.step", "dur": 9000},
-        {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "dur": 5},
-        {"cat": "cuda_driver", "name": "cuLaunchKernelEx", "dur": 5},
-        {"cat": "cuda_runtime", "name": "cudaStreamSynchronize", "dur": 5},
-        {"cat": "cpu_op", "name": "aten::mm", "dur": 5},
-        {"ph": "M", "name": "process_name"},
-    ]
-    assert count_events(events, 2) == {
-        "kernels and copies": 1,
-        "launches": 1,
-        "synchronisations": 0.5,
-        "copies to the host": 0.5,
-        "busy ms": 2,
-    }
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")

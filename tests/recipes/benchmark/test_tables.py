@@ -1,13 +1,8 @@
 """What the benchmarks print."""
 
-import numpy as np
-
 from recipes.benchmark.cases import Case, Size
 from recipes.benchmark.runner import Timing
-from recipes.benchmark.tables import fit_growth, format_tables, growth_table, speed_table
-
-SIZES = [10, 20, 40, 80]
-NOISY = [0.9, 2.3, 3.8, 8.9]
+from recipes.benchmark.tables import format_tables, growth_table, speed_table
 
 
 def make_timing(name: str, along: int | None = None, **values: object) -> Timing:
@@ -52,15 +47,3 @@ def test_time_and_memory_are_told_if_a_size_grows() -> None:
     assert format_tables(timings, "words", 5, None) == speed
     timings[0].peak = None
     assert len(format_tables(timings, "words", 5, "lengths").split("\n\n")) == 3
-
-
-def test_the_line_has_the_least_relative_squares() -> None:
-    assert fit_growth("batch", {size: 0.25 + 0.03 * size for size in SIZES}, 1)["fixed + each"] == "0.25 + 0.03"
-    fixed, each = map(float, fit_growth("batch", dict(zip(SIZES, NOISY)), 1)["fixed + each"].split(" + "))
-
-    def squares(fixed: float, each: float) -> float:
-        return float(np.sum(((fixed + each * np.array(SIZES)) / NOISY - 1) ** 2))
-
-    for step in (-0.02, 0.02):
-        assert squares(fixed + step, each) > squares(fixed, each)
-        assert squares(fixed, each + step) > squares(fixed, each)

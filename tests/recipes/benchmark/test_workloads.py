@@ -1,15 +1,13 @@
 """The work that is measured: random words, made-up dictionaries, memory, and what is refused."""
 
 import pytest
-import torch
 
 from recipes.benchmark import marian
 from recipes.benchmark.cases import Size
-from recipes.benchmark.workloads import Training, Translation, make_dictionary, peak_bytes, random_batch
+from recipes.benchmark.workloads import Training, Translation, make_dictionary, random_batch
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 
-CPU = torch.device("cpu")
 SIZE = Size(source=5, target=4, batch=2, vocabulary=20)
 N = 64  # units of the alignment model
 
@@ -42,31 +40,6 @@ def test_random_words_have_no_trees() -> None:
     trees = [*TRAIN, "--task", "tree_translation", "--arch", "tree2seq_small"]
     with pytest.raises(InputError, match="random words have no trees; time --task tree_translation on data"):
         Training(trees, SIZE, 1)
-
-
-def test_the_peak_is_what_lives_at_once() -> None:
-    before = torch.zeros(5000)
-
-    def work() -> None:
-        first = torch.zeros(1000)
-        second = first.double()  # 12,000 bytes live
-        del first
-        third = torch.zeros(2000)  # 16,000
-        third += before[:2000]
-        del second
-        torch.zeros(500)
-
-    assert peak_bytes(work, CPU) == 16_000
-    assert peak_bytes(lambda: before.relu_(), CPU) == 0
-
-
-def test_attention_keeps_no_units_for_each_pair_of_words() -> None:
-    def of_a_word_pair(scan: str) -> float:
-        options = [*TRAIN, *TINY, "--alignment-size", str(N), "--scan", scan]
-        peaks = [Training(options, Size(words, words, 4, 20), 1).peak() for words in (8, 16, 24)]
-        return (peaks[0] - 2 * peaks[1] + peaks[2]) / (2 * 8**2) / 4
-
-    assert 6 * N > of_a_word_pair("reference") > 4 * N > of_a_word_pair("fused") > 0
 
 
 @pytest.mark.parametrize("model", [WORDS, TINY], ids=["tree2seq", "rnnsearch"])
