@@ -1,13 +1,17 @@
 """Checkpoints and folders of strangers are refused in one sentence, before they run code or fill the memory."""
 
+import importlib
+import importlib.util
 import json
 import os
 import pickle
 import shutil
 import struct
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ import torch
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference import translate
 from rnnsearch_fairseq.inference.average import average_checkpoints
 from rnnsearch_fairseq.inference.export import export
 from tests.builders import Touch
@@ -26,7 +31,9 @@ State = dict[str, Any]
 def refused(path: Path, message: str, *, averages: bool = True) -> None:
     """Check that all that reads a model refuses it; ``averages``: `average_checkpoints`, too."""
     out = path.parent / "out"
-    calls = [lambda: rnnsearch_fairseq.load(path), lambda: export(str(path), out)]
+    calls = [lambda: rnnsearch_fairseq.load(path), lambda: export(str(path), out), run(translate, path)]
+    if importlib.util.find_spec("fastapi") is not None:
+        calls.append(run(importlib.import_module("rnnsearch_fairseq.serve.main"), path))
     if averages:
         calls.append(lambda: average_checkpoints([path], out))
     for call in calls:
@@ -35,6 +42,17 @@ def refused(path: Path, message: str, *, averages: bool = True) -> None:
         assert "\n" not in str(error.value)
         assert str(path) in str(error.value)
         assert not out.exists()
+
+
+def run(command: ModuleType, path: Path) -> Callable[[], Any]:
+    """A call of a command's main function with ``--model PATH``."""
+
+    def call() -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["rnnsearch", "--model", str(path)])
+            return command.main()
+
+    return call
 
 
 # Checkpoints
