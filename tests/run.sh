@@ -14,7 +14,7 @@ if ! python -c 'import build, httpx, parameterized, selenium, triton' 2>/dev/nul
 fi
 say "checking style (ruff)"
 ruff check .
-say "running the tests: ten to fifteen minutes on two cores"
+say "running the tests: about eight minutes on two cores"
 # Cores wait for each other in small matrix products: one thread a process is faster, and does not spin. A file's tests
 # stay together, for what they share is made once, and in the files' order, in which the longest is not the last; each
 # process may take 2 GB.
