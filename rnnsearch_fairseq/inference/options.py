@@ -6,8 +6,6 @@ from typing import Any
 
 from rnnsearch_fairseq.search.options import SearchOptions
 
-DEFAULTS = {option.name: option.default for option in fields(SearchOptions)}
-
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--model`` and ``--device``."""
@@ -36,4 +34,4 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
     """The search options of a parsed command line."""
-    return {name: getattr(args, name) for name in DEFAULTS}
+    return {option.name: getattr(args, option.name) for option in fields(SearchOptions)}

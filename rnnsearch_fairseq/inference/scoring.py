@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import Source
+from rnnsearch_fairseq.search import Source, mean_attention
 from rnnsearch_fairseq.text.forest import build_forest
 from rnnsearch_fairseq.text.trees import Tree
 
@@ -79,11 +79,11 @@ def _score_batch(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[S
         scores, weights = network(source.words, previous, source.forest if reads_trees(network) else None)
         words = scores.log_softmax(dim=-1, dtype=torch.float32).gather(2, target.unsqueeze(2)).squeeze(2)
         logprobs.append(words.double())
-        if weights is not None:
-            attention.append(weights)
+        attention.append(weights)
     # In float64, since a small probability may be zero in float32.
     mean = (torch.stack(logprobs).logsumexp(dim=0) - math.log(len(networks))).cpu()
-    weights = _mean_attention(attention)
+    weights = mean_attention(attention)
+    weights = None if weights is None else weights.float().cpu()
     columns = source.words.size(1)
     return [
         Score(
@@ -94,16 +94,7 @@ def _score_batch(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[S
     ]
 
 
-def _mean_attention(attention: Sequence[Tensor]) -> Tensor | None:
-    """The mean ``(batch, tgt_len, columns)`` on the CPU; models that do not read trees give phrases the weight zero."""
-    if not attention:
-        return None
-    columns = max(weights.size(2) for weights in attention)
-    padded = [nn.functional.pad(weights.float(), (0, columns - weights.size(2))) for weights in attention]
-    return torch.stack(padded).mean(dim=0).cpu()
-
-
 def _without_padding(weights: Tensor, pair: Pair, columns: int) -> Tensor:
-    """Of a row's weights ``(T, columns + phrases)``, those of the pair's words and phrases: ``(T, S + P)``."""
+    """The weights of the pair's words and phrases ``(T, S + P)``, from a batch's row ``(T, columns + phrases)``."""
     phrases = 0 if pair.tree is None else pair.tree.leaves - 1
     return torch.cat([weights[:, : len(pair.source)], weights[:, columns : columns + phrases]], dim=1)

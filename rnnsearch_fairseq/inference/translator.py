@@ -256,9 +256,7 @@ class Translator:
             with torch.inference_mode():
                 hypotheses = search.search(self._model, source_batch(chosen, self.reads_trees, self.device), step)
             for number, best in zip(batch, hypotheses):
-                # The search writes words even for a sentence without words.
-                empty = not sources[number].words
-                results[number] = [Translation("", 0.0, [])] if empty else [self._read(each) for each in best[:nbest]]
+                results[number] = [self._read(each) for each in best[:nbest]]
         return [results[number] for number in range(len(sources))]
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[Alignment]:

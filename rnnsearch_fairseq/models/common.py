@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.loading import shared_names
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
 
@@ -181,9 +182,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def _check_shared(self, loaded: dict[str, Tensor]) -> None:
-        names: dict[nn.Parameter, str] = {}
-        for name, parameter in self.named_parameters(remove_duplicate=False):
-            first = names.setdefault(parameter, name)
+        for name, first in shared_names(self).items():
             if name != first and not torch.equal(loaded[name], loaded[first]):
                 raise InputError(
                     f"the checkpoint's {first} and {name} differ, and this model shares them: leave out "

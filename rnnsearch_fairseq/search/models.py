@@ -115,14 +115,22 @@ class Ensemble:
 
     def step(self, words: Tensor, state: list[Any]) -> tuple[Tensor, Tensor | None, list[Any]]:
         log_probs, weights, states = zip(*(member.step(words, own) for member, own in zip(self.members, state)))
-        attentive = [each for each in weights if each is not None]
-        columns = max((each.size(1) for each in attentive), default=0)  # models without trees have no phrases
-        filled = [F.pad(each, (0, columns - each.size(1))) for each in attentive]
-        mean = torch.stack(filled).mean(dim=0) if filled else None
-        return torch.stack(log_probs).logsumexp(dim=0) - math.log(len(self.members)), mean, list(states)
+        mean = torch.stack(log_probs).logsumexp(dim=0) - math.log(len(self.members))
+        return mean, mean_attention(weights), list(states)
 
     def select(self, state: list[Any], rows: Sequence[int]) -> list[Any]:
         return [member.select(own, rows) for member, own in zip(self.members, state)]
+
+
+def mean_attention(weights: Sequence[Tensor | None]) -> Tensor | None:
+    """The mean of the members' attention ``(..., columns)``; None if no member has any.
+
+    Members that do not read trees have no columns of phrases, and give phrases the weight zero.
+    """
+    attentive = [each for each in weights if each is not None]
+    columns = max((each.size(-1) for each in attentive), default=0)
+    filled = [F.pad(each, (0, columns - each.size(-1))) for each in attentive]
+    return torch.stack(filled).mean(dim=0) if filled else None
 
 
 def _log_softmax(scores: Tensor) -> Tensor:

@@ -130,14 +130,16 @@ class BeamSearch(ABC):
             InputError: the model's scores are not numbers, or the least length exceeds the greatest.
         """
         lengths = source.words.ne(PAD).sum(dim=1).tolist()
-        results = [[_no_words(0.0 if length <= 1 else -math.inf)] for length in lengths]
+        results: list[list[Hypothesis]] = [[] for _ in lengths]
         places = [number for number, length in enumerate(lengths) if length > 1]
         if places:
             sentences, columns = list(range(len(lengths))), source.words.size(1)
             batch = Batch(model, model.begin(source), sentences, lengths, columns, source.words.device, on_step)
             for place, hypotheses in zip(places, self.search_sentences(batch.select(places))):
-                results[place] = hypotheses or results[place]
-        return results
+                results[place] = hypotheses
+        return [
+            hypotheses or [_no_words(0.0 if length <= 1 else -math.inf)] for hypotheses, length in zip(results, lengths)
+        ]
 
     def run(self, batch: Batch, beams: Sequence[Beam]) -> list[list[Hypothesis]]:
         """Search with a beam for each sentence of the batch: its finished hypotheses, best first."""

@@ -10,7 +10,7 @@ NUMBER = 3
 
 
 def choose_examples(translator: Translator) -> list[str]:
-    """Up to ``NUMBER`` sentences of page/examples.json without unknown words, those of frequent words first."""
+    """Up to ``NUMBER`` sentences of page/examples.json that hold no unknown word; frequent words come first."""
     sentences = json.loads((Path(__file__).parent / "page" / "examples.json").read_text(encoding="utf-8"))
     rarest = {}
     for sentence in sentences.get(translator.languages[0], []):

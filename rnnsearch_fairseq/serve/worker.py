@@ -79,9 +79,8 @@ class Worker:
             if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
-            for job, words in ((jobs[number], words) for number, words in best.items()):
-                if sources[job].words:  # the search writes words even for a sentence without words
-                    job.request.show(job.place, self._translator.decode(words))
+            for number, words in best.items():
+                jobs[number].request.show(jobs[number].place, self._translator.decode(words))
 
         return watch
 
