@@ -1,10 +1,9 @@
 """The original GroundHog code's RNNsearch and RNNencdec, transcribed in plain float64 NumPy.
 
-The source is ``shared/reference/groundhog.md`` ("groundhog.md" below), which says how the code behind the paper's
-Table 1 differs from D. Bahdanau, K. Cho, Y. Bengio, "Neural Machine Translation by Jointly Learning to Align and
-Translate", ICLR 2015. Equation and section numbers are the paper's. Scoring goes one sentence and one position at a
-time: no batch, no padding, no mask, no dropout. The package is tested against this file, which shares no code with it,
-nor with ``rnnsearch.py``, the transcription of the paper itself.
+It is the code behind Table 1 of D. Bahdanau, K. Cho, Y. Bengio, "Neural Machine Translation by Jointly Learning to
+Align and Translate", ICLR 2015, and differs from the paper, whose equation and section numbers stand here. Scoring goes
+one sentence and one position at a time: no batch, no padding, no mask, no dropout. The package is tested against this
+file, which shares no code with it, nor with ``rnnsearch.py``, the transcription of the paper itself.
 
 Conventions
 -----------
@@ -76,51 +75,23 @@ def parameter_shapes(
     *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
 ) -> dict[str, tuple[int, ...]]:
     """The table at the top of this file as a dictionary: name -> shape."""
-    if n % 2 != 0:
-        raise ValueError(f"maxout takes pairs, and {n} units do not divide into pairs")
     l = n // 2  # noqa: E741  (the paper's letter)
     d = n if encdec else 2 * n
-    shapes: dict[str, tuple[int, ...]] = {"W_0_enc_approx_embdr": (n_source, m), "b_0_enc_approx_embdr": (m,)}
-
-    for direction in ["enc"] if encdec else ["enc", "back_enc"]:
-        shapes[f"W_0_{direction}_input_embdr_0"] = (m, n)
-        shapes[f"b_0_{direction}_input_embdr_0"] = (n,)
-        shapes[f"W_0_{direction}_update_embdr_0"] = (m, n)
-        shapes[f"W_0_{direction}_reset_embdr_0"] = (m, n)
-        shapes[f"W_{direction}_transition_0"] = (n, n)
-        shapes[f"G_{direction}_transition_0"] = (n, n)
-        shapes[f"R_{direction}_transition_0"] = (n, n)
-
-    shapes["W_0_dec_initializer_0"] = (n, n)
-    shapes["b_0_dec_initializer_0"] = (n,)
-
+    shapes: dict[str, tuple[int, ...]] = {}
+    for side, words in (("enc", n_source), ("dec", n_target)):
+        shapes |= {f"W_0_{side}_approx_embdr": (words, m), f"b_0_{side}_approx_embdr": (m,)}
+    for layer in ["enc", "dec"] if encdec else ["enc", "back_enc", "dec"]:
+        shapes |= {f"W_0_{layer}_{part}_embdr_0": (m, n) for part in ("input", "update", "reset")}
+        shapes |= {f"{matrix}_{layer}_transition_0": (n, n) for matrix in "WGR"}
+        shapes[f"b_0_{layer}_input_embdr_0"] = (n,)
+    shapes |= {"W_0_dec_initializer_0": (n, n), "b_0_dec_initializer_0": (n,)}
     if not encdec:
-        shapes["B_dec_transition_0"] = (n, n)
-        shapes["A_dec_transition_0"] = (2 * n, n)
-        shapes["D_dec_transition_0"] = (n, 1)
-
-    shapes["W_0_dec_approx_embdr"] = (n_target, m)
-    shapes["b_0_dec_approx_embdr"] = (m,)
-
-    shapes["W_0_dec_input_embdr_0"] = (m, n)
-    shapes["b_0_dec_input_embdr_0"] = (n,)
-    shapes["W_0_dec_update_embdr_0"] = (m, n)
-    shapes["W_0_dec_reset_embdr_0"] = (m, n)
-    shapes["W_dec_transition_0"] = (n, n)
-    shapes["G_dec_transition_0"] = (n, n)
-    shapes["R_dec_transition_0"] = (n, n)
-    shapes["W_0_dec_dec_inputter_0"] = (d, n)
-    shapes["W_0_dec_dec_updater_0"] = (d, n)
-    shapes["W_0_dec_dec_reseter_0"] = (d, n)
-
-    shapes["W_0_dec_hid_readout_0"] = (n, n)
-    shapes["b_0_dec_hid_readout_0"] = (n,)
-    shapes["W_0_dec_prev_readout_0"] = (m, n)
-    shapes["W_0_dec_repr_readout"] = (d, n)
-    shapes["W1_dec_deep_softmax"] = (l, rank)
-    shapes["W2_dec_deep_softmax"] = (rank, n_target)
-    shapes["b_dec_deep_softmax"] = (n_target,)
-    return shapes
+        shapes |= {"B_dec_transition_0": (n, n), "A_dec_transition_0": (2 * n, n), "D_dec_transition_0": (n, 1)}
+    shapes |= {f"W_0_dec_dec_{part}_0": (d, n) for part in ("inputter", "updater", "reseter")}
+    shapes |= {"W_0_dec_hid_readout_0": (n, n), "b_0_dec_hid_readout_0": (n,)}
+    shapes |= {"W_0_dec_prev_readout_0": (m, n), "W_0_dec_repr_readout": (d, n)}
+    shapes |= {"W1_dec_deep_softmax": (l, rank), "W2_dec_deep_softmax": (rank, n_target)}
+    return shapes | {"b_dec_deep_softmax": (n_target,)}
 
 
 def random_parameters(
@@ -210,8 +181,6 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
     <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
     h_j = [->h_j ; <-h_j]                                          (forward half first)
     """
-    if len(x_ids) == 0:
-        raise ValueError("the source sentence is empty")
     T_x = len(x_ids)
     n = params["W_enc_transition_0"].shape[0]
 
@@ -230,11 +199,7 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
         h = encoder_step(params, "back_enc", h, x_ids[j])
         backward[j] = h
 
-    annotations = np.zeros((T_x, 2 * n))
-    for j in range(T_x):
-        annotations[j, :n] = forward[j]
-        annotations[j, n:] = backward[j]
-    return annotations
+    return np.concatenate([forward, backward], axis=1)
 
 
 def initial_state(params: Parameters, annotations: Array) -> Array:
@@ -324,10 +289,8 @@ def readout(params: Parameters, s_prev: Array, y_prev: Words | None, c: Array) -
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def decode(
-    params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]
-) -> tuple[Array, Array | None, Array]:
-    """Run the model over one sentence pair, given the words of y::
+def score(params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]) -> tuple[Array, Array | None]:
+    """log p(y_i | y_1 .. y_{i-1}, x) of every word of y, (T_y,), and alpha (T_y, T_x), or None for RNNencdec::
 
     alpha_i = align(s_{i-1}, h_1 .. h_{T_x})                    [RNNencdec: none]
     c_i     = sum_j alpha_ij h_j                                 [RNNencdec: ->h_{T_x}]
@@ -338,37 +301,20 @@ def decode(
     encdec = is_encdec(params)
     annotations = encode(params, x_ids)
     keys = None if encdec else alignment_keys(params, annotations)
-    T_x = len(x_ids)
-    T_y = len(y_ids)
-
     s = initial_state(params, annotations)
-    log_probs = np.zeros((T_y, len(params["b_dec_deep_softmax"])))
-    alignments = np.zeros((T_y, T_x))
-    states = np.zeros((T_y + 1, len(s)))
-    states[0] = s
-
-    for i in range(1, T_y + 1):
+    word_log_probs = np.zeros(len(y_ids))
+    alignments = np.zeros((len(y_ids), len(x_ids)))
+    y_prev = None
+    for i, y in enumerate(y_ids):
         if encdec:
             c = annotations[-1]
         else:
-            alpha = align(params, s, keys)
-            c = context(alpha, annotations)
-            alignments[i - 1] = alpha
-        y_prev = None if i == 1 else y_ids[i - 2]  # y_{i-1}
-        log_probs[i - 1] = readout(params, s, y_prev, c)
-        s = decoder_step(params, s, y_ids[i - 1], c)  # reads y_i
-        states[i] = s
-
-    return log_probs, None if encdec else alignments, states
-
-
-def score(params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[int]) -> tuple[Array, Array | None]:
-    """log p(y_i | y_1 .. y_{i-1}, x) of every word of y, (T_y,), and alpha (T_y, T_x), or None for RNNencdec."""
-    log_probs, alignments, _ = decode(params, x_ids, y_ids)
-    word_log_probs = np.zeros(len(y_ids))
-    for i in range(len(y_ids)):
-        word_log_probs[i] = log_probs[i, y_ids[i]]
-    return word_log_probs, alignments
+            alignments[i] = align(params, s, keys)
+            c = context(alignments[i], annotations)
+        word_log_probs[i] = readout(params, s, y_prev, c)[y]
+        s = decoder_step(params, s, y, c)
+        y_prev = y
+    return word_log_probs, None if encdec else alignments
 
 
 def cheapest(costs: Array, count: int) -> list[int]:
@@ -441,8 +387,6 @@ def beam_search(
     ban_unknown: bool = False,
 ) -> list[Hypothesis]:
     """The finished translations of x as (words with end-of-sentence, cost), lowest cost first; may be empty."""
-    if beam < 1:
-        raise ValueError(f"the beam must be at least 1, not {beam}")
     params = in_float64(params)
     finished = search_once(params, x_ids, beam, eos, unk, ban_unknown)
     if len(finished) == 0 and ban_unknown:
@@ -451,12 +395,3 @@ def beam_search(
         beam = 2 * beam
         finished = search_once(params, x_ids, beam, eos, unk, ban_unknown=False)
     return finished
-
-
-def best(finished: Sequence[Hypothesis], normalize: bool) -> Hypothesis:
-    """The hypothesis with the lowest cost, or with the lowest cost per word, end-of-sentence included."""
-    if len(finished) == 0:
-        raise ValueError("there is no finished hypothesis")
-    if normalize:
-        return min(finished, key=lambda hypothesis: hypothesis[1] / len(hypothesis[0]))
-    return min(finished, key=lambda hypothesis: hypothesis[1])

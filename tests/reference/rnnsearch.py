@@ -82,46 +82,16 @@ def parameter_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """The table at the top of this file as a dictionary: name -> shape."""
     d = n if encdec else 2 * n
-    shapes: dict[str, tuple[int, ...]] = {"E_x": (m, K_x), "b_Ex": (m,)}
-
-    for direction in ["f"] if encdec else ["f", "b"]:
-        shapes[f"W_{direction}"] = (n, m)
-        shapes[f"b_{direction}"] = (n,)
-        shapes[f"W_z_{direction}"] = (n, m)
-        shapes[f"W_r_{direction}"] = (n, m)
-        shapes[f"U_{direction}"] = (n, n)
-        shapes[f"U_z_{direction}"] = (n, n)
-        shapes[f"U_r_{direction}"] = (n, n)
-
-    shapes["W_s"] = (n, n)
-    shapes["b_s"] = (n,)
-
+    shapes: dict[str, tuple[int, ...]] = {"E_x": (m, K_x), "b_Ex": (m,), "E_y": (m, K_y), "b_Ey": (m,)}
+    for unit in ["", "_f"] if encdec else ["", "_f", "_b"]:
+        shapes |= {f"{name}{unit}": (n, m) for name in ("W", "W_z", "W_r")}
+        shapes |= {f"{name}{unit}": (n, n) for name in ("U", "U_z", "U_r")}
+        shapes[f"b{unit}"] = (n,)
+    shapes |= {"C": (n, d), "C_z": (n, d), "C_r": (n, d), "W_s": (n, n), "b_s": (n,)}
     if not encdec:
-        shapes["W_a"] = (n_prime, n)
-        shapes["U_a"] = (n_prime, 2 * n)
-        shapes["v_a"] = (n_prime,)
-
-    shapes["E_y"] = (m, K_y)
-    shapes["b_Ey"] = (m,)
-
-    shapes["W"] = (n, m)
-    shapes["b"] = (n,)
-    shapes["W_z"] = (n, m)
-    shapes["W_r"] = (n, m)
-    shapes["U"] = (n, n)
-    shapes["U_z"] = (n, n)
-    shapes["U_r"] = (n, n)
-    shapes["C"] = (n, d)
-    shapes["C_z"] = (n, d)
-    shapes["C_r"] = (n, d)
-
-    shapes["U_o"] = (pool * l, n)
-    shapes["b_o"] = (pool * l,)
-    shapes["V_o"] = (pool * l, m)
-    shapes["C_o"] = (pool * l, d)
-    shapes["W_o"] = (K_y, l)
-    shapes["b_y"] = (K_y,)
-    return shapes
+        shapes |= {"W_a": (n_prime, n), "U_a": (n_prime, 2 * n), "v_a": (n_prime,)}
+    shapes |= {"U_o": (pool * l, n), "b_o": (pool * l,), "V_o": (pool * l, m), "C_o": (pool * l, d)}
+    return shapes | {"W_o": (K_y, l), "b_y": (K_y,)}
 
 
 def random_parameters(
@@ -214,8 +184,6 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
     <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
     h_j = [->h_j ; <-h_j]                                          (forward half first, Section 3.2)
     """
-    if len(x_ids) == 0:
-        raise ValueError("the source sentence is empty")
     T_x = len(x_ids)
     n = params["U_f"].shape[0]
 
@@ -234,11 +202,7 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
         h = encoder_step(params, "b", h, x_ids[j])
         backward[j] = h
 
-    annotations = np.zeros((T_x, 2 * n))
-    for j in range(T_x):
-        annotations[j, :n] = forward[j]
-        annotations[j, n:] = backward[j]
-    return annotations
+    return np.concatenate([forward, backward], axis=1)
 
 
 def initial_state(params: Parameters, annotations: Array) -> Array:
@@ -302,8 +266,6 @@ def decoder_step(params: Parameters, s_prev: Array, y_prev: int, c: Array) -> Ar
 
 def maxout(t_tilde: Array, pool: int) -> Array:
     """t_ij = max of the j-th run of ``pool`` adjacent entries of t~_i: (p l,) -> (l,) (A.2.2)."""
-    if len(t_tilde) % pool != 0:
-        raise ValueError(f"{len(t_tilde)} units do not divide into pools of {pool}")
     size = len(t_tilde) // pool
     t = np.zeros(size)
     for j in range(size):
@@ -338,58 +300,27 @@ def decode(
     s_i     = f(s_{i-1}, y_{i-1}, c_i)                               A.1.1
     p(y_i)  = g(y_{i-1}, s, c_i)                                     A.2.2
     """
-    if readout_state not in ("previous", "current"):
-        raise ValueError(f"readout_state must be 'previous' or 'current', not {readout_state!r}")
     encdec = is_encdec(params)
     annotations = encode(params, x_ids)
-    T_x, d = annotations.shape
     T_y = len(previous_ids)
-    n = params["W_s"].shape[0]
-    K_y = params["W_o"].shape[0]
-
-    log_probs = np.zeros((T_y, K_y))
-    alignments = np.zeros((T_y, T_x))
-    states = np.zeros((T_y + 1, n))
-    contexts = np.zeros((T_y, d))
-
+    log_probs = np.zeros((T_y, params["W_o"].shape[0]))
+    alignments = np.zeros((T_y, len(x_ids)))
+    states = np.zeros((T_y + 1, params["W_s"].shape[0]))
     states[0] = initial_state(params, annotations)
     for i in range(1, T_y + 1):
         s_prev = states[i - 1]
         y_prev = previous_ids[i - 1]
-
         if encdec:
             c = annotations[-1]
         else:
-            alpha = align(params, s_prev, annotations)
-            c = context(alpha, annotations)
-            alignments[i - 1] = alpha
-
-        s = decoder_step(params, s_prev, y_prev, c)
-        s_readout = s_prev if readout_state == "previous" else s
-        log_probs[i - 1] = readout(params, s_readout, y_prev, c, pool)
-        states[i] = s
-        contexts[i - 1] = c
-
-    result = {"log_probs": log_probs, "states": states, "contexts": contexts}
-    if not encdec:
-        result["alignments"] = alignments
-    return result
+            alignments[i - 1] = align(params, s_prev, annotations)
+            c = context(alignments[i - 1], annotations)
+        states[i] = decoder_step(params, s_prev, y_prev, c)
+        log_probs[i - 1] = readout(params, s_prev if readout_state == "previous" else states[i], y_prev, c, pool)
+    return {"log_probs": log_probs, "states": states} | ({} if encdec else {"alignments": alignments})
 
 
-def sentence_log_prob(
-    params: Parameters,
-    x_ids: Sequence[int],
-    y_ids: Sequence[int],
-    y_0: int,
-    readout_state: ReadoutState = "previous",
-    pool: int = 2,
-) -> float:
+def sentence_log_prob(params: Parameters, x_ids: Sequence[int], y_ids: Sequence[int], y_0: int) -> float:
     """log p(y | x) = sum_i log p(y_i | y_1 .. y_{i-1}, x), for y = y_1 .. y_{T_y} after the word y_0."""
-    previous_ids = [y_0]
-    for i in range(len(y_ids) - 1):
-        previous_ids.append(y_ids[i])
-    log_probs = decode(params, x_ids, previous_ids[: len(y_ids)], readout_state, pool)["log_probs"]
-    total = 0.0
-    for i in range(len(y_ids)):
-        total += log_probs[i, y_ids[i]]
-    return float(total)
+    log_probs = decode(params, x_ids, [y_0, *y_ids[:-1]])["log_probs"]
+    return sum(float(log_probs[i, y]) for i, y in enumerate(y_ids))
