@@ -7,7 +7,7 @@
 #
 #   recipes/setup.sh
 #
-#   PYTHON=python3.12   the Python to use, 3.10 to 3.12 (default: the first found of 3.11, 3.12, 3.10)
+#   PYTHON=python3.13   the Python to use, 3.10 to 3.14 (default: the first of 3.11, 3.12, 3.13, 3.10, 3.14 that is here whole)
 #   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
 set -euo pipefail
 
@@ -133,13 +133,14 @@ once() { # FOLDER COMMAND...: make FOLDER by COMMAND, unless it is complete; of 
     exec {lock}>&-
 }
 
-find_python() {
+find_python() { # print the first Python that has what compiles fairseq; 3.14 comes last, as it is not tested
     local candidate
-    for candidate in ${PYTHON:-python3.11 python3.12 python3.10 python3}; do
-        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null
+    for candidate in ${PYTHON:-python3.11 python3.12 python3.13 python3.10 python3.14 python3}; do
+        if "$candidate" -c 'import os, sys, sysconfig, venv, ensurepip
+sys.exit(not ((3, 10) <= sys.version_info < (3, 15) and os.path.exists(sysconfig.get_path("include") + "/Python.h")))' 2>/dev/null
         then echo "$candidate"; return; fi
     done
-    die "no Python 3.10 to 3.12 with venv found${PYTHON:+ at $PYTHON}; install one (Debian: python3 python3-venv python3-dev) or name it: PYTHON=/path/to/python $0"
+    die "no Python 3.10 to 3.14 with venv and headers found${PYTHON:+ at $PYTHON}; install one (Debian: python3 python3-venv python3-dev) or name it: PYTHON=/path/to/python $0"
 }
 
 install_package() {
@@ -149,7 +150,8 @@ install_package() {
     say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version)"
     rm -rf "$ROOT/.venv"
     "$python" -m venv "$ROOT/.venv"
-    # Without a GPU, the build in PyTorch's own index is a tenth the size; if it cannot be reached, use the default index.
+    # Without a GPU, the build in PyTorch's own index is a tenth the size. It replaces the default index for this command
+    # only: beside it, a package of the same name there would win. If it cannot be reached, the default index is used.
     local cpu_build=()
     command -v nvidia-smi >/dev/null || cpu_build=(--index-url https://download.pytorch.org/whl/cpu --retries 0)
     $pip install --quiet ${cpu_build[@]+"${cpu_build[@]}"} "$TORCH" || $pip install --quiet "$TORCH"

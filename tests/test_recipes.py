@@ -106,12 +106,19 @@ def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(checkout: Path,
 
 
 def test_setup_installs_when_it_is_called_itself(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no Python 3.10 to 3.12" in call(checkout, "recipes/setup.sh", status=1)
+    assert "no Python 3.10 to 3.14" in call(checkout, "recipes/setup.sh", status=1)
     installed = checkout / ".venv/.installed"
     installed.parent.mkdir()
     installed.write_text("torch " + subprocess.check_output(["cksum"], stdin=subprocess.DEVNULL, text=True))
     monkeypatch.setenv("TORCH", "torch")
     assert "source .venv/bin/activate" in call(checkout, "recipes/setup.sh", status=0)
+
+
+def test_setup_takes_the_first_python_that_works(tmp_path: Path) -> None:
+    for name, program in (("python3.11", "false"), ("python3.13", sys.executable), ("python3.10", sys.executable)):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    assert sourced(f"PATH={tmp_path} find_python", tmp_path) == "python3.13\n"
 
 
 @pytest.mark.parametrize("script", WRITERS)
