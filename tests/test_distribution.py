@@ -38,7 +38,6 @@ def files_in(folder: Path) -> set[str]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source distribution, what it unpacks to, and the wheel that is built from it."""
-    pytest.importorskip("build", reason="the library build is not installed")
     out, source = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("source")
     for name in (*FILES, *FOLDERS):
         (source / name).symlink_to(ROOT / name)
