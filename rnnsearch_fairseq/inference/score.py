@@ -95,7 +95,7 @@ def read_texts(
     parses = itertools.repeat(None) if trees is None else read_lines(trees)
     for number, ((sentence, translation), parse) in enumerate(zip(read_pairs(source, target), parses), 1):
         read = translator.read_source(sentence, parse, f"{source}, line {number}", prepared)
-        yield read, translator.read_target(translation, f"{target}, line {number}", prepared)
+        yield read, translator.read_target(translation, read, f"{target}, line {number}", prepared)
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -114,7 +114,7 @@ def translate_group(
             for place, translation in enumerate(translations):
                 if UNKNOWN in translation.words:
                     words = replace_unknown(translation.words, alignments[number, place], dictionary)
-                    translations[place] = replace(translation, text=translator.target_codec.decode(" ".join(words)))
+                    translations[place] = replace(translation, text=translator.decode(words, sources[number]))
         yield translations, alignments.get((number, 0)) if align else None
 
 

@@ -41,6 +41,7 @@ from rnnsearch_fairseq.inference.scoring import Pair, batches, reads_trees, scor
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.search import Ensemble, Hypothesis, OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import make_codecs
+from rnnsearch_fairseq.text.markup import find_spans, mask, unmask
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
 
 MOST_CHARACTERS = 10_000  # in a sentence
@@ -49,11 +50,15 @@ PARSE_FACTOR = 20  # a parse may have this many times the characters of a senten
 
 
 class Source(NamedTuple):
-    """A sentence to translate: its words, their ids with end-of-sentence ``(S,)``, and its tree, if it has one."""
+    """A sentence to translate: its words, their ids with end-of-sentence ``(S,)``, and its tree, if it has one.
+
+    ``spans`` are the spans of markup for which symbols stand in the words.
+    """
 
     words: list[str]
     ids: Tensor
     tree: Tree | None
+    spans: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,13 +228,18 @@ class Translator:
         Raises:
             InputError: the sentence is not Unicode text or is too long, or the parse has other words.
         """
-        words = self._split(self.source_codec, sentence, where, prepared)
+        _check_text(sentence, where)
+        spans = find_spans(sentence) if self.source_codec.preparation.markup and not prepared else []
+        words = self._split(self.source_codec, mask(sentence, spans), where, prepared)
         ids = self.source_vocabulary.encode(" ".join(words))
-        return Source(words, ids, self._read_parse(parse, words, where))
+        return Source(words, ids, self._read_parse(parse, words, where), spans)
 
-    def read_target(self, sentence: str, where: str = "the translation", prepared: bool = False) -> list[str]:
-        """Split a translation into words, as :meth:`read_source`."""
-        return self._split(self.target_codec, sentence, where, prepared)
+    def read_target(
+        self, sentence: str, source: Source, where: str = "the translation", prepared: bool = False
+    ) -> list[str]:
+        """Split a translation of ``source`` into words, as :meth:`read_source`."""
+        _check_text(sentence, where)
+        return self._split(self.target_codec, mask(sentence, source.spans), where, prepared)
 
     def search(
         self,
@@ -256,7 +266,7 @@ class Translator:
             with torch.inference_mode():
                 hypotheses = search.search(self._model, source_batch(chosen, self.reads_trees, self.device), step)
             for number, best in zip(batch, hypotheses):
-                results[number] = [self._read(each) for each in best[:nbest]]
+                results[number] = [self._read(each, sources[number]) for each in best[:nbest]]
         return [results[number] for number in range(len(sources))]
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[Alignment]:
@@ -282,13 +292,13 @@ class Translator:
             )
         return alignments
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of target ids."""
-        return self.target_codec.decode(" ".join(self.target_vocabulary.words(ids)))
+    def decode(self, words: Sequence[str], source: Source) -> str:
+        """The text of the words of a translation of ``source``."""
+        return unmask(self.target_codec.decode(" ".join(words)), source.spans)
 
-    def _read(self, hypothesis: Hypothesis) -> Translation:
-        ids = hypothesis.words[:-1] if hypothesis.words[-1:] == [EOS] else hypothesis.words
-        return Translation(self.decode(ids), hypothesis.score, self.target_vocabulary.words(ids))
+    def _read(self, hypothesis: Hypothesis, source: Source) -> Translation:
+        words = self.target_vocabulary.words([number for number in hypothesis.words if number != EOS])
+        return Translation(self.decode(words, source), hypothesis.score, words)
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], trees: Sequence[str | None] | None
@@ -296,11 +306,10 @@ class Translator:
         read = self.read_sources(sources, trees)
         if len(_listed(targets)) != len(read):
             raise InputError(f"there are {len(read):,} sources and {len(targets):,} targets; give one for each")
-        words = [self.read_target(target, f"target {number}") for number, target in enumerate(targets, 1)]
-        return list(zip(read, words))
+        numbered = enumerate(zip(targets, read), 1)
+        return [(source, self.read_target(target, source, f"target {number}")) for number, (target, source) in numbered]
 
     def _split(self, codec: Any, text: str, where: str, prepared: bool) -> list[str]:
-        _check_text(text, where)
         words = (text if prepared else codec.encode(text)).split()
         if len(words) > MOST_WORDS:
             raise InputError(f"{where} has {len(words):,} words, and the model reads at most {MOST_WORDS:,}; split it")

@@ -79,8 +79,9 @@ class Worker:
             if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
-            for number, words in best.items():
-                jobs[number].request.show(jobs[number].place, self._translator.decode(words))
+            for number, ids in best.items():
+                job, words = jobs[number], self._translator.target_vocabulary.words(ids)
+                job.request.show(job.place, self._translator.decode(words, sources[job]))
 
         return watch
 

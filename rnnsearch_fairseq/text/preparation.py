@@ -35,6 +35,7 @@ class Preparation:
         tokenizer: "moses", or None: the text is already words with blanks between, or sentencepiece splits it.
         moses_no_escape: the tokenizer leaves & | < > ' " [ ] as they are.
         moses_no_dash_splits: the tokenizer leaves words with hyphens whole.
+        markup: symbols stand for markup (:mod:`~rnnsearch_fairseq.text.markup`) while the model translates.
         bpe: the text of subword-nmt's file of merges.
         sentencepiece: the content of sentencepiece's file of a model.
     """
@@ -43,13 +44,14 @@ class Preparation:
     moses_no_escape: bool = False
     moses_no_dash_splits: bool = False
     lowercase: bool = False
+    markup: bool = False
     bpe: str | None = field(default=None, repr=False)
     sentencepiece: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.tokenizer not in (None, "moses"):
             raise ValueError(f"the tokenizer is {self.tokenizer!r}, not moses or null")
-        for flag in ("moses_no_escape", "moses_no_dash_splits", "lowercase"):
+        for flag in ("moses_no_escape", "moses_no_dash_splits", "lowercase", "markup"):
             if type(getattr(self, flag)) is not bool:
                 raise ValueError(f"{flag} is {getattr(self, flag)!r}, not true or false")
         if not isinstance(self.bpe, str | None) or not isinstance(self.sentencepiece, bytes | None):

@@ -30,7 +30,8 @@ from rnnsearch_fairseq.errors import Count, InputError
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.limit import limit, shuffle
-from rnnsearch_fairseq.text.lines import check_parallel, read_lines
+from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
+from rnnsearch_fairseq.text.markup import SYMBOLS, mask_pair
 from rnnsearch_fairseq.text.next_commands import next_commands
 from rnnsearch_fairseq.text.pairs import is_folder
 from rnnsearch_fairseq.text.preparation import CODES, PIECES, RECORD, Preparation, write_preparations
@@ -42,7 +43,8 @@ from rnnsearch_fairseq.text.texts import Texts, add_languages
 Convert = Callable[[Iterable[str]], Iterable[str]]
 
 CHUNK = 500  # lines that a process converts at a time
-SAMPLE = 1000  # lines of training text whose script is examined
+SAMPLE = 1000  # lines of training text that are examined
+MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,12 @@ def prepare(
     if settings.shuffle is not None:
         shuffle(train, settings.shuffle)
         _say(f"shuffled the training pairs (seed {settings.shuffle})")
-    subwords = _learn_subwords(train, settings)
+    if settings.sentencepiece and _share_with_markup(train) >= MARKUP_SHARE:
+        for paths in texts.values():
+            _mask_files(paths)
+        tokens = replace(tokens, markup=True)
+        _say("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
+    subwords = _learn_subwords(train, settings, SYMBOLS if tokens.markup else [])
     if subwords.subwords is not None:
         for paths in texts.values():
             _encode_files(paths, paths, subwords, languages, settings.workers)
@@ -125,13 +132,27 @@ def _files(folder: Path, name: str, languages: tuple[str, str]) -> Texts:
     return source, target
 
 
-def _learn_subwords(train: Sequence[Path], settings: Settings) -> Preparation:
+def _share_with_markup(train: Texts) -> float:
+    """The share of the first training pairs that have markup in common."""
+    pairs = list(islice(read_pairs(*train), SAMPLE))
+    return sum(mask_pair(*pair) != pair for pair in pairs) / len(pairs)
+
+
+def _mask_files(texts: Texts) -> None:
+    """Replace markup that both sides of a pair have by symbols."""
+    with open_output(texts[0]) as source, open_output(texts[1]) as target:
+        for pair in read_pairs(*texts):
+            for file, line in zip((source, target), mask_pair(*pair)):
+                file.write(f"{line.rstrip()}\n".encode())
+
+
+def _learn_subwords(train: Sequence[Path], settings: Settings, symbols: Sequence[str]) -> Preparation:
     """The preparation that splits words, with nothing else in it."""
     if settings.bpe:
         _say(f"learning {settings.bpe:,} BPE merges from both languages -> {train[0].with_name(CODES)}")
         return Preparation(bpe=learn_codes(train, settings.bpe))
     if settings.sentencepiece:
-        model = learn_pieces(train, settings.sentencepiece)
+        model = learn_pieces(train, settings.sentencepiece, symbols)
         _say(f"learnt {count_pieces(model):,} sentencepieces from both languages -> {train[0].with_name(PIECES)}")
         return Preparation(sentencepiece=model)
     return Preparation()

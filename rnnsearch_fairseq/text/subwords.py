@@ -21,8 +21,11 @@ def learn_codes(texts: Sequence[Path], merges: int) -> str:
     return codes.getvalue()
 
 
-def learn_pieces(texts: Sequence[Path], pieces: int) -> bytes:
+def learn_pieces(texts: Sequence[Path], pieces: int, whole: Sequence[str] = ()) -> bytes:
     """Learn at most ``pieces`` sentencepieces (unigram model) from all of ``texts``: the content of the model's file.
+
+    Args:
+        whole: symbols that are pieces of their own and never part of others.
 
     Raises:
         InputError: the text has more different characters than ``pieces``.
@@ -35,6 +38,7 @@ def learn_pieces(texts: Sequence[Path], pieces: int) -> bytes:
             model_writer=model,
             vocab_size=pieces,
             hard_vocab_limit=False,
+            user_defined_symbols=list(whole),
             input_sentence_size=LEARN_FROM,
             minloglevel=2,
         )

@@ -105,9 +105,11 @@ def test_a_running_search_is_reported(model: Translator, search: str) -> None:
     sources = model.read_sources(["the cat", *SOURCES[:3]])
     options = rnnsearch_fairseq.search.SearchOptions(search=search, beam=3)
     silent = model.search(sources, options, 2)
-    watched = model.search(
-        sources, options, 2, lambda best: steps.append({n: model.decode(y) for n, y in best.items()})
-    )
+
+    def show(best: dict[int, list[int]]) -> None:
+        steps.append({n: model.decode(model.target_vocabulary.words(y), sources[n]) for n, y in best.items()})
+
+    watched = model.search(sources, options, 2, show)
     assert [[one.text for one in all_] for all_ in watched] == [[one.text for one in all_] for all_ in silent]
     shown = [step[3] for step in steps if 3 in step]
     assert "le chat noir" in shown
