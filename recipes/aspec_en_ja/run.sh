@@ -65,6 +65,6 @@ for beam in 6 20; do
     translate valid "runs/tree2seq-blackout2000/lengths$beam" "$best" "$beam" "${LENGTHS[@]}"
 done
 say "the paper's tables, on the development sentences"
-tool reproduce.eriguchi_tables "$OUT/runs" --reference "$OUT/text/dev.ja" --output "$OUT/tables.md"
+tool reproduce.eriguchi_tables "$OUT/runs" --reference "$OUT/text/dev.ja" --trees "$OUT/text/dev.tree" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
 show_tree_model "$best"

@@ -235,9 +235,24 @@ bleu test_2016_flickr "$best/test" --confidence --format text
 say "the ensemble"
 bleu test_2016_flickr "$all/test" --confidence --format text
 if [ -n "$COMPARE" ]; then
-    say "paired bootstrap: each of the others against the best single model"
-    sacrebleu "$DATA/test_2016_flickr.fr" --tokenize none --force -w 2 --paired-bs --format text \
-        -i "$best/test" "$all/test" "$OUT/models"/{lstm-published,lstm-1,lstm-2,tiny-published-1,tiny-published-2,tiny}/test
+    say "all models, both seeds of each together"
+    kept=$OUT/best
+    mkdir -p "$kept"
+    for name in rnnsearch-{1,2} lstm-published lstm-{1,2} tiny-published-{1,2} tiny; do
+        case $name in
+            lstm-published) file=lstm-usual ;;
+            tiny*) file=${name/tiny/transformer} ;;
+            *) file=$name ;;
+        esac
+        cp "$OUT/models/$name/test" "$kept/$file.fr"
+    done
+    cp "$all/test" "$kept/rnnsearch-ensemble.fr"
+    tool reproduce.compare "$DATA/test_2016_flickr.fr" "RNNsearch=$kept/rnnsearch-1.fr,$kept/rnnsearch-2.fr" \
+        "RNNsearch, ensemble=$kept/rnnsearch-ensemble.fr" "lstm, usual settings=$kept/lstm-usual.fr" \
+        "lstm=$kept/lstm-1.fr,$kept/lstm-2.fr" "transformer=$kept/transformer.fr" \
+        "transformer, published settings=$kept/transformer-published-1.fr,$kept/transformer-published-2.fr" \
+        --output "$kept/report.md"
+    cat "$kept/report.md"
 fi
 read -r _ penalty < "$all/lenpen"
 show_model "$(checkpoints_of "$ensemble")" --beam 5 --lenpen "$penalty"

@@ -5,10 +5,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sacrebleu.significance import PairedTest
-
-from recipes.reproduce.bleu import bleu, metric
-from recipes.reproduce.bootstrap import RESAMPLES
+from recipes.reproduce.bleu import bleu
+from recipes.reproduce.compare import HOW, comparison
 from recipes.reproduce.document import Section, Table
 from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns
@@ -22,6 +20,13 @@ SEED = 1
 NONE = "–"
 # Repetitions are bounded, since a line of a log may be of any length.
 GPU = re.compile(r"rank {1,9}([0-9]{1,9}): capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
+TRAINED_BY = re.compile(r"'seed': ([0-9]{1,9})")
+# The long sentences of the paper's Table 3, in newstest2014, by how they begin.
+OF_PAPER = (
+    "An admitting privilege is the right of a doctor",
+    "This kind of experience is part of Disney",
+    "In a press conference on Thursday",
+)
 WORKERS = re.compile(r"training on ([0-9]{1,9}) devices")
 
 
@@ -76,12 +81,12 @@ def table_2(runs: BahdanauRuns) -> Section:
         best = best_epoch(epochs) or last
         nll = (best.train_nll_sentence, best.dev_nll_sentence)
         numbers = [NONE if number is None else f"{number:.2f}" for number in nll]
-        rows.append(
-            [name, f"{last.updates:,}", str(last.number), f"{hours:.2f}", device(path), str(best.number), *numbers]
-        )
+        seed = (TRAINED_BY.findall(read_log(path)) or [NONE])[-1]
+        begin = [name, seed, f"{last.updates:,}", str(last.number), f"{hours:.2f}"]
+        rows.append([*begin, device(path), str(best.number), *numbers])
     section = Section("Table 2: training")
     if rows:
-        header = ["model", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
+        header = ["model", "seed", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
         section.blocks.append(Table(header, rows))
         section.blocks.append(
             "Hours in updates, without validation. NLL in nats a sentence, in the epoch of lowest development loss: on "
@@ -105,8 +110,13 @@ def device(log: Path) -> str:
 
 
 def table_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int = SEED) -> Section:
-    """Source, reference and every system's translation of ``sentences`` (None: long ones, drawn), in words."""
+    """Source, reference and every system's translation of ``sentences``, in words.
+
+    None: the paper's three that are in the test set or, if there are none, long ones, drawn.
+    """
     if sentences is None:
+        sentences = [number for number, line in enumerate(runs.test.source) if join_pieces(line).startswith(OF_PAPER)]
+    if not sentences:
         sentences = draw_sentences(runs.test.of_length(runs.least), EXAMPLES, seed)
     section = Section("Table 3: long sentences")
     for number in sentences:
@@ -121,23 +131,13 @@ def table_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int = SEE
     return section
 
 
-def significance(runs: BahdanauRuns) -> Section:
-    """The difference in BLEU of every two systems, on all sentences, and sacrebleu's p-value of it."""
+def significance(seeds: Sequence[BahdanauRuns]) -> Section:
+    """The difference in BLEU of every two systems, on all sentences, and its interval."""
     section = Section("Significance")
-    names = list(runs.systems)
+    names = dict.fromkeys(name for runs in seeds for name in runs.systems)
     if len(names) < 2:
         section.blocks.append("Not compared: it takes two systems.")
         return section
-    rows = []
-    for place, name in enumerate(names[:-1]):
-        compared = [(other, runs.systems[other]) for other in names[place:]]
-        test = PairedTest(compared, {"BLEU": metric()}, [runs.test.reference_words], "bs", RESAMPLES)
-        first, *others = test()[1]["BLEU"]
-        for other, second in zip(names[place + 1 :], others):
-            # sacrebleu takes no difference at all for a significant one.
-            p = 1.0 if runs.systems[name] == runs.systems[other] else second.p_value
-            apart = f"{first.score - second.score:+.2f}"
-            rows.append([name, other, f"{first.score:.2f}", f"{second.score:.2f}", apart, f"{p:.3f}"])
-    section.blocks.append(Table(["A", "B", "BLEU of A", "BLEU of B", "A − B", "p"], rows))
-    section.blocks.append(f"Paired bootstrap by sacrebleu, on all sentences ({RESAMPLES:,} resamples, seeded).")
+    by_seed = {name: [runs.systems[name] for runs in seeds if name in runs.systems] for name in names}
+    section.blocks += [comparison(by_seed, seeds[0].test.reference_words)[1], HOW]
     return section

@@ -1,11 +1,11 @@
 """Differences between corpus scores, their intervals by paired bootstrap (Koehn, 2004), and verdicts on claims.
 
-sacrebleu's own paired test (used in the report's section on significance) gives a p-value of two systems' BLEU. The
-claims need more: the interval of a difference, scores of two parts of a test set, and RIBES.
+sacrebleu's own paired test gives a p-value of two translations' BLEU. The claims need more: the interval of a
+difference, all seeds of a model together, scores of two parts of a test set, and RIBES.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,12 @@ import numpy as np
 RESAMPLES = 1000
 SEED = 12345  # sacrebleu's
 PRESENT = (0.0, math.inf)  # the bounds of a difference where the first score is the higher one
+FEWEST_SEEDS = 3  # of each system, to measure how far seeds lie apart
+STUDENT = {2: 4.30, 3: 3.18, 4: 2.78}  # 97.5 % quantiles of Student's t, by degrees of freedom
+INTERVAL = (
+    f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples), and the number of seeds: "
+    f"scores are means over all seeds, and with {FEWEST_SEEDS} or more the interval holds their variance, too"
+)
 
 
 def draw(*sizes: int) -> list[np.ndarray]:
@@ -40,17 +46,30 @@ class Scored:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two observed scores, and the 95 % interval of the first one minus the second."""
+    """Two observed scores, means over seeds, and the 95 % interval of the first one minus the second."""
 
     first: float
     second: float
     low: float
     high: float
+    seeds: tuple[int, int] = (1, 1)  # of the first and of the second
 
     @classmethod
-    def between(cls, first: np.ndarray, second: np.ndarray) -> "Difference":
-        """The difference of two scores, given in each row of a :func:`draw`."""
-        return cls(first[0], second[0], *np.quantile(first[1:] - second[1:], [0.025, 0.975]))
+    def between(cls, first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> "Difference":
+        """The difference of two systems, each given by the scores of its seeds in each row of a :func:`draw`.
+
+        The interval is the bootstrap's, of the means over the seeds. With :data:`FEWEST_SEEDS` of each system, the
+        interval of these means over other seeds is added to it in quadrature: sentences and seeds vary independently.
+        """
+        means = [np.mean(scores, axis=0) for scores in (first, second)]
+        apart = means[0] - means[1]
+        low, high = np.quantile(apart[1:], [0.025, 0.975])
+        seeds = (len(first), len(second))
+        if min(seeds) >= FEWEST_SEEDS:
+            variance = sum(np.var([scores[0] for scores in of], ddof=1) / len(of) for of in (first, second))
+            spread = STUDENT[min(min(seeds) - 1, max(STUDENT))] * math.sqrt(variance)
+            low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)
+        return cls(means[0][0], means[1][0], low, high, seeds)
 
     def verdict(self, claimed: tuple[float, float] = PRESENT) -> str:
         """Whether the interval lies between the bounds ``claimed`` (agrees), outside of them, or on one of them."""
@@ -60,4 +79,10 @@ class Difference:
 
     def __str__(self) -> str:
         apart = f"{self.first - self.second:+.2f}, 95 % interval {self.low:+.2f} to {self.high:+.2f}"
-        return f"{self.first:.2f}, {self.second:.2f}: {apart}"
+        return f"{self.first:.2f}, {self.second:.2f}: {apart}; {in_words(self.seeds)}"
+
+
+def in_words(seeds: tuple[int, int]) -> str:
+    """The numbers of seeds of two systems."""
+    names = [{1: "one seed", 2: "two seeds"}.get(number, f"{number} seeds") for number in seeds]
+    return " against ".join(dict.fromkeys(names))

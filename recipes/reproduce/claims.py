@@ -1,156 +1,186 @@
-"""Whether the numbers of a folder of runs agree with the claims of Bahdanau et al. (2015)."""
+"""Whether the numbers of runs agree with the claims of Bahdanau et al. (2015)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 
 import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.bootstrap import PRESENT, RESAMPLES, Difference, draw
+from recipes.reproduce.bootstrap import INTERVAL, PRESENT, Difference, Scored, draw
+from recipes.reproduce.by_length import WIDTH
 from recipes.reproduce.document import Bullets, Section
 from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns
 
 FEWEST = 20  # sentences, to test a claim on
+FLOOR = 5  # BLEU, below which nothing is decided
 VERY_LONG = 50  # words
 MARGIN, SHARE = 2, 0.1  # the margin in BLEU, and its largest share of the higher score
 AS_GOOD, NO_FALL = (-1, 1), (-inf, 1)  # margins
 ALL, KNOWN, SHORT, LONG = "all sentences", "no unknown words", "short sentences", "long sentences"
 FIFTY = f"sentences of {VERY_LONG} words or more"
 RNNENCDEC, RNNSEARCH, MOSES = ("RNNencdec-30", "RNNencdec-50"), ("RNNsearch-30", "RNNsearch-50"), "Moses"
-ABOVE = (*zip(RNNSEARCH, RNNENCDEC), (RNNSEARCH[0], RNNENCDEC[1]))
-# The BLEU of a system on a part of the test set, in each row of a draw.
+LONGER = f"{RNNSEARCH[1]}⋆"
+# The BLEU of a system on a part of the test set: a row for each seed, a column for each row of a draw.
 BleuOf = Callable[[str, str], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Score:
-    """The BLEU of a system on a part of the test set."""
+class Quantity:
+    """The BLEU of a system on a part of the test set; of two parts, the fall to the second in percent of the first."""
 
     system: str
-    part: str
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts of the test set that it needs."""
-        return (self.part,)
+    parts: tuple[str, ...]
 
     def value(self, bleu: BleuOf) -> np.ndarray:
-        """The score in each row of a draw."""
-        return bleu(self.system, self.part)
-
-
-@dataclass(frozen=True)
-class Fall:
-    """The BLEU of a system on short sentences minus its BLEU on long ones."""
-
-    system: str
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts of the test set that it needs."""
-        return (SHORT, LONG)
-
-    def value(self, bleu: BleuOf) -> np.ndarray:
-        """The fall in each row of a draw."""
-        return bleu(self.system, SHORT) - bleu(self.system, LONG)
+        """The quantity by each seed, in each row of a draw."""
+        scores = [bleu(self.system, part) for part in self.parts]
+        return scores[0] if len(scores) == 1 else 100 * (1 - scores[1] / scores[0])
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The first quantity minus the second lies between the bounds ``claimed``.
+    """In each of ``pairs``, the first quantity minus the second lies between the bounds ``claimed``.
 
-    The bounds are zero and infinity, or multiples of a margin: 2 BLEU, but at most a tenth of the higher score, since a
-    system of 2 BLEU can lose no more than that.
+    The bounds are zero and infinity, or multiples of a margin: 2 BLEU, but at most a tenth of the higher score.
     """
 
     text: str
-    first: Score | Fall
-    second: Score | Fall
+    pairs: Sequence[tuple[Quantity, Quantity]]
     claimed: tuple[float, float] = PRESENT
 
+    @property
+    def used(self) -> list[tuple[str, str]]:
+        """The systems and parts of the test set that are compared."""
+        return [(quantity.system, part) for pair in self.pairs for quantity in pair for part in quantity.parts]
+
     def verdict(self, difference: Difference) -> str:
-        """Whether the measured difference agrees."""
+        """Whether a measured difference agrees."""
         if self.claimed == PRESENT:
             return difference.verdict()
         margin = float(min(MARGIN, SHARE * max(difference.first, difference.second)))
-        low, high = (bound * margin for bound in self.claimed)
-        return difference.verdict((low, high))
+        return difference.verdict((self.claimed[0] * margin, self.claimed[1] * margin))
+
+    def answer(self, bleu: BleuOf) -> str:
+        """The verdict, and the numbers behind it."""
+        verdicts, numbers = [], []
+        for pair in self.pairs:
+            begin = [bleu(quantity.system, quantity.parts[0])[:, 0].mean() for quantity in pair]
+            # Two falls must both have a height. Of two scores, one may be low: that it is the lower one is decided.
+            if (max if len(pair[0].parts) == 1 else min)(begin) < FLOOR:
+                verdicts.append("undecided")
+                text = f"below {FLOOR} BLEU: {begin[0]:.2f}, {begin[1]:.2f}"
+            else:
+                difference = Difference.between(*(quantity.value(bleu) for quantity in pair))
+                verdicts.append(self.verdict(difference))
+                text = str(difference)
+            numbers.append(f"{pair[0].parts[0]}: {text}" if len(self.pairs) > 1 else text)
+        verdict = min(verdicts, key=("does not agree", "undecided", "agrees").index)
+        return f"{verdict} ({'; '.join(numbers)})"
+
+
+def above(better: str, worse: str, part: str) -> Claim:
+    """A system has a higher BLEU than another one."""
+    return Claim(f"{better} is above {worse}, {part}", [(Quantity(better, (part,)), Quantity(worse, (part,)))])
 
 
 HOW = (
-    "In brackets stand two BLEU scores (of 'falls less', two falls of BLEU from short to long sentences), their "
-    f"difference, and its 95 % interval by paired bootstrap ({RESAMPLES:,} resamples; short and long sentences are "
-    "resampled separately). 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree if "
-    f"it is below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most "
-    f"{SHARE:.0%} of the higher score; 'as good' agrees if it is within the margin on both sides. They do not agree if "
-    f"it is wholly outside. All else is undecided. Claims on fewer than {FEWEST} sentences are not tested."
+    f"In brackets stand two BLEU scores, their difference, and {INTERVAL}; short and long sentences are resampled "
+    "separately. Of 'falls less' they are two falls of BLEU from short to long sentences, in percent of the BLEU on "
+    "short ones. 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree if it is "
+    f"below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most {SHARE:.0%} of "
+    "the higher score; 'as good' agrees if it is within the margin on both sides. They do not agree if it is wholly "
+    "outside. 'In every bin' agrees if every bin agrees, and does not agree if one of them does not. All else is "
+    f"undecided, and so is what begins below {FLOOR} BLEU. Claims on fewer than {FEWEST} sentences are not tested."
 )
-# Each with its place in the paper. RNNsearch-50⋆ is not in Figure 2.
-PAPER = {
-    "Section 5.1 and Table 1: RNNsearch is better than RNNencdec in all cases; even RNNsearch-30 is better than "
-    "RNNencdec-50.": [
-        Claim(f"{better} is above {worse}, {part}", Score(better, part), Score(worse, part))
-        for better, worse in ABOVE
-        for part in (ALL, KNOWN)
-    ],
-    "Section 5.1: on sentences of known words, RNNsearch is as good as the phrase-based system.": [
-        Claim(f"{name} is as good as {MOSES}, {KNOWN}", Score(name, KNOWN), Score(MOSES, KNOWN), AS_GOOD)
-        for name in (RNNSEARCH[1], f"{RNNSEARCH[1]}⋆")
-    ],
-    "Section 5.1 and Figure 2: RNNencdec gets much worse as sentences get longer.": [
-        Claim(f"{name} falls with length", Score(name, SHORT), Score(name, LONG)) for name in RNNENCDEC
-    ],
-    "Section 5.1 and Figure 2: RNNsearch-30 and RNNsearch-50 are more robust to the length of sentences.": [
-        Claim(f"{less} falls less with length than {more}", Fall(more), Fall(less))
-        for less in RNNSEARCH
-        for more in RNNENCDEC
-    ],
-    f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": [
-        Claim(
-            f"{RNNSEARCH[1]} does not fall with length, {FIFTY}",
-            Score(RNNSEARCH[1], SHORT),
-            Score(RNNSEARCH[1], FIFTY),
-            NO_FALL,
-        )
-    ],
-}
 
 
-def claims(runs: BahdanauRuns) -> Section:
-    """Whether the numbers agree with each of the paper's claims, or why a claim is not tested."""
-    parts: dict[str, Sequence[int]] = {ALL: range(len(runs.test)), KNOWN: runs.known or []}
-    parts |= {SHORT: runs.test.of_length(0, runs.least - 1), LONG: runs.test.of_length(runs.least)}
-    parts[FIFTY] = runs.test.of_length(VERY_LONG)
+def of_paper(bins: Sequence[str]) -> dict[str, list[Claim]]:
+    """The claims, by their place in the paper. RNNsearch-50⋆ is not in Figure 2."""
+    return {
+        "Section 5.1 and Table 1: RNNsearch is better than RNNencdec in all cases; even RNNsearch-30 is better than "
+        "RNNencdec-50.": [
+            above(better, worse, part)
+            for better, worse in (*zip(RNNSEARCH, RNNENCDEC), (RNNSEARCH[0], RNNENCDEC[1]))
+            for part in (ALL, KNOWN)
+        ],
+        "Table 1: RNNsearch-50⋆, trained longer, is better than RNNsearch-50.": [
+            above(LONGER, RNNSEARCH[1], part) for part in (ALL, KNOWN)
+        ],
+        "Section 5.1: on sentences of known words, RNNsearch is as good as the phrase-based system.": [
+            replace(above(name, MOSES, KNOWN), text=f"{name} is as good as {MOSES}, {KNOWN}", claimed=AS_GOOD)
+            for name in (RNNSEARCH[1], LONGER)
+        ],
+        "Figure 2: RNNsearch is better than RNNencdec at every length.": [
+            Claim(
+                f"{better} is above {worse} in every bin",
+                [(Quantity(better, (part,)), Quantity(worse, (part,))) for part in bins],
+            )
+            for better, worse in zip(RNNSEARCH, RNNENCDEC)
+        ],
+        "Section 5.1 and Figure 2: RNNencdec gets much worse as sentences get longer.": [
+            Claim(f"{name} falls with length", [(Quantity(name, (SHORT,)), Quantity(name, (LONG,)))])
+            for name in RNNENCDEC
+        ],
+        "Section 5.1 and Figure 2: RNNsearch-30 and RNNsearch-50 are more robust to the length of sentences.": [
+            Claim(
+                f"{less} falls less with length than {more}",
+                [(Quantity(more, (SHORT, LONG)), Quantity(less, (SHORT, LONG)))],
+            )
+            for less in RNNSEARCH
+            for more in RNNENCDEC
+        ],
+        f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": [
+            Claim(
+                f"{RNNSEARCH[1]} does not fall with length, {FIFTY}",
+                [(Quantity(RNNSEARCH[1], (SHORT,)), Quantity(RNNSEARCH[1], (FIFTY,)))],
+                NO_FALL,
+            )
+        ],
+    }
+
+
+def claims(seeds: Sequence[BahdanauRuns]) -> Section | None:
+    """Whether the numbers agree with each of the paper's claims, or why a claim is not tested.
+
+    Claims on models that have no folder are left out; None if these are all. ``seeds`` are runs of one test set.
+    """
+    test, least = seeds[0].test, seeds[0].least
+    parts: dict[str, Sequence[int]] = {ALL: range(len(test)), KNOWN: seeds[0].known or []}
+    parts |= {SHORT: test.of_length(0, least - 1), LONG: test.of_length(least), FIFTY: test.of_length(VERY_LONG)}
+    firsts = range(1, max(test.lengths) + 1, WIDTH)
+    parts |= {f"{first}–{first + WIDTH - 1} words": test.of_length(first, first + WIDTH - 1) for first in firsts}
     tested = [part for part, sentences in parts.items() if len(sentences) >= FEWEST]
     drawn = dict(zip(tested, draw(*(len(parts[part]) for part in tested))))
 
-    def systems(part: str) -> dict[str, list[str]]:
-        return runs.banned if part == KNOWN else runs.systems
+    @cache
+    def scored(name: str, banned: bool) -> list[Scored]:
+        systems = [runs.banned if banned else runs.systems for runs in seeds]
+        return [scored_by_bleu(of[name], test.reference_words) for of in systems if name in of]
 
     @cache
     def bleu(name: str, part: str) -> np.ndarray:
-        texts = (systems(part)[name], runs.test.reference_words)
-        return scored_by_bleu(*([text[n] for n in parts[part]] for text in texts)).scores(drawn[part])
+        of = scored(name, part == KNOWN)
+        return np.array([replace(one, statistics=one.statistics[parts[part]]).scores(drawn[part]) for one in of])
 
     def answer(claim: Claim) -> str:
-        used = [(quantity.system, part) for quantity in (claim.first, claim.second) for part in quantity.parts]
-        absent = [_file(name, part) for name, part in used if name not in systems(part)]
-        few = [f"{part}: {len(parts[part])}" for _, part in used if part not in drawn]
+        absent = [_file(name, part) for name, part in claim.used if not scored(name, part == KNOWN)]
+        few = [f"{part}: {len(parts[part])}" for _, part in claim.used if part not in drawn]
         if absent or few:
             return f"not tested ({', '.join(dict.fromkeys(absent or few))})"
-        difference = Difference.between(claim.first.value(bleu), claim.second.value(bleu))
-        return f"{claim.verdict(difference)} ({difference})"
+        return claim.answer(bleu)
 
+    models = {MOSES}.union(*(runs.folders for runs in seeds))
     section = Section("The paper's claims")
     section.blocks.append(
-        f"Of the {len(runs.test):,} sentences, {len(parts[LONG]):,} are long ({runs.least} words or more) and "
+        f"Of the {len(test):,} sentences, {len(parts[LONG]):,} are long ({least} words or more) and "
         f"{len(parts[SHORT]):,} short; {len(parts[FIFTY]):,} have {VERY_LONG} words or more. {HOW}"
     )
-    for place, of_paper in PAPER.items():
-        section.blocks += [place, Bullets([f"{claim.text}: {answer(claim)}" for claim in of_paper])]
-    return section
+    for place, of in of_paper([part for part in tested if part.endswith(" words") and part != KNOWN]).items():
+        answers = [f"{one.text}: {answer(one)}" for one in of if one.pairs and {name for name, _ in one.used} <= models]
+        section.blocks += [place, Bullets(answers)] if answers else []
+    return section if len(section.blocks) > 1 else None
 
 
 def _file(name: str, part: str) -> str:

@@ -1,6 +1,9 @@
 """The parts that the command lines of this folder share."""
 
 import argparse
+import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +18,16 @@ def command_line(
     if output:
         parser.add_argument("--output", type=Path, metavar=metavar, help=output)
     return parser
+
+
+def provenance() -> str:
+    """The commit of the checkout and the command line that a report is made by."""
+    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=7"]
+    try:
+        commit = subprocess.run(git, capture_output=True, check=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "not recorded"
+    return f"Commit: {commit}. Command: {Path(sys.argv[0]).stem} {shlex.join(sys.argv[1:])}"
 
 
 class NamedFiles(argparse.Action):

@@ -1,35 +1,43 @@
 """The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
 
-``python -m recipes.reproduce.eriguchi_tables RUNS --reference FILE [--output FILE]``
+``python -m recipes.reproduce.eriguchi_tables RUNS --reference FILE [--trees FILE] [--output FILE]``
 
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
 anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
-or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed. In each folder
-are
+or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed; claims pool all
+seeds. In each folder are
 
 train.log    the log of fairseq-train
 beam20.tok   translations of the development set by --search tree2seq with length statistics, beam 20
 simple6.tok, simple20.tok, lengths6.tok, lengths20.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
+score.jsonl  of a model with trees, the output of rnnsearch score: the share of attention on phrases
 
-Translations and the reference are tokens of the same tokeniser, one sentence a line. Under each table stand the runs
-and files that are missing, and whether the numbers agree with the paper's claims, do not agree, or decide nothing.
+Translations and the reference are tokens of the same tokeniser, one sentence a line. --trees has the parses that
+rnnsearch trees wrote: then the sentences that have one are scored once more by themselves, since training has no other
+ones. Under each table stand the runs and files that are missing, and whether the numbers agree with the paper's claims,
+do not agree, or decide nothing. The translations are kept in runs-1.tar.xz beside --output.
 """
 
 import itertools
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from recipes.reproduce.bootstrap import RESAMPLES, Difference, draw
-from recipes.reproduce.command import command_line
+import torch
+
+from recipes.reproduce.bootstrap import INTERVAL, Difference, draw
+from recipes.reproduce.command import command_line, provenance
 from recipes.reproduce.document import Bullets, Section, Table, to_markdown, write_text
 from recipes.reproduce.epochs import best_epoch, read_train_log
+from recipes.reproduce.runs import packed
 from recipes.reproduce.token_scores import TokenScores, score_tokens
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_parallel
+from rnnsearch_fairseq.text.scores import read_scores
 
 MODELS = {
     "tree2seq": "proposed",
@@ -44,7 +52,8 @@ NAME = re.compile(rf"({'|'.join(MODELS)})-(softmax|blackout[1-9][0-9]*)(-seed[0-
 BEST = "tree2seq-softmax"
 SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 
-LOG = "train.log"
+LOG, SCORES = "train.log", "score.jsonl"
+NO_TREE = "-"
 TRANSLATIONS = "beam20.tok"
 SEARCHES = {
     "simple6": ("simple", 6),
@@ -52,14 +61,14 @@ SEARCHES = {
     "lengths6": ("length statistics", 6),
     "lengths20": ("length statistics", 20),
 }
-# The paper searches with length statistics by a beam of 20 only.
-SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("lengths6", "simple6"))
+# The paper searches with length statistics by a beam of 20 only, and says that BLEU falls with a simple beam.
+SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("simple6", "simple20"))
+OUR_CLAIM = ("lengths6", "simple6")
 ABOUT_THREE = (2, 4)
 HOW = (
-    "In brackets stand two scores, their difference, and its 95 % interval by paired bootstrap "
-    f"({RESAMPLES:,} resamples). A claim agrees if the interval is above zero, does not agree if it is below zero, and "
-    "is undecided otherwise. Perplexity decides no claim: a log has no interval of it, and in the paper, too, it gets "
-    "worse with more negatives (Section 5.1)."
+    f"In brackets: two scores, their difference, and {INTERVAL}. A claim agrees if the interval is above zero, does "
+    "not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no interval of "
+    "it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
 )
 
 
@@ -79,7 +88,7 @@ class EriguchiRun:
     @property
     def measures(self) -> dict[str, float]:
         """The measures of a model in the tables."""
-        return {"perplexity": self.perplexity, "RIBES": self.scores.ribes, "BLEU": self.scores.bleu}
+        return {"perplexity": self.perplexity, **self.scores.scores}
 
 
 class EriguchiRuns:
@@ -89,8 +98,10 @@ class EriguchiRuns:
         InputError: the folder holds no run, or a file is bad.
     """
 
-    def __init__(self, folder: Path, reference: Path) -> None:
+    def __init__(self, folder: Path, reference: Path, trees: Path | None = None) -> None:
         self.folder, self.reference = folder, reference
+        parses = read_parallel(reference, trees)[1] if trees else []
+        self.parsed = [number for number, parse in enumerate(parses) if parse != NO_TREE]
         folders = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         names = [name for name in folders if NAME.fullmatch(name)]
         if not names:
@@ -100,6 +111,10 @@ class EriguchiRuns:
         self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
         self.searches = {name: self._searches(name) for name in names}
+
+    def seeds_of(self, name: str) -> list[EriguchiRun]:
+        """The complete runs of MODEL-OBJECTIVE."""
+        return [self.complete[f"{name}{seed}"] for seed in self.seeds if f"{name}{seed}" in self.complete]
 
     def lacks(self, name: str) -> str:
         """The missing files of a run, in words; empty if there are none."""
@@ -122,7 +137,14 @@ class EriguchiRuns:
         return {search: self._score(path) for search, path in paths.items() if path.exists()}
 
     def _score(self, path: Path) -> TokenScores:
-        return score_tokens(*read_parallel(self.reference, path))
+        scores = score_tokens(*read_parallel(self.reference, path))
+        if not self.parsed:
+            return scores
+        by_itself = {
+            f"{name}, parsed": replace(scored, statistics=scored.statistics[self.parsed])
+            for name, scored in scores.measures.items()
+        }
+        return replace(scores, measures=scores.measures | by_itself)
 
 
 def _order(objective: str) -> tuple[bool, int]:
@@ -133,13 +155,12 @@ def _order(objective: str) -> tuple[bool, int]:
 
 def table_3(runs: EriguchiRuns) -> Section:
     """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
-    header = ["model", "objective", "perplexity", "RIBES", "BLEU", "seconds an epoch", "epochs"]
     rows, missing = _model_rows(runs, TABLE_3)
+    header = [*_header(rows), "seconds an epoch", "epochs"]
     rows = [[*cells, f"{run.seconds:g}", str(run.epochs)] for cells, run in rows]
     claims = []
     for objective in runs.objectives:
-        for seed in runs.seeds:
-            claims += _claim(runs, f"tree2seq-{objective}{seed}", f"anmt-{objective}{seed}")
+        claims += _claim(runs, f"tree2seq-{objective}", f"anmt-{objective}")
     for objective in runs.objectives:
         claims += _claim(runs, f"anmt-{objective}", f"anmt_reversed-{objective}")
     for fewer, more in itertools.pairwise(runs.objectives[:-1]):
@@ -162,22 +183,43 @@ def table_4(runs: EriguchiRuns) -> Section:
         for search, scores in searches.items():
             lengths = [f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
             label, beam = SEARCHES[search]
-            rows.append([name, label, str(beam), f"{scores.ribes:.2f}", f"{scores.bleu:.2f}", *lengths])
-        for better, worse in SEARCH_CLAIMS:
-            if better in searches and worse in searches:
-                claims.append(agreement(f"{name}: {better} beats {worse}", searches[better], searches[worse]))
+            numbers = [f"{scores.scores[measure]:.2f}" for measure in ("RIBES", "BLEU")]
+            rows.append([name, label, str(beam), *numbers, *lengths])
+    for name in dict.fromkeys(name.split("-seed")[0] for name in runs.searches):
+        seeds = [runs.searches.get(f"{name}{seed}", {}) for seed in runs.seeds]
+        for better, worse in (*SEARCH_CLAIMS, OUR_CLAIM):
+            both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
+            if both:
+                ours = " (not a claim of the paper)" if (better, worse) == OUR_CLAIM else ""
+                claims.append(agreement(f"{name}: {better} beats {worse}{ours}", *zip(*both)))
     return _section("Table 4: searches", Table(header, rows), missing, claims)
 
 
 def table_5(runs: EriguchiRuns) -> Section:
     """With and without sequential LSTMs: development set perplexity, RIBES, BLEU."""
-    header = ["model", "objective", "perplexity", "RIBES", "BLEU"]
     rows, missing = _model_rows(runs, TABLE_5)
     claims = []
     for objective in runs.objectives:
         claims += _claim(runs, f"tree2seq-{objective}", f"phrases_only-{objective}")
-    table = Table(header, [cells for cells, _ in rows])
+    table = Table(_header(rows), [cells for cells, _ in rows])
     return _section("Table 5: the sequential LSTMs", table, missing, claims)
+
+
+def attention(runs: EriguchiRuns) -> Section:
+    """The share of attention on phrases."""
+    rows = []
+    for path in sorted(runs.folder.glob(f"*/{SCORES}")):
+        weights = [pair.phrase_attention.sum(dim=1) for pair in read_scores(path) if pair.phrases]
+        if weights:
+            share = torch.cat(weights)
+            rows.append([path.parent.name, f"{100 * share.mean():.1f}", f"{100 * (share > 0.5).double().mean():.1f}"])
+    header = ["run", "weight on phrases", "target words with most weight on phrases"]
+    how = "In percent, over the target words of the references of the sentences with a parse."
+    return Section("Attention to phrases", [Table(header, rows), how] if rows else [f"No run has {SCORES}."])
+
+
+def _header(rows: Sequence[tuple[list[str], EriguchiRun]]) -> list[str]:
+    return ["model", "objective", *(rows[0][1].measures if rows else ("perplexity", "RIBES", "BLEU"))]
 
 
 def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[list[str], EriguchiRun]], list[str]]:
@@ -202,28 +244,33 @@ def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[
     return section
 
 
-def agreement(claim: str, better: TokenScores, worse: TokenScores) -> str:
-    """The claim, and for RIBES and BLEU whether ``better`` is better, by paired bootstrap of the sentences."""
+def agreement(claim: str, better: Sequence[TokenScores], worse: Sequence[TokenScores]) -> str:
+    """The claim, and by each measure whether ``better`` is better, each given by its seeds."""
     verdicts = []
-    for measure, scored in better.measures.items():
+    for measure, scored in better[0].measures.items():
         (drawn,) = draw(len(scored.statistics))
-        difference = Difference.between(scored.scores(drawn), worse.measures[measure].scores(drawn))
+        sides = [[scores.measures[measure].scores(drawn) for scores in side] for side in (better, worse)]
+        difference = Difference.between(*sides)
         verdicts.append(f"{measure} {difference.verdict()} ({difference})")
     return f"{claim}: {', '.join(verdicts)}"
 
 
 def _claim(runs: EriguchiRuns, better: str, worse: str) -> list[str]:
     """The agreement with a claim, in a list that is empty if a run is missing."""
-    if better not in runs.complete or worse not in runs.complete:
+    sides = runs.seeds_of(better), runs.seeds_of(worse)
+    if not all(sides):
         return []
-    return [agreement(f"{better} beats {worse}", runs.complete[better].scores, runs.complete[worse].scores)]
+    perplexity = ", ".join(f"{statistics.mean(run.perplexity for run in side):.2f}" for side in sides)
+    claim = agreement(f"{better} beats {worse}", *([run.scores for run in side] for side in sides))
+    return [f"{claim}, perplexity not decided ({perplexity})"]
 
 
 def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
     """The agreement with a claim, in a list that is empty if a run is missing."""
-    if slow not in runs.complete or fast not in runs.complete:
+    sides = runs.seeds_of(slow), runs.seeds_of(fast)
+    if not all(sides):
         return []
-    taken, less = runs.complete[slow].seconds, runs.complete[fast].seconds
+    taken, less = (statistics.mean(run.seconds for run in side) for side in sides)
     claim = f"{slow} takes about three times as long as {fast}"
     if less == 0:
         return [f"{claim}: not compared ({taken:g} s, {less:g} s)"]
@@ -234,7 +281,8 @@ def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
 
 def report(runs: EriguchiRuns) -> str:
     """All tables, as Markdown."""
-    sections = [table(runs) for table in (table_3, table_4, table_5)]
+    sections = [table(runs) for table in (table_3, table_4, table_5, attention)]
+    sections[0].blocks.insert(0, provenance())
     if runs.others:
         sections[-1].blocks.append(f"In no table: {', '.join(runs.others)}.")
     return to_markdown([*sections, Section("How claims are tested", [HOW])])
@@ -246,10 +294,14 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="folder of runs; see above")
     tokens = "the development set's target side, as tokens"
     parser.add_argument("--reference", type=Path, metavar="FILE", required=True, help=tokens)
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="its source's parses, - where there is none")
     args = parser.parse_args()
     inputs = (args.reference, *args.runs.glob("*/*"))
-    write_text(report(EriguchiRuns(args.runs, args.reference)), args.output, inputs)
+    write_text(report(EriguchiRuns(args.runs, args.reference, args.trees)), args.output, inputs)
     if args.output is not None:
+        files = sorted(path for path in args.runs.glob("*/*") if path.suffix == ".tok" or path.name == LOG)
+        with open_output(args.output.with_name("runs-1.tar.xz")) as out:
+            out.write(packed(args.runs, files))
         print(f"tables of {args.runs} -> {args.output}")
 
 

@@ -1,8 +1,9 @@
 """Every table and figure of Bahdanau et al. (2015) of one's own runs, as a Markdown file.
 
-``python -m recipes.reproduce.report RUNS -s LANGUAGE -t LANGUAGE [--output DIR]``
+``python -m recipes.reproduce.report RUNS... -s LANGUAGE -t LANGUAGE [--output DIR]``
 
-RUNS has a folder for each model and two more:
+A further RUNS has the same models trained with another seed: claims and significance pool all seeds, all else
+is of the first RUNS, which has a folder for each model and two more:
 
 MODEL/          called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50 or RNNsearch-50-long (the paper's
                 RNNsearch-50⋆, trained until the development score stops improving), or any other name
@@ -21,9 +22,10 @@ data/
 others/
   NAME          plain text, translations of the test set by another system (Moses, anything), tokenised alike
 
-The report has Tables 1 to 3, Figures 2 and 3, significance, alignment error rates, how much attention stays inside the
-right caption of a passage, and whether the numbers agree with the paper's claims. Each section names what it lacks.
-BLEU is sacrebleu's, cased, on tokens. DIR (default: RUNS) gets report.md with its pictures beside it.
+The report has Tables 1 to 3, Figures 2 and 3, significance, alignment error rates, how monotonic alignments are, how
+much attention stays inside the right caption of a passage, and whether the numbers agree with the paper's claims. Each
+section names what its models lack. BLEU is sacrebleu's, cased, on tokens. DIR (default: RUNS) gets report.md with its
+pictures beside it, and the translations of each RUNS in runs-N.tar.xz: unpacked, they give the same scores again.
 """
 
 import argparse
@@ -32,7 +34,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from recipes.multi30k_en_fr import segments
-from recipes.reproduce import alignment_error, by_length
+from recipes.reproduce import alignment_error, by_length, monotony
 from recipes.reproduce.bahdanau_tables import (
     EXAMPLES,
     SEED,
@@ -43,7 +45,7 @@ from recipes.reproduce.bahdanau_tables import (
     table_3,
 )
 from recipes.reproduce.claims import claims
-from recipes.reproduce.command import command_line
+from recipes.reproduce.command import command_line, provenance
 from recipes.reproduce.document import Picture, Section, Table, to_markdown
 from recipes.reproduce.generated import read_generated
 from recipes.reproduce.runs import DATA, GOLD, LONG, SCORES, SEGMENTS, TRANSLATIONS, BahdanauRuns
@@ -53,10 +55,10 @@ from rnnsearch_fairseq.plots.alignment import plot_alignment
 from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.scores import AlignedPair
 
-# Figure 3 shows the first of these models that has alignments, or else the first other model that has them.
-BEST = ("RNNsearch-50⋆", "RNNsearch-50", "RNNsearch-30")
+# Figure 3 shows the paper's model or, of those with alignments, the next of these, or else the first other one.
+BEST = ("RNNsearch-50", "RNNsearch-50⋆", "RNNsearch-30")
 WITHOUT_ALIGNMENT = "RNNencdec"
-MATRICES = 4
+MATRICES = 3  # beside that of an arbitrary sentence
 SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 
 
@@ -72,15 +74,17 @@ def figure_2(runs: BahdanauRuns, width: int) -> Section:
 
 
 def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> Section:
-    """Alignments, by the first model that has any, of ``sentences`` (None: some drawn by chance)."""
+    """Alignments, by the first model that has any, of ``sentences`` (None: an arbitrary one, and some drawn)."""
     section = Section("Figure 3: alignments")
     kind = f"of {SHORTEST} to {LONGEST} words" + ("" if runs.known is None else " without unknown ones")
     how = "chosen"
     if sentences is None:
-        how = f"{kind}, drawn by chance"
+        how = f"drawn by chance: the first from all, the others from those {kind}"
         allowed = set(range(len(runs.test)) if runs.known is None else runs.known)
         suitable = [number for number in runs.test.of_length(SHORTEST, LONGEST) if number in allowed]
-        sentences = draw_sentences(suitable, MATRICES, seed)
+        drawn = draw_sentences(suitable, MATRICES, seed)
+        others = [number for number in range(len(runs.test)) if number not in drawn]
+        sentences = [*draw_sentences(others, 1, seed), *drawn] if drawn else []
     files = runs.with_file(TRANSLATIONS)
     for name in sorted(files, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
         pairs = read_generated(files[name])
@@ -154,17 +158,19 @@ def _without_scores(runs: BahdanauRuns) -> list[str]:
     return [f"{name} (no {SCORES})" for name in absent if not name.startswith(WITHOUT_ALIGNMENT)]
 
 
-def report(runs: BahdanauRuns, args: argparse.Namespace) -> list[Section]:
+def report(seeds: Sequence[BahdanauRuns], args: argparse.Namespace) -> list[Section]:
     """All sections."""
+    runs, section = seeds[0], claims(seeds)
     sections = [
-        claims(runs),
+        *([section] if section else []),
         table_1(runs),
         table_2(runs),
         figure_2(runs, args.width),
         figure_3(runs, args.figure_3, args.seed),
         table_3(runs, args.table_3, args.seed),
-        significance(runs),
+        significance(seeds),
         alignment_errors(runs),
+        monotony.section(runs),
     ]
     if (runs.data / SEGMENTS).exists():
         sections.append(attention_in_captions(runs))
@@ -173,8 +179,8 @@ def report(runs: BahdanauRuns, args: argparse.Namespace) -> list[Section]:
     return sections
 
 
-def write_report(sections: Sequence[Section], title: str, folder: Path) -> None:
-    """Write report.md and its pictures.
+def write_report(sections: Sequence[Section], title: str, folder: Path, seeds: Sequence[BahdanauRuns]) -> None:
+    """Write report.md, its pictures, and the translations.
 
     Raises:
         InputError: they cannot be written.
@@ -184,6 +190,7 @@ def write_report(sections: Sequence[Section], title: str, folder: Path) -> None:
     except OSError as error:
         raise InputError(f"--output {folder}: cannot be made ({error.strerror}); give another folder") from error
     contents = {picture.name: picture.png for section in sections for picture in section.pictures}
+    contents |= {f"runs-{number}.tar.xz": runs.translations_kept() for number, runs in enumerate(seeds, 1)}
     contents["report.md"] = to_markdown(sections, title).encode()
     for name, content in contents.items():
         with open_output(folder / name) as out:
@@ -200,25 +207,31 @@ def _numbers(text: str) -> list[int]:
 def main() -> None:
     """The command line of this module."""
     parser = command_line(__doc__, "default: RUNS", "DIR")
-    parser.add_argument("runs", type=Path, help="folder of runs; see above")
+    parser.add_argument("runs", type=Path, nargs="+", help="folder of runs, one for each seed; see above")
     parser.add_argument("-s", "--source-lang", required=True, help="as in dict.LANGUAGE.txt")
     parser.add_argument("-t", "--target-lang", required=True)
     width = by_length.WIDTH
     parser.add_argument("--width", action=Count, default=width, metavar="W", help=f"words of a bin ({width})")
-    for figure, number in (("figure-3", MATRICES), ("table-3", EXAMPLES)):
-        help = f"sentences, from 0; default: {number} by chance"
+    for figure, drawn in (("figure-3", f"{MATRICES + 1}"), ("table-3", f"the paper's or {EXAMPLES}")):
+        help = f"sentences, from 0; default: {drawn} by chance"
         parser.add_argument(f"--{figure}", type=_numbers, metavar="N,N", help=help)
     long = f"words that make a sentence long, in Table 3 and the claims ({LONG})"
     parser.add_argument("--long", type=int, default=LONG, metavar="N", help=long)
     parser.add_argument("--seed", type=int, default=SEED, help="by which sentences are drawn (1)")
     args = parser.parse_args()
-    runs = BahdanauRuns(args.runs, args.source_lang, args.target_lang, args.long)
+    seeds = [BahdanauRuns(folder, args.source_lang, args.target_lang, args.long) for folder in args.runs]
+    runs = seeds[0]
+    for other in seeds[1:]:
+        if other.test != runs.test:
+            raise InputError(f"{other.data}: another test set than in {runs.data}; give runs that differ in seed only")
     for option, numbers in (("--figure-3", args.figure_3), ("--table-3", args.table_3)):
         if numbers and max(numbers) >= len(runs.test):
             raise InputError(f"{option} {max(numbers)}: the test set has {len(runs.test)} sentences, counted from 0")
     title = f"RNNencdec and RNNsearch, {args.source_lang} to {args.target_lang}"
-    output = args.output or args.runs
-    write_report(report(runs, args), title, output)
+    output = args.output or args.runs[0]
+    sections = report(seeds, args)
+    sections[0].blocks.insert(0, provenance())
+    write_report(sections, title, output, seeds)
     print(f"report of {', '.join(runs.folders)} -> {output / 'report.md'}")
 
 

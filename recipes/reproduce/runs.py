@@ -1,5 +1,9 @@
 """The folder of runs that ``recipes.reproduce.report`` reads, and what it lacks."""
 
+import io
+import re
+import tarfile
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +14,8 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 LONG = 30  # words of a long sentence
 LOG, TRANSLATIONS, BANNED, FAIRSEQ, SCORES = "train.log", "generate.out", "nounk.out", "fairseq.out", "score.jsonl"
 FILES = (LOG, TRANSLATIONS, BANNED, FAIRSEQ, SCORES)
+KEPT = (LOG, TRANSLATIONS, BANNED, FAIRSEQ)
+NOT_KEPT = re.compile(rb"^(?:[ADPT]-\d+\t|.*\| train_inner \|).*\n", re.MULTILINE)  # what is large and decides no score
 DATA, OTHERS, GOLD, SEGMENTS = "data", "others", "test.align", "test.segments"
 NAMES = {name: name for name in ("RNNencdec-30", "RNNsearch-30", "RNNencdec-50", "RNNsearch-50")}
 NAMES["RNNsearch-50-long"] = "RNNsearch-50⋆"
@@ -58,12 +64,17 @@ class BahdanauRuns:
         return {name: path / file for name, path in self.folders.items() if (path / file).exists()}
 
     def lacking(self, *files: str) -> list[str]:
-        """The paper's models that have no folder, and the files that the others lack."""
-        absent = [f"{name} (no folder {folder})" for folder, name in NAMES.items() if name not in self.folders]
+        """The models that lack files, and which."""
+        absent = []
         for name, path in self.folders.items():
             lacks = [f"no {file}" for file in files if not (path / file).exists()]
             absent += [f"{name} ({', '.join(lacks)})"] if lacks else []
         return absent
+
+    def translations_kept(self) -> bytes:
+        """A .tar.xz of the folder as the report reads it, without alignments and checkpoints."""
+        models = [path for folder in self.folders.values() for path in sorted(folder.glob("*")) if path.name in KEPT]
+        return packed(self.folder, [*sorted(self.data.iterdir()), *self._others().values(), *models])
 
     @cached_property
     def known(self) -> list[int] | None:
@@ -80,3 +91,15 @@ class BahdanauRuns:
             for number, (line, reference) in enumerate(pairs)
             if all(word in source for word in line.split()) and all(word in target for word in reference.split())
         ]
+
+
+def packed(folder: Path, files: Iterable[Path]) -> bytes:
+    """A .tar.xz of files in ``folder``, without what is large in them and decides no score."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:xz") as archive:
+        for path in files:
+            lines = NOT_KEPT.sub(b"", path.read_bytes())
+            member = tarfile.TarInfo(str(path.relative_to(folder)))
+            member.size = len(lines)
+            archive.addfile(member, io.BytesIO(lines))
+    return content.getvalue()

@@ -22,15 +22,16 @@ from rnnsearch_fairseq.text.lines import read_parallel
 
 @dataclass(frozen=True)
 class TokenScores:
-    """BLEU and RIBES in percent, BLEU's brevity penalty, the length of the translations over the references', and what
-    is resampled for the intervals of both scores.
-    """
+    """RIBES and BLEU by name, BLEU's brevity penalty, and the length of the translations over the references'."""
 
-    bleu: float
-    ribes: float
+    measures: dict[str, Scored]
     brevity_penalty: float
     length_ratio: float
-    measures: dict[str, Scored]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Each measure in percent."""
+        return {name: scored.of(scored.statistics.sum(axis=0)) for name, scored in self.measures.items()}
 
 
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenScores:
@@ -39,8 +40,7 @@ def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenSc
     of_ribes = Scored(np.array([[score, 1] for score in each]), lambda total: 100 * total[0] / total[1])
     of_bleu = scored_by_bleu(hypotheses, reference)
     bleu = bleu_of(of_bleu.statistics.sum(axis=0))
-    ribes = of_ribes.of(of_ribes.statistics.sum(axis=0))
-    return TokenScores(bleu.score, ribes, bleu.bp, bleu.ratio, {"RIBES": of_ribes, "BLEU": of_bleu})
+    return TokenScores({"RIBES": of_ribes, "BLEU": of_bleu}, bleu.bp, bleu.ratio)
 
 
 def main() -> None:
@@ -51,8 +51,8 @@ def main() -> None:
     args = parser.parse_args()
     reference, *translations = read_parallel(args.reference, *args.hypotheses)
     for path, hypotheses in zip(args.hypotheses, translations):
-        scores = score_tokens(reference, hypotheses)
-        print(f"{path}\tBLEU {scores.bleu:.2f}\tRIBES {scores.ribes:.2f}")
+        scores = score_tokens(reference, hypotheses).scores
+        print(f"{path}\tBLEU {scores['BLEU']:.2f}\tRIBES {scores['RIBES']:.2f}")
 
 
 if __name__ == "__main__":

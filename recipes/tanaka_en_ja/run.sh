@@ -24,7 +24,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last
         --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
         show_progress "$run/train.log" "$1" || die_of_log "$run/train.log" fairseq-train
-    rm -f "$run"/*.tok
+    rm -f "$run"/{*.tok,score.jsonl}
     echo "$EPOCHS" > "$run/.epochs"
 }
 
@@ -45,10 +45,20 @@ train_and_translate() { # MODEL OBJECTIVE RUN OPTIONS...: train RUN, and transla
     # shellcheck disable=SC2046  # options are several words
     train "$3" $(tree_options "$1" "$2") "${@:4}"
     translate "$3" beam20 20 --length-statistics "$OUT/lengths"
+    case $1 in
+        tree2seq | phrases_only) attend "$3" ;;
+    esac
+}
+
+attend() { # RUN: write the attention of the model to words and phrases, on the development pairs
+    local run=$OUT/runs/$1
+    [ -f "$run/score.jsonl" ] && return
+    rnnsearch score --model "$run/checkpoints/checkpoint_best.pt" --prepared "$DATA/dev.en" "$DATA/dev.ja" \
+        --trees "$OUT/text/dev.tree" --output "$run/score.jsonl" 2> "$run/score.log" || die_of_log "$run/score.log" "rnnsearch score"
 }
 
 export OUT DATA EPOCHS
-export -f say die die_of_log show_progress translations tree_options train translate train_and_translate
+export -f say die die_of_log show_progress translations tree_options train translate attend train_and_translate
 for objective in $OBJECTIVES; do
     for model in $TREE_MODELS; do
         echo "$model $objective $model-$objective"
@@ -63,6 +73,6 @@ for beam in 6 20; do
 done
 
 say "the paper's tables, on the development sentences"
-tool reproduce.eriguchi_tables "$OUT/runs" --reference "$DATA/dev.ja" --output "$OUT/tables.md"
+tool reproduce.eriguchi_tables "$OUT/runs" --reference "$DATA/dev.ja" --trees "$OUT/text/dev.tree" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
 show_tree_model "$OUT/runs/tree2seq-blackout2000/checkpoints/checkpoint_best.pt"

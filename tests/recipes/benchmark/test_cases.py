@@ -35,20 +35,6 @@ def test_one_size_grows_at_a_time() -> None:
         parse_arguments(["train", "a:", "--threads", "1,2", "--batch", "1,2", "--vocabulary", "9"])
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["train", "--batch", "0,4"], "is not a whole number from 1 on"),
-        (["train", "--batch", "4,5,4"], "names a size twice"),
-        (["train", "--vocabulary", "4"], "'4' is not a whole number from 5 on"),
-    ],
-)
-def test_bad_numbers_are_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_arguments([words[0], "a: ", *words[1:]])
-    assert told in capsys.readouterr().err
-
-
 def test_the_commands_of_readmes_are_understood() -> None:
     readmes = sorted((Path(__file__).parents[3] / "recipes").glob("*/README.md"))
     text = "".join(readme.read_text(encoding="utf-8") for readme in readmes).replace("\\\n", " ")

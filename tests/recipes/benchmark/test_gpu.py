@@ -10,18 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-STEPS = [
-    "versions",
-    "tests",
-    "updates",
-    "profile",
-    "products",
-    "scans",
-    "large",
-    "model",
-    "translation",
-    "memcheck",
-]
+STEPS = ["versions", "tests", "updates", "profile", "products", "scans", "large", "model", "translation", "memcheck"]
 # Stands in for Python: says which step it runs, and fails or hangs in some of them.
 PYTHON = """#!/usr/bin/env bash
 case "$*" in
@@ -85,12 +74,7 @@ def test_a_dry_run_takes_every_step(tmp_path: Path) -> None:
     assert results in done.stdout
     for step in STEPS:
         assert f"\n{step}: ok, " in results, results + log
-    for row in (
-        "| bf16 |",
-        "| encoder |",
-        "| decoder |",
-        "| beam of 12 |",
-    ):
+    for row in ("| bf16 |", "| encoder |", "| decoder |", "| beam of 12 |"):
         assert f"\n{row}" in results
     assert done.returncode == 0 and "passed" in results and "failed" not in results
     assert (out / "trace.json.gz").stat().st_size and (out / "profile.txt").stat().st_size

@@ -8,23 +8,12 @@ import pytest
 import torch
 
 from recipes.benchmark import runner
-from recipes.benchmark.cases import Case, Size, parse_arguments
+from recipes.benchmark.cases import Case, Size
 from recipes.benchmark.runner import measure, serve
-from recipes.benchmark.workloads import make_trainer
-from rnnsearch_fairseq.grammar import write_corpus
-from tests.commands import preprocess, run
+from tests.commands import run
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 
 ROOT = Path(__file__).resolve().parents[3]
-OPTIONS = [*TRAIN, "--batch-size", "8"]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("benchmark")
-    write_corpus(folder, {"train": 24, "valid": 2}, seed=5, longest=8)
-    preprocess(folder, "bin", "--trainpref", "train", "--validpref", "valid")
-    return folder
 
 
 @pytest.mark.slow
@@ -68,21 +57,6 @@ def test_a_process_reports_its_work_and_the_time_of_each_round(quiet: None, monk
     assert count == 2 * 2 * 4 and peak > 0 and device.startswith("torch ")
     assert threads == [3]
     assert len(seconds) == 2 and all(wall > 0 and cpu > 0 for wall, cpu in seconds)
-
-
-def test_one_model_translates_with_two_beams(folder: Path, quiet: None) -> None:
-    data, model = str(folder / "bin"), str(folder / "model.pt")
-    trainer = make_trainer([data, *OPTIONS, *TINY, "--no-save-optimizer-state"], None)
-    trainer.save_checkpoint(model, {"train_iterator": {"epoch": 1}})
-    setups = [f"{name}: --path {model} {options}" for name, options in (("narrow", "--beam 1"), ("wrong", "--beams=3"))]
-    words = ["generate", *setups, "--", data, "--batch-size", "1", "--cpu", "--gen-subset", "valid", "--max-len-b", "5"]
-    narrow, wrong = parse_arguments(words).cases
-    (count, peak, _), *seconds = serve_here(narrow, 8, 2)
-    assert (count, peak, len(seconds)) == (2, None, 2)
-    with pytest.raises(
-        SystemExit, match="error: wrong: unrecognized arguments: --beams=3; see fairseq-generate --help"
-    ):
-        serve_here(wrong, 8, 0)
 
 
 def test_a_process_that_dies_is_named_and_the_others_go_on(

@@ -2,7 +2,7 @@
 
 from recipes.benchmark.cases import Case, Size
 from recipes.benchmark.runner import Timing
-from recipes.benchmark.tables import format_tables, growth_table, speed_table
+from recipes.benchmark.tables import format_tables, speed_table
 
 
 def make_timing(name: str, along: int | None = None, **values: object) -> Timing:
@@ -22,15 +22,6 @@ def test_speeds_are_medians_and_ratios_of_medians() -> None:
         ["first", "300", "200 to 600", "600", "1.00", "2.5"],
         ["second", "100", "75 to 300", "300", "3.00", "–"],
     ]
-
-
-def test_growth_is_told_of_every_setup_and_size() -> None:
-    timings = [make_timing(name, along, count=1) for name, along in (("a", 10), ("a", 2000), ("b", 10), ("b", 2000))]
-    header, *rows = read(growth_table("source", timings, [20, 1600, 10, 200]))
-    assert header == ["", "10", "2,000", "exponent", "fixed + each"]
-    assert rows == [["a", "20", "1,600", "0.83", "12.1 + 0.794"], ["b", "10", "200", "0.57", "9.05 + 0.0955"]]
-    # A case that failed leaves a gap.
-    assert read(growth_table("source", timings[:3], [20, 1600, 10]))[2] == ["b", "10", "–", "–", "–"]
 
 
 def test_time_and_memory_are_told_if_a_size_grows() -> None:

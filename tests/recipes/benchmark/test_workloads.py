@@ -4,29 +4,15 @@ import pytest
 
 from recipes.benchmark import marian
 from recipes.benchmark.cases import Size
-from recipes.benchmark.workloads import Training, Translation, make_dictionary, random_batch
+from recipes.benchmark.workloads import Training, Translation
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.benchmark.builders import TINY, TRAIN, WORDS
 
 SIZE = Size(source=5, target=4, batch=2, vocabulary=20)
-N = 64  # units of the alignment model
 
 
-@pytest.mark.parametrize("size", [Size(4, 6, 3), Size(1, 1, 3)])
-def test_random_batches_have_the_lengths(size: Size) -> None:
-    dictionaries = (make_dictionary(13), make_dictionary(9))
-    batch = random_batch(dictionaries, size)
-    sides = (batch["net_input"]["src_tokens"], batch["target"])
-    for side, length, dictionary in zip(sides, (size.source, size.target), dictionaries):
-        assert side.shape == (3, length)
-        assert side[:, -1].eq(dictionary.eos()).all()
-        assert side[:, :-1].ge(dictionary.nspecial).all()
-    assert batch["ntokens"] == 3 * size.target
-
-
-@pytest.mark.parametrize("languages", [[], ["-s", "en", "-t", "fr"]])
-def test_a_training_has_the_sizes(languages: list[str]) -> None:
-    training = Training([*TRAIN, *TINY, *languages], Size(5, 4, 2, vocabulary=37), 3)
+def test_a_training_has_the_sizes() -> None:
+    training = Training([*TRAIN, *TINY, "-s", "en", "-t", "fr"], Size(5, 4, 2, vocabulary=37), 3)
     task = training.trainer.task
     assert [len(task.source_dictionary), len(task.target_dictionary)] == [37, 37]
     assert training.trainer.model.decoder.network.to_vocabulary.weight.shape == (37, 8)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,27 @@ def write(path: Path, lines: Sequence[str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
+
+
+def reference(lengths: Sequence[int]) -> list[str]:
+    return [" ".join(f"t{place % 7}" for place in range(length)) for length in lengths]
+
+
+def broken(lengths: Sequence[int], short: int, long: int) -> list[str]:
+    """The references with so many wrong words in each short and in each long sentence, spread out."""
+    lines = []
+    for line in reference(lengths):
+        words = line.split()
+        for place in range(short if len(words) < 30 else long):
+            words[place * 3 % len(words)] = "wrong"
+        lines.append(" ".join(words))
+    return lines
+
+
+def record(number: int, source: str, target: str, alignment: list[list[float]]) -> str:
+    """A line of rnnsearch score."""
+    words = {"source": [*source.split(), "</s>"], "target": [*target.split(), "</s>"]}
+    return json.dumps({"id": number, **words, "alignment": alignment})
 
 
 def printed_by(main: Callable[[], object], *words: object) -> str:

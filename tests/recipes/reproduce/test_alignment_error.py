@@ -1,6 +1,5 @@
 """Alignment error rates."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +7,11 @@ import pytest
 
 from recipes.reproduce.alignment_error import AlignmentError, alignment_error, links_of, main, read_gold
 from rnnsearch_fairseq.errors import InputError
-from tests.recipes.reproduce.builders import printed_by, write
+from tests.recipes.reproduce.builders import printed_by, record, write
 
 # Three source words and end-of-sentence across; of the first sentence, four target words and end-of-sentence down.
 FIRST = [[0.7, 0.3, 0, 0], [0.1, 0.4, 0.4, 0.1], [0.2, 0.2, 0.25, 0.35], [0.1, 0.1, 0.8, 0], [0, 0, 0, 1.0]]
 SECOND = [[0.9, 0.1], [1.0, 0.0]]
-
-
-def record(number: int, source: str, target: str, alignment: list[list[float]]) -> str:
-    words = {"source": [*source.split(), "</s>"], "target": [*target.split(), "</s>"]}
-    return json.dumps({"id": number, **words, "alignment": alignment})
 
 
 @pytest.fixture
@@ -78,8 +72,3 @@ def test_pieces_are_joined_before_links_are_compared(tmp_path: Path) -> None:
 def test_bad_gold_is_refused(scores: Path, gold: Path, lines: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         printed_by(main, write(gold, lines), f"A={scores}")
-
-
-def test_links_that_count_from_0_are_not_one_based(scores: Path, gold: Path) -> None:
-    with pytest.raises(InputError, match="gold, line 1: '0-0' counts words from 0"):
-        printed_by(main, gold, f"A={scores}", "--one-based")

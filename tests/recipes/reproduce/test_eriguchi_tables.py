@@ -1,5 +1,6 @@
 """The second paper's tables."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.recipes.reproduce.builders import printed_by, write
 SENTENCES = 20
 REFERENCE = [f"w{k} x{k} y{k} z{k} u{k} v{k}" for k in range(SENTENCES)]
 Make = Callable[..., None]
-Report = Callable[[], dict[str, list[str]]]
+Report = Callable[..., dict[str, list[str]]]
 
 
 def worse(sentences: int) -> list[str]:
@@ -24,8 +25,7 @@ def worse(sentences: int) -> list[str]:
 
 
 def numbers(lines: list[str]) -> str:
-    scores = score_tokens(REFERENCE, lines)
-    return f"{scores.ribes:.2f} | {scores.bleu:.2f}"
+    return " | ".join(f"{score:.2f}" for score in score_tokens(REFERENCE, lines).scores.values())
 
 
 def rows(lines: list[str]) -> list[str]:
@@ -38,7 +38,7 @@ def claims(lines: list[str]) -> list[str]:
 
 def verdicts(claim: str) -> tuple[str, list[str]]:
     """A claim, and the verdicts by RIBES and BLEU."""
-    text, answers = claim.rsplit(": RIBES ", 1)
+    text, answers = claim.split(", perplexity")[0].rsplit(": RIBES ", 1)
     return text, [answer.split(" (")[0] for answer in answers.split("), BLEU ")]
 
 
@@ -65,12 +65,12 @@ def make(tmp_path: Path) -> Make:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    """The lines of each section that the program prints, by the number of its table."""
+    """The lines of each section that the program prints, by the number of its table or its first letter."""
 
-    def report() -> dict[str, list[str]]:
+    def report(*options: object) -> dict[str, list[str]]:
         reference = write(tmp_path / "dev.ja", REFERENCE)
-        sections = printed_by(main, tmp_path / "runs", "--reference", reference).split("## Table ")[1:]
-        return {section[0]: section.splitlines() for section in sections}
+        text = "\n" + printed_by(main, tmp_path / "runs", "--reference", reference, *options)
+        return {part.removeprefix("Table ")[0]: part.splitlines() for part in text.split("\n## ")[1:]}
 
     return report
 
@@ -120,7 +120,7 @@ def test_runs_and_files_that_are_missing_are_named(make: Make, report: Report) -
     searches = [f"tree2seq-blackout2000 (no {name}.tok)" for name in ("simple6", "simple20", "lengths6", "lengths20")]
     assert f"Missing: {', '.join(searches)}." in sections["4"]
     assert rows(sections["5"])[-1] == "| proposed, without sequential LSTMs | blackout100 | 20.00 | 100.00 | 100.00 |"
-    assert "In no table: readings." in sections["5"]
+    assert "In no table: readings." in sections["A"]
 
 
 def test_table_4_has_searches(make: Make, report: Report) -> None:
@@ -136,8 +136,31 @@ def test_table_4_has_searches(make: Make, report: Report) -> None:
     assert list(map(verdicts, claims(lines))) == [
         ("tree2seq-blackout2000: lengths20 beats simple6", ["agrees", "agrees"]),
         ("tree2seq-blackout2000: lengths20 beats simple20", ["agrees", "agrees"]),
-        ("tree2seq-blackout2000: lengths6 beats simple6", ["undecided", "undecided"]),
+        ("tree2seq-blackout2000: simple6 beats simple20", ["does not agree", "undecided"]),
+        ("tree2seq-blackout2000: lengths6 beats simple6 (not a claim of the paper)", ["undecided", "undecided"]),
     ]
+
+
+def test_seeds_are_pooled_and_parsed_sentences_scored_by_themselves(make: Make, report: Report, tmp_path: Path) -> None:
+    make("tree2seq-softmax", [(30, 170)], beam20=worse(2))
+    make("tree2seq-softmax-seed2", [(20, 180)], beam20=worse(4))
+    make("anmt-softmax", [(40, 100)], beam20=worse(12))
+    trees = write(tmp_path / "trees", ["-", "-"] + ["s s r s r"] * (SENTENCES - 2))
+    lines = report("--trees", trees)["3"]
+    assert rows(lines)[0] == f"| proposed | softmax | 30.00 | {numbers(worse(2))} | 100.00 | 100.00 | 170 | 1 |"
+    (claim,) = claims(lines)
+    assert claim.count("; two seeds against one seed)") == 4
+    assert claim.endswith("perplexity not decided (25.00, 40.00)")
+    assert "RIBES agrees (85.00, 40.00: " in claim and "RIBES, parsed agrees (94.44, 44.44: " in claim
+
+
+def test_the_share_of_attention_on_phrases(make: Make, report: Report, tmp_path: Path) -> None:
+    make("tree2seq-softmax", [(30, 170)], beam20=REFERENCE)
+    pair = {"source": ["a", "b", "</s>"], "target": ["x", "</s>"], "alignment": [[0.2, 0.1, 0.1], [0.5, 0.2, 0.1]]}
+    parsed = pair | {"id": 0, "phrases": [[0, 2]], "phrase_attention": [[0.6], [0.2]]}
+    unparsed = pair | {"id": 1, "phrases": [], "phrase_attention": [[], []]}
+    write(tmp_path / "runs/tree2seq-softmax/score.jsonl", [json.dumps(parsed), json.dumps(unparsed)])
+    assert rows(report()["A"]) == ["| tree2seq-softmax | 40.0 | 50.0 |"]
 
 
 def test_bad_folders_and_files_are_refused(make: Make, report: Report, tmp_path: Path) -> None:

@@ -1,35 +1,26 @@
 """The report on a folder of runs."""
 
-import json
 import re
+import shutil
+import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from recipes.reproduce.bahdanau_tables import device, draw_sentences
 from recipes.reproduce.bleu import bleu
 from recipes.reproduce.report import main
 from rnnsearch_fairseq.errors import InputError
-from tests.plots.builders import START, TIME, write_log
-from tests.recipes.reproduce.builders import printed_by, write
+from tests.plots.builders import write_log
+from tests.recipes.reproduce import builders
+from tests.recipes.reproduce.builders import printed_by, record, reference, write
 
 LENGTHS = [12] * 40 + [32] * 15 + [33] * 5 + [52] * 20
 SOURCE = [" ".join(f"s{place}" for place in range(length)) for length in LENGTHS]
-REFERENCE = [" ".join(f"t{place % 7}" for place in range(length)) for length in LENGTHS]
-RANK = "{time} | INFO | utils | rank {rank:3d}: capabilities =  9.0  ; total memory = 79.109 GB ; name = {name:40s}\n"
+REFERENCE = reference(LENGTHS)
+broken = partial(builders.broken, LENGTHS)
 Run = Callable[..., dict[str, list[str]]]
-
-
-def broken(short: int, long: int) -> list[str]:
-    """The references with so many wrong words in each short and in each long sentence, spread out."""
-    lines = []
-    for length, line in zip(LENGTHS, REFERENCE):
-        words = line.split()
-        for place in range(short if length < 30 else long):
-            words[place * 3 % length] = "wrong"
-        lines.append(" ".join(words))
-    return lines
 
 
 def write_model(folder: Path, hypotheses: list[str], aligned: bool = True) -> None:
@@ -40,8 +31,7 @@ def write_model(folder: Path, hypotheses: list[str], aligned: bool = True) -> No
         weights = [[float(row == column) for column in range(length)] for row in range(length)]
         rows = " ".join(",".join(map(str, row)) for row in weights)
         blocks.append(f"S-{number}\t{source}\nH-{number}\t-1\t{line}" + (f"\nA-{number}\t{rows}" if aligned else ""))
-        words = {"source": [*source.split(), "</s>"], "target": [*REFERENCE[number].split(), "</s>"]}
-        scores.append(json.dumps({"id": number, **words, "alignment": weights}))
+        scores.append(record(number, source, REFERENCE[number], weights))
     for name in ("generate.out", "nounk.out", "fairseq.out"):
         write(folder / name, blocks)
     if aligned:
@@ -65,7 +55,7 @@ def run(runs: Path) -> Run:
     """The lines of each section of report.md, by its heading."""
 
     def run(*words: object) -> dict[str, list[str]]:
-        assert str(runs / "report.md") in printed_by(main, runs, "-s", "en", "-t", "fr", *words)
+        assert str(runs / "report.md") in printed_by(main, runs, *words, "-s", "en", "-t", "fr")
         sections = (runs / "report.md").read_text(encoding="utf-8").split("\n## ")[1:]
         return {section.splitlines()[0].split(":")[0]: section.splitlines()[2:] for section in sections}
 
@@ -96,7 +86,7 @@ def test_the_report_of_all_models(runs: Path, run: Run) -> None:
     sections = run()
     assert list(sections) == [
         *("The paper's claims", "Table 1", "Table 2", "Figure 2", "Figure 3", "Table 3"),
-        *("Significance", "Alignment error rate"),
+        *("Significance", "Alignment error rate", "Monotony of alignments"),
     ]
     assert [line for lines in sections.values() for line in lines if line.startswith("Missing")] == []
     scores = {name.replace("-long", "⋆"): f"{bleu(lines, REFERENCE):.2f}" for name, lines in systems.items()}
@@ -107,24 +97,54 @@ def test_the_report_of_all_models(runs: Path, run: Run) -> None:
     ]
     caption = "translated with unknown words banned, except by Moses: the same translations as in the column before."
     assert sections["Table 1"][-1].endswith(caption)
-    assert rows(sections["Table 2"])[0] == "| RNNencdec-30 | 3,000 | 3 | 1.05 | CPU | 2 | 40.50 | 55.25 |"
+    assert rows(sections["Table 2"])[0] == "| RNNencdec-30 | – | 3,000 | 3 | 1.05 | CPU | 2 | 40.50 | 55.25 |"
     assert "| 31–40 | 20 | " in "\n".join(sections["Figure 2"])
-    assert sections["Figure 3"][0].startswith("By RNNsearch-50⋆; sentences of 10 to 20 words")
+    assert sections["Figure 3"][0].startswith(
+        "By RNNsearch-50; sentences drawn by chance: the first from all, the others"
+    )
     assert sum("| sentence " in line for line in sections["Table 3"]) == 3
     assert len(rows(sections["Significance"])) == 6 * 5 / 2
     first = scores["RNNencdec-30"], scores["RNNsearch-30"]
     apart = f"{float(first[0]) - float(first[1]):+.2f}"
-    assert (
-        rows(sections["Significance"])[0] == f"| RNNencdec-30 | RNNsearch-30 | {' | '.join(first)} | {apart} | 0.001 |"
-    )
+    row = rows(sections["Significance"])[0]
+    assert row.startswith(f"| RNNencdec-30 | RNNsearch-30 | {' | '.join(first)} | {apart} | -")
+    assert row.endswith(" | one seed |")
     assert rows(sections["Alignment error rate"]) == [
         f"| {name} | 0.00 | 100.00 | 100.00 | {sum(LENGTHS):,} |"
         for name in ("RNNsearch-30", "RNNsearch-50", "RNNsearch-50⋆")
     ]
+    assert (
+        rows(sections["Monotony of alignments"])[-1]
+        == f"| gold | {sum(LENGTHS) - 80:,} | 100.0 | 0.0 | 0.0 | 0.0 | – |"
+    )
     pictures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", (runs / "report.md").read_text(encoding="utf-8"))
     assert len(pictures) == 5
     assert all((runs / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
     assert not any("not tested" in answer for answer in answers(sections).values())
+    shutil.move(runs, runs.with_name("old"))
+    with tarfile.open(runs.with_name("old") / "runs-1.tar.xz") as archive:
+        archive.extractall(runs)
+    again = run()
+    for title in ("Table 1", "Table 2", "Figure 2", "Table 3", "Significance"):
+        assert again[title] == sections[title]
+
+
+def test_seeds_are_pooled_and_table_3_has_the_papers_sentences(runs: Path, run: Run, tmp_path: Path) -> None:
+    source = [*SOURCE[:-1], "In a press conference on Thursday , Mr Blair stated that"]
+    write(runs / "data/test.en", source)
+    shutil.copytree(runs / "data", tmp_path / "second/data")
+    for folder, lines in ((runs, broken(1, 2)), (tmp_path / "second", broken(3, 2))):
+        for name in ("RNNsearch-50", "RNNencdec-50"):
+            write_model(folder / name, lines, aligned=False)
+    sections = run(tmp_path / "second")
+    assert sections["Table 3"][0] == "| sentence 79 | 11 words |"
+    mean = f"{(bleu(broken(1, 2), REFERENCE) + bleu(broken(3, 2), REFERENCE)) / 2:.2f}"
+    assert f"| {mean} | {mean} | +0.00 | +0.00 to +0.00 | two seeds |" in rows(sections["Significance"])[0]
+    assert "; two seeds)" in answers(sections)["RNNsearch-50 is above RNNencdec-50, all sentences"]
+    assert f"| RNNencdec-50 | {bleu(broken(1, 2), REFERENCE):.2f} | " in rows(sections["Table 1"])[0]
+    write(tmp_path / "second/data/test.fr", REFERENCE[::-1])
+    with pytest.raises(InputError, match="second/data: another test set"):
+        run(tmp_path / "second")
 
 
 def test_what_is_missing_is_named(runs: Path, run: Run) -> None:
@@ -137,18 +157,17 @@ def test_what_is_missing_is_named(runs: Path, run: Run) -> None:
     (runs / "data/dict.fr.txt").unlink()
     (runs / "old").mkdir()
     sections = run()
-    absent = "RNNencdec-30 (no folder RNNencdec-30), RNNencdec-50 (no folder RNNencdec-50), "
-    absent += "RNNsearch-50⋆ (no folder RNNsearch-50-long)"
-    assert f"Missing: {absent}." in sections["Table 2"]
+    assert not any(
+        "RNNencdec" in line for lines in sections.values() for line in lines
+    )  # what has no folder is left out
     for title in ("Figure 2", "Table 3"):
-        assert f"Missing: {absent}, RNNsearch-30 (no generate.out)." in sections[title]
+        assert "Missing: RNNsearch-30 (no generate.out)." in sections[title]
     files = "RNNsearch-30 (no generate.out, no nounk.out, no fairseq.out), RNNsearch-50 (no nounk.out)"
-    assert f"Missing: the dictionaries, which tell unknown words, {absent}, {files}." in sections["Table 1"]
+    assert f"Missing: the dictionaries, which tell unknown words, {files}." in sections["Table 1"]
     assert "Missing: a model with generate.out of fairseq-generate --print-alignment soft." in sections["Figure 3"]
     assert "Missing: gold alignments (data/test.align)." in sections["Alignment error rate"]
-    assert "In no table: old." in sections["Alignment error rate"]
+    assert "In no table: old." in sections["Monotony of alignments"]
     assert "Not compared: it takes two systems." in sections["Significance"]
-    assert answers(sections)["RNNencdec-50 falls with length"] == "not tested (no generate.out of RNNencdec-50)"
     alone = "not tested (no nounk.out of RNNsearch-50, no others/Moses)"
     assert answers(sections)["RNNsearch-50 is as good as Moses, no unknown words"] == alone
 
@@ -166,9 +185,9 @@ def test_few_long_sentences(runs: Path, run: Run) -> None:
         write_model(runs / name, broken(1, 2))
     sections = run("--long", 53)
     assert answers(sections)["RNNencdec-50 falls with length"] == "not tested (long sentences: 0)"
-    assert "0 are long (53 words or more) and 80 short; 20 have 50" in sections["The paper's claims"][0]
+    assert "0 are long (53 words or more) and 80 short; 20 have 50" in sections["The paper's claims"][2]
     assert "No sentence has 53 words or more; the longest has 52." in sections["Table 3"]
-    assert rows(sections["Significance"])[0].endswith("| +0.00 | 1.000 |")  # the two systems are equal
+    assert "| +0.00 | +0.00 to +0.00 |" in rows(sections["Significance"])[0]  # the two systems are equal
 
 
 def test_sentences_may_be_chosen(runs: Path, run: Run) -> None:
@@ -176,6 +195,7 @@ def test_sentences_may_be_chosen(runs: Path, run: Run) -> None:
     write_model(runs / "mine_1", pieces, aligned=False)
     write_model(runs / "mine", REFERENCE)
     sections = run("--figure-3", "0,5", "--table-3", "7", "--width", 60)
+    assert "The paper's claims" not in sections  # they are of other models
     assert sections["Figure 3"][0].startswith("By mine; sentences chosen. ")
     assert [line for line in sections["Figure 3"] if line.startswith("!")] == [
         "![Alignment of sentence 0](figure-3-0.png)",
@@ -184,32 +204,6 @@ def test_sentences_may_be_chosen(runs: Path, run: Run) -> None:
     assert sections["Table 3"][0] == "| sentence 7 | 12 words |"
     assert any(line.startswith("| mine\\_1 | t0 &lt;unk&gt; \\| t2 t3") for line in sections["Table 3"])
     assert rows(sections["Figure 2"])[0].startswith("| 1–60 | 80 | 100.00 |")
-
-
-def test_sentences_are_drawn_by_seed() -> None:
-    numbers = list(range(100))
-    drawn = draw_sentences(numbers, 5, 1)
-    assert drawn == draw_sentences(numbers, 5, 1) == sorted(set(drawn)) != draw_sentences(numbers, 5, 2)
-    assert draw_sentences([4, 9], 5) == [4, 9]
-
-
-def test_devices(tmp_path: Path) -> None:
-    def ranks(*names: str) -> str:
-        lines = [RANK.format(time=TIME, rank=rank, name=name) for rank, name in enumerate(names)]
-        return "".join(lines) + START.format(time=TIME, count=len(names))
-
-    path = tmp_path / "train.log"
-    for text, expected in (
-        (ranks("NVIDIA H100 80GB HBM3"), "NVIDIA H100 80GB HBM3"),
-        (ranks("NVIDIA A", "NVIDIA B"), "2 × NVIDIA A / NVIDIA B"),
-        (START.format(time=TIME, count=4), "4 × CPU"),
-        # The last start counts.
-        (ranks("NVIDIA A") + START.format(time=TIME, count=1), "CPU"),
-        (START.format(time=TIME, count=1) + ranks("NVIDIA A"), "NVIDIA A"),
-        ("", "–"),
-    ):
-        path.write_text(text)
-        assert device(path) == expected
 
 
 def test_bad_input_is_refused(runs: Path, run: Run) -> None:

@@ -1,9 +1,7 @@
-"""Data selection: against a computation by hand, with language models of the test's own; and with KenLM's, if any."""
+"""Data selection: against a computation by hand, with language models of the test's own."""
 
-import importlib.util
 import math
 import random
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,9 +15,6 @@ from recipes.wmt14_en_fr.selection import Scores, choose, select
 from rnnsearch_fairseq.errors import InputError
 
 LANGUAGES = ("en", "fr")
-without_kenlm = pytest.mark.skipif(
-    shutil.which("lmplz") is None or importlib.util.find_spec("kenlm") is None, reason="no lmplz or no kenlm"
-)
 
 
 def write(prefix: Path, pairs: list[tuple[str, str]]) -> tuple[Path, Path]:
@@ -119,13 +114,6 @@ def test_in_domain_pairs_are_found(tmp_path: Path, own_models: None) -> None:
     precision, area = find_in_domain(tmp_path)
     assert precision > 0.85
     assert area > 0.99
-
-
-@without_kenlm
-def test_in_domain_pairs_are_found_by_kenlm(tmp_path: Path) -> None:
-    precision, area = find_in_domain(tmp_path)
-    assert precision > 0.85
-    assert area > 0.98
 
 
 @pytest.mark.parametrize(
