@@ -1,40 +1,81 @@
-"""Read sentence pairs as people have them: two files, a table with tabs, or a translation memory (TMX 1.4)."""
+"""Read sentence pairs as people have them: two files, or files of both sides: tables with tabs, PO, XLIFF, TMX 1.4."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from xml.parsers import expat
 
 from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.text.formats import is_document, read_document, refuse_entities, xml_errors
 from rnnsearch_fairseq.text.lines import check_rereadable, read_lines, read_pairs
 
 Pair = tuple[str, str]
 
-CHUNK = 1 << 16  # bytes of TMX to parse at a time
-# Elements inside a segment that hold markup of a word processor, not text; <hi> holds text.
-MARKUP = ("bpt", "ept", "it", "ph", "ut")
+UNTRANSLATED = "not translated"
+UNFINISHED = "marked as fuzzy or for review"
+# Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
+XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
 
 
 def is_folder(data: Sequence[Path]) -> bool:
-    """Whether ``data`` is one folder, and not files for `read_corpus`; a missing path without an ending is one."""
-    return len(data) == 1 and not data[0].is_file() and data[0].suffix.lower() not in (".tsv", ".tmx")
+    """Whether ``data`` is one folder without files for `read_files`; a missing path without an ending is one."""
+    return len(data) == 1 and not data[0].is_file() and not any(map(_holds_pairs, _list_files(data)))
 
 
 def read_corpus(data: Sequence[Path], languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs (source, target) of two text files, a ``.tsv`` or a ``.tmx``; a missing side is empty.
+    """Yield the pairs of all of `read_files`, which it raises as."""
+    return chain.from_iterable(read_files(data, languages))
+
+
+def read_files(data: Sequence[Path], languages: Pair, left_out: Counter[str] | None = None) -> list[Iterator[Pair]]:
+    """Return the pairs (source, target) of each file, or of two text files together; a missing side is empty.
+
+    Args:
+        data: two text files; or files named ``.po``, ``.pot``, ``.xlf``, ``.xliff``, ``.tmx`` or ``.tsv`` and folders
+            of such files.
+        left_out: counts the units that are left out, by reason.
 
     Raises:
         InputError: other files are given, or a file cannot be read, is not UTF-8 or does not hold pairs.
     """
-    check_rereadable(*data)
-    endings = [path.suffix.lower() for path in data]
-    if len(data) == 2 and not {".tsv", ".tmx"} & {*endings}:
-        return read_pairs(*data, stray_returns=True)
-    if endings == [".tsv"]:
-        return read_tsv(data[0])
-    if endings == [".tmx"]:
-        return read_tmx(data[0], languages)
-    names = " ".join(map(str, data))
-    raise InputError(f"{names}: give a folder, two files of text (source, target), one .tsv or one .tmx, and then OUT")
+    files = _list_files(data)
+    check_rereadable(*files)
+    holding = [path for path in files if _holds_pairs(path)]
+    if len(files) == 2 and not holding:
+        return [read_pairs(*files, stray_returns=True)]
+    if not files or holding != files:
+        names = " ".join(map(str, data))
+        raise InputError(
+            f"{names}: give a folder, two files of text (source, target), or .po, .xlf, .tmx, .tsv files, and then OUT"
+        )
+    readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
+    left_out = Counter() if left_out is None else left_out
+    return [readers.get(path.suffix.lower(), lambda path: read_units(path, left_out))(path) for path in files]
+
+
+def _holds_pairs(path: Path) -> bool:
+    return path.suffix.lower() in (".tsv", ".tmx") or is_document(path)
+
+
+def _list_files(data: Sequence[Path]) -> list[Path]:
+    parts = (sorted(filter(_holds_pairs, path.rglob("*"))) if path.is_dir() else [path] for path in data)
+    return [*chain.from_iterable(parts)]
+
+
+def read_units(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
+    """Yield the pairs of a document (`read_document`), line by line where both sides have as many lines.
+
+    A message with plural forms gives its singular and its plural.
+    """
+    for unit in read_document(path)[1]:
+        if not all(unit.targets) or not unit.finished:
+            left_out[UNFINISHED if all(unit.targets) else UNTRANSLATED] += 1
+            continue
+        sources = unit.sources if len(unit.targets) > 1 else unit.sources[-1:]
+        for pair in zip(sources, (unit.targets[0], unit.targets[-1])):
+            source, target = (side.strip().split("\n") for side in pair)
+            yield from zip(source, target) if len(source) == len(target) else [pair]
 
 
 def read_tsv(path: Path) -> Iterator[Pair]:
@@ -50,30 +91,31 @@ def read_tsv(path: Path) -> Iterator[Pair]:
 
 
 def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs of a TMX file. The language ``en`` is also in segments of ``en-GB``.
+    """Yield the pairs of a TMX file, which is streamed. The language ``en`` is also in segments of ``en-GB``.
 
     Raises:
         InputError: the file cannot be read, is not well-formed, defines entities, or has no unit in both languages.
     """
-    units = _Units(path)
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = units.doctype
-    parser.StartElementHandler, parser.EndElementHandler = units.start, units.end
-    parser.CharacterDataHandler = units.text
+    from lxml import etree
+
     seen: set[str] = set()
     complete = False
     try:
-        with path.open("rb") as file:
-            chunk = b" "
-            while chunk:
-                chunk = file.read(CHUNK)
-                _parse(parser, chunk, path)
-                for unit in units.take():
-                    seen |= unit.keys()
-                    source, target = (_in_language(unit, language.lower()) for language in languages)
-                    complete |= bool(source and target)
-                    yield source, target
+        with path.open("rb") as file, xml_errors(path):
+            for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False, no_network=True):
+                refuse_entities(path, unit)
+                texts: dict[str, str] = {}
+                for variant in unit.iterchildren("{*}tuv"):
+                    etree.strip_elements(variant, *MARKUP, with_tail=False)
+                    language = variant.get(XML_LANGUAGE, variant.get("lang", "")).lower().replace("_", "-")
+                    texts.setdefault(language, "".join(chain(*(each.itertext() for each in variant.iter("{*}seg")))))
+                seen |= texts.keys()
+                source, target = (_in_language(texts, language.lower()) for language in languages)
+                complete |= bool(source and target)
+                yield source, target
+                unit.clear()
+                while unit.getprevious() is not None:
+                    del unit.getparent()[0]
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if not complete:
@@ -83,68 +125,6 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
         )
 
 
-def _parse(parser: expat.XMLParserType, chunk: bytes, path: Path) -> None:
-    try:
-        parser.Parse(chunk, not chunk)
-    except InputError:  # of `_Units.doctype`
-        raise
-    except expat.ExpatError as error:
-        reason = expat.ErrorString(error.code)
-        raise InputError(
-            f"{path}, line {error.lineno}: not well-formed XML ({reason}); export the file again"
-        ) from error
-    except (LookupError, ValueError) as error:
-        raise InputError(f"{path}: its encoding cannot be read ({in_short(error)}); export it as UTF-8") from error
-
-
-def _in_language(unit: dict[str, str], language: str) -> str:
-    of_regions = (text for code, text in unit.items() if code.replace("_", "-").startswith(f"{language}-"))
-    return unit.get(language) or next(of_regions, "")
-
-
-class _Units:
-    """expat's handlers for TMX: gather units, each a mapping of its languages to the text of their first segments."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._done: list[dict[str, str]] = []
-        self._unit: dict[str, str] = {}
-        self._language = ""
-        self._segment: list[str] | None = None
-        self._markup = 0  # the number of open elements of MARKUP
-
-    def take(self) -> list[dict[str, str]]:
-        """The units that were complete since the last call."""
-        done, self._done = self._done, []
-        return done
-
-    def doctype(self, name: str, system: str | None, public: str | None, has_definitions: bool) -> None:
-        # Entities could expand without limit, or name a file. expat does not read the file of the DTD itself,
-        # <!DOCTYPE tmx SYSTEM "tmx14.dtd">, which many programs write.
-        if has_definitions:
-            raise InputError(
-                f"{self._path}: its <!DOCTYPE> holds definitions, and they are not safe to read; remove it"
-            )
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        if name == "tu":
-            self._unit = {}
-        elif name == "tuv":
-            self._language = attributes.get("xml:lang", attributes.get("lang", "")).lower()
-        elif name == "seg":
-            self._segment = []
-        elif name in MARKUP:
-            self._markup += 1
-
-    def text(self, text: str) -> None:
-        if self._segment is not None and not self._markup:
-            self._segment.append(text)
-
-    def end(self, name: str) -> None:
-        if name == "seg":
-            self._unit.setdefault(self._language, "".join(self._segment or []))
-            self._segment = None
-        elif name == "tu":
-            self._done.append(self._unit)
-        elif name in MARKUP:
-            self._markup -= 1
+def _in_language(texts: dict[str, str], language: str) -> str:
+    of_regions = (text for code, text in texts.items() if code.startswith(f"{language}-"))
+    return texts.get(language) or next(of_regions, "")

@@ -3,9 +3,11 @@
     rnnsearch prepare raw text -s en -t fr                       files raw/{train,valid,test}.{en,fr}, as they are
     rnnsearch prepare corpus.en corpus.fr text -s en -t fr       two files; line N of both is the same sentence
     rnnsearch prepare corpus.tsv text -s en -t fr                lines "source TAB target"
-    rnnsearch prepare corpus.tmx text -s en -t fr                a translation memory
+    rnnsearch prepare a.po b.xlf c.tmx text -s en -t fr          PO, XLIFF, translation memories
+    rnnsearch prepare docs text -s en -t fr                      a folder of such files
 
-Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE (--split): equal sentences are in one part. Pairs
+Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE (--split): equal sentences are in one part. Of 20
+files or more, whole files are drawn. Units that are not translated, or fuzzy or for review, are left out. Pairs
 that cannot be translations are dropped and counted: an empty side, more than 100 words on a side, or over 9 times as
 many words on one side as on the other. At the end it prints the commands to binarize, to train and to translate.
 
@@ -196,7 +198,7 @@ def _say(line: str) -> None:
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("data", type=Path, nargs="+", help="folder of the raw text; or two files, a .tsv or a .tmx, to be split")
+    add("data", type=Path, nargs="+", help="folder of the raw text; or two text files, or others, to be split")
     add("out", type=Path, help="folder to write; made if it is not there")
     add_languages(parser)
     add("--train", help="name of the training files in a folder, without the language (default: train)")

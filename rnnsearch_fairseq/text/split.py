@@ -17,11 +17,12 @@ from scipy.sparse.csgraph import connected_components
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.pairs import Pair, read_corpus
+from rnnsearch_fairseq.text.pairs import UNFINISHED, UNTRANSLATED, Pair, read_corpus, read_files
 from rnnsearch_fairseq.text.scripts import count_words
 
 PARTS = ("train", "valid", "test")
 MOST_WORDS = 100
+MANY_FILES = 20  # from so many on, whole files are drawn for the development and test sets
 MOST_RATIO = 9  # the default of the Moses script clean-corpus-n.perl
 EMPTY = "without a sentence on a side"
 LONG = f"of more than {MOST_WORDS} words on a side"
@@ -84,13 +85,26 @@ def choose(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
     return part_of_group[group_of_pair]
 
 
+def leave_out_known(parts: np.ndarray, hashes: np.ndarray) -> None:
+    """Take pairs out of the development and the test set if they have a sentence of an earlier part.
+
+    Args:
+        parts: the index of each pair's part in `PARTS`, ``(pairs,)``; of those taken out, it becomes one more.
+        hashes: of the sentences, ``(pairs, 2)``.
+    """
+    for part in range(1, len(PARTS)):
+        source, target = (np.isin(side, side[parts < part]) for side in hashes.T)
+        parts[(parts == part) & (source | target)] = len(PARTS)
+
+
 def split_corpus(
     data: Sequence[Path], languages: Pair, out: Path, sizes: tuple[int, int] | None = None, seed: int = 1
 ) -> None:
     """Clean a corpus (`read_corpus`), and write its parts to ``OUT/{train,valid,test}.LANGUAGE`` in the given order.
 
     Equal sentences are in one part, whatever their translations are, so a development or test set may be somewhat
-    smaller than asked.
+    smaller than asked. Of 20 files or more, whole files are drawn; their pairs that have a sentence of an earlier part
+    are left out, as the development set is a part after the training set, and the test set after both.
 
     Args:
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
@@ -104,17 +118,22 @@ def split_corpus(
     for path in paths:
         check_not_input(path, data)
     dropped: Counter[str] = Counter()
-    hashes = array("Q")
-    for pair in clean(read_corpus(data, languages), dropped):
-        hashes.extend(map(hash_sentence, pair))
-    kept = len(hashes) // 2
+    hashes, files = array("Q"), array("Q")
+    for number, pairs in enumerate(read_files(data, languages, dropped)):
+        for pair in clean(pairs, dropped):
+            hashes.extend(map(hash_sentence, pair))
+            files.append(number)
+    kept = len(files)
     reasons = ", ".join(f"{dropped[reason]:,} {reason}" for reason in (EMPTY, LONG, UNEQUAL))
+    reasons += "".join(f", {dropped[reason]:,} {reason}" for reason in (UNTRANSLATED, UNFINISHED) if dropped[reason])
     print(f"read {kept + dropped.total():,} pairs of {names}; dropped {dropped.total():,}: {reasons}", flush=True)
     sizes = sizes or (min(1000, kept // 20),) * 2
-    parts = np.zeros(0, np.int8)
+    parts, whole = np.zeros(0, np.int8), len(set(files)) >= MANY_FILES
     if kept:
-        parts = choose(group(np.frombuffer(hashes, np.uint64).reshape(-1, 2)), sizes, seed)
-    counts = np.bincount(parts, minlength=3)
+        sentences = np.frombuffer(hashes, np.uint64).reshape(-1, 2)
+        parts = choose(np.array(files) if whole else group(sentences), sizes, seed)
+        leave_out_known(parts, sentences)
+    *counts, known = np.bincount(parts, minlength=len(PARTS) + 1)
     if not all(counts):
         listing = ", ".join(f"{part} {count}" for part, count in zip(PARTS, counts))
         raise InputError(
@@ -123,9 +142,10 @@ def split_corpus(
         )
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        files = [stack.enter_context(open_output(path)) for path in paths]
+        outputs = [stack.enter_context(open_output(path)) for path in paths]
         for part, pair in zip(parts, clean(read_corpus(data, languages), Counter())):
-            for side, sentence in enumerate(pair):
-                files[2 * part + side].write(f"{sentence}\n".encode())
+            for output, sentence in zip(outputs[2 * part :], pair):
+                output.write(f"{sentence}\n".encode())
     listing = ", ".join(f"{part} {count:,}" for part, count in zip(PARTS, counts))
+    listing += f", left out {known:,} (whole files are drawn; a sentence is in one part)" if whole else ""
     print(f"split {kept:,} pairs (seed {seed}): {listing} -> {out}", flush=True)
