@@ -1,6 +1,7 @@
-"""Translate text, one sentence a line.
+"""Translate text, one sentence a line, or what is not translated in PO and XLIFF files.
 
 ``rnnsearch translate --model MODEL[:MODEL2] [FILE] > TRANSLATIONS``
+``rnnsearch translate --model MODEL docs.po --output docs.fr.po``
 
 FILE, or standard input, is plain text: it is prepared as the training text was, and the translations are plain text
 again. Each line has one line of output, in order; a blank line stays blank. A line that cannot be read (it is not UTF-8
@@ -8,6 +9,10 @@ or too long, or its tree has other words) is named on standard error and left bl
 N lines of output, best first: its number from 1, the search's score and the translation, with tabs between.
 
 Lines are translated as they arrive, in batches of similar lengths.
+
+A PO or XLIFF file, or each one in a folder, is copied with its untranslated messages filled in and marked as fuzzy, or
+as in need of review. Of the translations in the beam, the best one that keeps the markup (placeholders, code, tags) is
+taken, or else the best one; messages in which markup is missing or changed are counted.
 """
 
 import argparse
@@ -19,10 +24,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.inference.documents import pair_files, translate_documents
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.score import to_pair
 from rnnsearch_fairseq.inference.translator import MOST_CHARACTERS, Alignment, Source, Translation, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.formats import is_document
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines
 from rnnsearch_fairseq.text.scores import write_score
 
@@ -163,9 +170,21 @@ def main() -> None:
         dictionary = {} if args.replace_unknown is True else read_dictionary(Path(args.replace_unknown))
     if args.trees is not None:
         check_text_file(args.trees)
+    files = None
+    if args.file is not None and (args.file.is_dir() or is_document(args.file)):
+        if args.nbest or args.alignments or args.trees:
+            raise InputError(f"{args.file}: --nbest, --alignments and --trees are for lines of text; leave them out")
+        files = pair_files(args.file, args.output)
     translator = load(args.model, args.device, **search_options(args))
     if not translator.has_attention and (dictionary is not None or args.alignments is not None):
         raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
+    if files is not None:
+
+        def search(sources: Sequence[Source]) -> Iterator[list[Translation]]:
+            beam = translate_group(translator, sources, translator.options.beam, False, dictionary)
+            return (translations for translations, _ in beam)
+
+        return translate_documents(files, translator, search)
     reader = LineReader(translator, str(args.file or "standard input"), args.trees)
     with contextlib.ExitStack() as stack:
         descriptor, total = _open(args.file, stack)

@@ -39,14 +39,10 @@ UNFINISHED = ("new", "initial", "needs-")  # how those states of XLIFF begin tha
 
 
 class Unit(NamedTuple):
-    """A unit of a document.
+    """A unit of a document; ``sources`` are its text, or the singular and the plural of a message with plural forms.
 
-    Attributes:
-        sources: its text; of a message with plural forms, the singular and the plural.
-        targets: its translations, empty where there are none.
-        finished: it is not marked as fuzzy, or as in need of translation or review.
-        start, end: where the bytes stand that ``write`` replaces.
-        write: from translations of ``sources`` to these bytes anew, marked as in need of review.
+    ``targets`` are its translations, empty where there are none, and ``finished`` unless they are marked as fuzzy or as
+    in need of translation or review. ``write`` gives the bytes for ``start`` to ``end`` anew, from other translations.
     """
 
     sources: list[str]
@@ -116,23 +112,19 @@ def _forms(text: Any) -> list[str]:
 
 
 def _write_po(path: Path, encoding: str, entry: re.Match[bytes], message: Any, texts: Sequence[str]) -> bytes:
-    from translate.storage.pypo import quoteforpo
-
-    newline = "\r\n" if entry["message"].endswith(b"\r\n") else "\n"
-    forms = {"msgstr": texts[0]}
-    if message.hasplural():  # the first form is the singular, unless a language has only one
-        numbers = sorted(message.msgstr)
-        forms = {f"msgstr[{number}]": texts[number > 0 or len(numbers) == 1] for number in numbers}
-    lines = [f"{name} {newline.join(quoteforpo(text))}{newline}" for name, text in forms.items()]
+    numbers = range(len(_forms(message.target)))
+    # The first form is the singular, unless a language has only one.
+    message.target = [texts[-1 if number or len(numbers) == 1 else 0] for number in numbers]
     comments = entry["comments"]
     if not message.isfuzzy():
         comments, flags = re.subn(rb"(?m)^#,", b"#, fuzzy,", comments, count=1)
-        comments += b"" if flags else f"#, fuzzy{newline}".encode()
+        comments += b"" if flags else f"#, fuzzy{message.newline}".encode()
     try:
-        return comments + entry["message"] + "".join(lines).encode(encoding)
+        translated = re.search("^msgstr.*", str(message), re.MULTILINE | re.DOTALL)[0].encode(encoding)
     except UnicodeEncodeError as error:
         character = error.object[error.start]
         raise InputError(f"{path}: {encoding} lacks {character!r}; rewrite it with msgconv -t UTF-8") from error
+    return comments + entry["message"] + translated
 
 
 @contextmanager
@@ -146,19 +138,11 @@ def xml_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def refuse_entities(path: Path, root: Any) -> None:
-    """Raise an InputError if a document of XML defines entities, which could expand without limit or name a file."""
-    definitions = root.getroottree().docinfo.internalDTD
-    if definitions is not None and any(definitions.iterentities()):
-        raise InputError(f"{path}: its <!DOCTYPE> defines entities, and they are not safe to read; remove it")
-
-
 def _read_xliff(path: Path, content: bytes) -> list[Unit]:
     from translate.misc.xml_helpers import parse_xml
 
     with xml_errors(path):
         root = parse_xml(content)
-    refuse_entities(path, root)
     places = [place for place in ELEMENT.finditer(content) if place["unit"] or place["name"]]
     elements = [*root.iter("{*}trans-unit", "{*}segment", "{*}source", "{*}seg-source", "{*}target")]
     if len(places) != len(elements) or (root.getroottree().docinfo.encoding or "UTF-8").upper() != "UTF-8":

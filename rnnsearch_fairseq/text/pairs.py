@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.formats import is_document, read_document, refuse_entities, xml_errors
+from rnnsearch_fairseq.text.formats import is_document, read_document, xml_errors
 from rnnsearch_fairseq.text.lines import check_rereadable, read_lines, read_pairs
 
 Pair = tuple[str, str]
@@ -94,7 +94,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     """Yield the pairs of a TMX file, which is streamed. The language ``en`` is also in segments of ``en-GB``.
 
     Raises:
-        InputError: the file cannot be read, is not well-formed, defines entities, or has no unit in both languages.
+        InputError: the file cannot be read, is not well-formed, or has no unit in both languages.
     """
     from lxml import etree
 
@@ -103,7 +103,6 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     try:
         with path.open("rb") as file, xml_errors(path):
             for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False, no_network=True):
-                refuse_entities(path, unit)
                 texts: dict[str, str] = {}
                 for variant in unit.iterchildren("{*}tuv"):
                     etree.strip_elements(variant, *MARKUP, with_tail=False)

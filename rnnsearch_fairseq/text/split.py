@@ -85,18 +85,6 @@ def choose(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
     return part_of_group[group_of_pair]
 
 
-def leave_out_known(parts: np.ndarray, hashes: np.ndarray) -> None:
-    """Take pairs out of the development and the test set if they have a sentence of an earlier part.
-
-    Args:
-        parts: the index of each pair's part in `PARTS`, ``(pairs,)``; of those taken out, it becomes one more.
-        hashes: of the sentences, ``(pairs, 2)``.
-    """
-    for part in range(1, len(PARTS)):
-        source, target = (np.isin(side, side[parts < part]) for side in hashes.T)
-        parts[(parts == part) & (source | target)] = len(PARTS)
-
-
 def split_corpus(
     data: Sequence[Path], languages: Pair, out: Path, sizes: tuple[int, int] | None = None, seed: int = 1
 ) -> None:
@@ -132,7 +120,9 @@ def split_corpus(
     if kept:
         sentences = np.frombuffer(hashes, np.uint64).reshape(-1, 2)
         parts = choose(np.array(files) if whole else group(sentences), sizes, seed)
-        leave_out_known(parts, sentences)
+        for part in (1, 2):
+            source, target = (np.isin(side, side[parts < part]) for side in sentences.T)
+            parts[(parts == part) & (source | target)] = len(PARTS)
     *counts, known = np.bincount(parts, minlength=len(PARTS) + 1)
     if not all(counts):
         listing = ", ".join(f"{part} {count}" for part, count in zip(PARTS, counts))

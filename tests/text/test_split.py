@@ -204,7 +204,8 @@ def test_large_translation_memories_are_streamed(tmp_path: Path) -> None:
         list(read_tmx(path, LANGUAGES))
 
 
-BOMB = '<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>'
+ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20 if n else "ha" * 1000}">' for n in range(12))
+BOMB = f"<!DOCTYPE tmx [{ENTITIES}]><tmx>{unit('&e11;', 'un').replace('&amp;', '&')}</tmx>"
 
 
 @pytest.mark.parametrize(
@@ -213,8 +214,8 @@ BOMB = '<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>'
         ("a.tsv", b"one\tun\none two\n", r"a\.tsv, line 2: columns: 1,"),
         ("a.tsv", b"one\tun\t0.5\n", r"a\.tsv, line 1: columns: 3,.*cut -f 1,2"),
         ("a.tsv", b"one\tun\n\xe9\tun\n", r"a\.tsv, line 2: .*not UTF-8"),
-        ("a.tmx", f"{BOMB}<tmx>{unit('&b;', 'un').replace('&amp;', '&')}</tmx>".encode(), "defines entities"),
         ("a.tmx", f"<tmx>{unit('one', 'un')}</tu></tmx>".encode(), r"a\.tmx, line 2: not well-formed XML"),
+        ("a.tmx", BOMB.encode(), r"a\.tmx, line 1: not well-formed XML \(Maximum entity amplification"),
         ("a.tmx", unit("one", "un").replace("fr", "de").encode(), "no unit has both en and fr; .*: de, en"),
         ("a.tmx", b'<?xml version="1.0" encoding="unheard"?><tmx/>', r"a\.tmx, line 1: .*encoding: unheard"),
         ("a.tmx", b"<tmx/>", "no unit has both"),
