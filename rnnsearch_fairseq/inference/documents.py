@@ -1,9 +1,10 @@
 """Translate what is not translated in PO and XLIFF files."""
 
+import contextlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -27,36 +28,23 @@ QUOTED = re.compile(r"(`+).+?\1")  # code, and the titles of links
 LETTER = re.compile(r"[^\W\d_]")
 
 
-def pair_files(data: Path, output: Path | None) -> dict[Path, Path]:
-    """The output of a document, or of each document in a folder: the same path in the folder ``output``.
+def translate_documents(translator: Translator, search: Search, data: Path, out: Path) -> None:
+    """Write a document, or those in a folder, with what was not translated filled in, and report on standard error.
+
+    Of the translations of a sentence that ``search`` gives, the first with its markup is taken, or else the first.
 
     Raises:
-        InputError: there is no ``output``, no document, or an output would replace its input.
+        InputError: there is no document, or one cannot be read, before any is translated; or one cannot be written.
     """
-    files = sorted(filter(is_document, data.rglob("*"))) if data.is_dir() else [data]
-    if output is None or not files:
-        raise InputError(f"{data}: give --output, and a .po, .pot, .xlf or .xliff file or a folder of such files")
-    for path in files:
-        check_not_input(output / path.relative_to(data), [path])
-    return {path: output / path.relative_to(data) for path in files}
-
-
-def translate_documents(files: Mapping[Path, Path], translator: Translator, search: Search) -> None:
-    """Write documents with what was not translated filled in, marked for review, and report on standard error.
-
-    Of the translations that ``search`` gives for a sentence, best first, the first with the markup of the sentence is
-    taken, or else the first.
-
-    Args:
-        files: the output of each document.
-
-    Raises:
-        InputError: `read_document` refuses one of the documents, before any is translated; or one cannot be written.
-    """
-    for path in files:
+    paths = sorted(filter(is_document, data.rglob("*"))) if data.is_dir() else [data]
+    outputs = {path: out / path.relative_to(data) for path in paths}
+    if not paths:
+        raise InputError(f"{data}: holds no .po, .pot, .xlf or .xliff file; give another folder")
+    for path, output in outputs.items():
+        check_not_input(output, [path])
         read_document(path)
-    counts: Counter[str] = Counter()
-    for path, output in files.items():
+    counts: Counter[str] = Counter(files=len(outputs))
+    for path, output in outputs.items():
         content, units = read_document(path)
         blanks = {number: unit.sources for number, unit in enumerate(units) if not any(unit.targets)}
         found = _translate(dict.fromkeys(chain(*blanks.values())), translator, search, path)
@@ -66,16 +54,16 @@ def translate_documents(files: Mapping[Path, Path], translator: Translator, sear
                 best, filled[number] = zip(*(found[text] for text in sources))
                 counts["best"] += not all(map(same_markup, sources, best))
                 counts["taken"] += not all(map(same_markup, sources, filled[number]))
-        counts += Counter(blank=len(blanks), filled=len(filled))
-        output.parent.mkdir(parents=True, exist_ok=True)
+        counts.update(blank=len(blanks), filled=len(filled))
+        with contextlib.suppress(OSError):  # `open_output` tells why a file cannot be written there
+            output.parent.mkdir(parents=True, exist_ok=True)
         with open_output(output) as file:
             file.write(fill(content, units, filled))
-    print(
-        f"files: {len(files):,}; messages without a translation: {counts['blank']:,}, filled in for review: "
-        f"{counts['filled']:,}; of these with markup missing or changed: {counts['taken']:,} (with the best "
-        f"translation, whatever its markup: {counts['best']:,})",
-        file=sys.stderr,
+    report = (
+        "files: {files:,}; messages without a translation: {blank:,}, filled in for review: {filled:,}; of these with "
+        "markup missing or changed: {taken:,} (with the best translation, whatever its markup: {best:,})"
     )
+    print(report.format_map(counts), file=sys.stderr)
 
 
 def _translate(texts: Iterable[str], translator: Translator, search: Search, path: Path) -> dict[str, tuple[str, str]]:
@@ -83,17 +71,17 @@ def _translate(texts: Iterable[str], translator: Translator, search: Search, pat
     parts = {text: cut(text) for text in texts}
     found, sources = {}, {}
     for part in dict.fromkeys(chain(*parts.values())):
-        if not LETTER.search(SPAN.sub("", part)):
-            found[part] = part, part
-            continue
         try:
-            sources[part] = translator.read_source(part, None, shown(part))
+            if LETTER.search(SPAN.sub("", part)):
+                sources[part] = translator.read_source(part, None, shown(part))
+            else:
+                found[part] = part, part
         except InputError as error:
             print(f"{path}: left as it is: {error}", file=sys.stderr)
     groups = (list(sources.values())[start : start + GROUP] for start in range(0, len(sources), GROUP))
     hidden = not sys.stderr.isatty()
-    results = zip(sources, chain.from_iterable(map(search, groups)))
-    for part, translations in tqdm(results, path.name, len(sources), unit=" sentences", disable=hidden, leave=False):
+    progress = tqdm(sources, path.name, unit=" sentences", disable=hidden, leave=False, dynamic_ncols=True)
+    for part, translations in zip(progress, chain.from_iterable(map(search, groups))):
         if best := [each.text for each in translations if each.text]:
             found[part] = best[0], next((text for text in best if same_markup(part, text)), best[0])
     joined = ((text, [found[part] for part in cuts]) for text, cuts in parts.items() if found.keys() >= {*cuts})

@@ -17,6 +17,7 @@ taken, or else the best one; messages in which markup is missing or changed are 
 
 import argparse
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import Count, InputError
-from rnnsearch_fairseq.inference.documents import pair_files, translate_documents
+from rnnsearch_fairseq.inference.documents import translate_documents
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.score import to_pair
 from rnnsearch_fairseq.inference.translator import MOST_CHARACTERS, Alignment, Source, Translation, Translator, load
@@ -65,38 +66,39 @@ def read_dictionary(path: Path) -> dict[str, str]:
     return dictionary
 
 
-class LineReader:
-    """Reads the lines of a text, and their trees from a file of as many lines, if there is one."""
+def read_sources(
+    translator: Translator, descriptor: int, name: str, trees: Path | None = None
+) -> Iterator[list[Source]]:
+    """Yield the lines of a text in groups, as they arrive, with their trees from a file of as many lines.
 
-    def __init__(self, translator: Translator, name: str, trees: Path | None = None) -> None:
-        self._translator, self._name, self._trees = translator, name, trees
-        self._tree_lines = None if trees is None else read_lines(trees)
-        self._number = 0
+    A line that cannot be read is named on standard error, and is blank.
 
-    def read(self, line: bytes) -> Source:
-        """Read the next line; one that cannot be read is named on standard error, and is blank.
-
-        Raises:
-            InputError: there is no tree left.
-        """
-        self._number += 1
-        where, tree = f"{self._name}, line {self._number}", None
-        if self._tree_lines is not None and (tree := next(self._tree_lines, None)) is None:
-            raise InputError(f"{self._trees}: ends before line {self._number}; give a tree for each line of the text")
-        try:
-            if len(line) > MOST_BYTES:
-                raise InputError(f"{where}: has more than {MOST_BYTES:,} bytes; split it")
-            return self._translator.read_source(line.decode(), tree, where)
-        except UnicodeDecodeError as error:
-            print(f"{where}: left blank: byte {error.start + 1} is not UTF-8; convert it with iconv", file=sys.stderr)
-        except InputError as error:
-            print(f"left blank: {error}", file=sys.stderr)
-        return self._translator.read_source("")
-
-    def check_end(self) -> None:
-        """Raises InputError: there are trees left."""
-        if self._tree_lines is not None and next(self._tree_lines, None) is not None:
-            raise InputError(f"{self._trees}: has more lines than the text; give a tree for each line of the text")
+    Raises:
+        InputError: there are fewer or more trees than lines.
+    """
+    tree_lines = None if trees is None else read_lines(trees)
+    numbers = itertools.count(1)
+    for lines in read_arriving(descriptor):
+        sources = []
+        for line, number in zip(lines, numbers):
+            where, tree = f"{name}, line {number}", None
+            if tree_lines is not None and (tree := next(tree_lines, None)) is None:
+                raise InputError(f"{trees}: ends before line {number}; give a tree for each line of the text")
+            try:
+                if len(line) > MOST_BYTES:
+                    raise InputError(f"{where}: has more than {MOST_BYTES:,} bytes; split it")
+                sources.append(translator.read_source(line.decode(), tree, where))
+                continue
+            except UnicodeDecodeError as error:
+                print(
+                    f"{where}: left blank: byte {error.start + 1} is not UTF-8; convert it with iconv", file=sys.stderr
+                )
+            except InputError as error:
+                print(f"left blank: {error}", file=sys.stderr)
+            sources.append(translator.read_source(""))
+        yield sources
+    if tree_lines is not None and next(tree_lines, None) is not None:
+        raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
 
 
 def translate_group(
@@ -155,6 +157,8 @@ def parse_arguments() -> argparse.Namespace:
     )
     add_search_options(parser)
     args = parser.parse_args()
+    if _holds_documents(args.file) and (args.output is None or args.nbest or args.alignments or args.trees):
+        raise InputError(f"{args.file}: give --output, without --nbest, --alignments and --trees, which are for lines")
     inputs = [path for path in (args.file, args.trees) if path is not None]
     for output in (args.output, args.alignments):
         if output is not None:
@@ -170,30 +174,22 @@ def main() -> None:
         dictionary = {} if args.replace_unknown is True else read_dictionary(Path(args.replace_unknown))
     if args.trees is not None:
         check_text_file(args.trees)
-    files = None
-    if args.file is not None and (args.file.is_dir() or is_document(args.file)):
-        if args.nbest or args.alignments or args.trees:
-            raise InputError(f"{args.file}: --nbest, --alignments and --trees are for lines of text; leave them out")
-        files = pair_files(args.file, args.output)
     translator = load(args.model, args.device, **search_options(args))
     if not translator.has_attention and (dictionary is not None or args.alignments is not None):
         raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
-    if files is not None:
+    if _holds_documents(args.file):
 
-        def search(sources: Sequence[Source]) -> Iterator[list[Translation]]:
-            beam = translate_group(translator, sources, translator.options.beam, False, dictionary)
-            return (translations for translations, _ in beam)
+        def search(sources: Sequence[Source]) -> list[list[Translation]]:
+            return [best for best, _ in translate_group(translator, sources, args.beam, False, dictionary)]
 
-        return translate_documents(files, translator, search)
-    reader = LineReader(translator, str(args.file or "standard input"), args.trees)
+        return translate_documents(translator, search, args.file, args.output)
     with contextlib.ExitStack() as stack:
         descriptor, total = _open(args.file, stack)
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         progress = stack.enter_context(_progress(total, args.output is not None))
         number = 0
-        for lines in read_arriving(descriptor):
-            sources = [reader.read(line) for line in lines]
+        for sources in read_sources(translator, descriptor, str(args.file or "standard input"), args.trees):
             for best, alignment in translate_group(
                 translator, sources, args.nbest or 1, alignments is not None, dictionary
             ):
@@ -205,8 +201,11 @@ def main() -> None:
                 if alignments is not None:
                     write_score(number - 1, to_pair(alignment), alignments)
             out.flush()
-            progress.update(len(lines))
-        reader.check_end()
+            progress.update(len(sources))
+
+
+def _holds_documents(path: Path | None) -> bool:
+    return path is not None and (path.is_dir() or is_document(path))
 
 
 def _open(path: Path | None, stack: contextlib.ExitStack) -> tuple[int, int | None]:

@@ -5,8 +5,7 @@ Only the units that are filled change; every other byte stays. Tags inside a uni
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.parsers import expat
@@ -24,18 +23,23 @@ ENTRY = re.compile(
     rb"(?:^msgstr(?:\[\d+\])?%(line)s(?:^%(line)s)*)+" % {b"line": rb'[ \t]*"[^\n]*(?:\n|\Z)'},
     re.MULTILINE,
 )
-# The start of a unit of XLIFF, or a whole part of one. Comments and the like match without a name.
-ELEMENT = re.compile(
-    rb"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|"
-    rb"<(?P<prefix>(?:[\w.-]+:)?)(?:(?P<unit>trans-unit|segment)(?=[\s/>])%(attributes)s>|"
-    rb"(?P<name>source|seg-source|target)(?=[\s/>])(?P<attributes>%(attributes)s)"
-    rb"(?:/>|>(?P<content>(?:<!\[CDATA\[.*?\]\]>|.)*?)</(?P=prefix)(?P=name)\s*>))"
-    % {b"attributes": rb"""(?:[^>"']|"[^"]*"|'[^']*')*?"""},
+# A unit of XLIFF with the elements that its schema puts first; one whose target is elsewhere is passed over.
+UNIT = re.compile(
+    rb"<!--.*?-->|(?P<tag><(?P<prefix>(?:[\w.-]+:)?)(?P<name>trans-unit|segment)(?=[\s>])%(any)s(?<!/)>)(?P<gap>%(gap)s)"
+    rb"(?P<source><(?P=prefix)source(?=[\s>])%(any)s(?<!/)>(?P<text>%(text)s)</(?P=prefix)source\s*>"
+    rb"(?:%(gap)s<(?P=prefix)seg-source[\s>].*?</(?P=prefix)seg-source\s*>)?)(?:(?P<between>%(gap)s)"
+    rb"<(?P=prefix)target(?=[\s/>])(?P<attributes>%(any)s)(?:/>|>(?P<target>%(text)s)</(?P=prefix)target\s*>)"
+    rb"|(?!(?:(?!</?(?P=prefix)(?:trans-unit|segment|alt-trans)\b).)*<(?P=prefix)target\b))"
+    % {
+        b"any": rb"""(?:[^>"']|"[^"]*"|'[^']*')*?""",
+        b"gap": rb"(?:\s|<!--.*?-->)*",
+        b"text": rb"(?:<!\[CDATA\[.*?\]\]>|.)*?",
+    },
     re.DOTALL,
 )
 CONTENT = re.compile(r"<!\[CDATA\[(?P<plain>.*?)\]\]>|(?P<tag><[^>]*>)|(?P<escaped>[^<]+)", re.DOTALL)
-STATE = re.compile(rb"""\s+(?:state(?:-qualifier)?|approved)\s*=\s*("[^"]*"|'[^']*')""")
-UNFINISHED = ("new", "initial", "needs-")  # how those states of XLIFF begin that ask for a translator
+STATE = re.compile(rb"""\s+(state(?:-qualifier)?|approved)\s*=\s*["']([^"']*)["']""")
+UNFINISHED = (b"new", b"initial", b"needs-")  # how those states of XLIFF begin that ask for a translator
 
 
 class Unit(NamedTuple):
@@ -127,65 +131,57 @@ def _write_po(path: Path, encoding: str, entry: re.Match[bytes], message: Any, t
     return comments + entry["message"] + translated
 
 
-@contextmanager
-def xml_errors(path: Path) -> Iterator[None]:
-    """Raise an InputError for what is wrong with the XML of a file."""
-    try:
-        yield
-    except SyntaxError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}: not well-formed XML ({in_short(error.msg)}); export it again"
-        ) from error
+def not_well_formed(path: Path, error: Any) -> InputError:
+    """The error for a file that a parser of XML refuses."""
+    return InputError(f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again")
 
 
 def _read_xliff(path: Path, content: bytes) -> list[Unit]:
-    from translate.misc.xml_helpers import parse_xml
+    translatable, inherited, parser = set(), ["yes"], expat.ParserCreate()
 
-    with xml_errors(path):
-        root = parse_xml(content)
-    places = [place for place in ELEMENT.finditer(content) if place["unit"] or place["name"]]
-    elements = [*root.iter("{*}trans-unit", "{*}segment", "{*}source", "{*}seg-source", "{*}target")]
-    if len(places) != len(elements) or (root.getroottree().docinfo.encoding or "UTF-8").upper() != "UTF-8":
-        raise InputError(f"{path}: not XLIFF in UTF-8; export it again")
-    units: list[tuple[Any, dict[str, re.Match[bytes]]]] = []
-    for place, element in zip(places, elements):
-        if place["unit"]:
-            units.append((element, {"unit": place}))
-        elif units and element.getparent() is units[-1][0]:
-            units[-1][1].setdefault(place["name"].decode(), place)
-    return [
-        _xliff_unit(element, parts)
-        for element, parts in units
-        if "source" in parts and element.xpath("string((ancestor-or-self::*/@translate)[last()])") != "no"
-    ]
+    def start(name: str, attributes: dict[str, str]) -> None:
+        inherited.append(attributes.get("translate", inherited[-1]))
+        if inherited[-1] != "no":
+            translatable.add(parser.CurrentByteIndex)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, lambda name: inherited.pop()
+    try:
+        parser.Parse(content.decode().encode(), True)
+    except expat.ExpatError as error:
+        raise not_well_formed(path, error) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not in UTF-8; export it again") from error
+    return [_xliff_unit(place) for place in UNIT.finditer(content) if place.start() in translatable]
 
 
-def _xliff_unit(element: Any, parts: Mapping[str, re.Match[bytes]]) -> Unit:
-    source, target = (_text(parts[name]["content"]) if name in parts else "" for name in ("source", "target"))
-    state = element.xpath("string(@state | *[local-name() = 'target']/@state)")
-    finished = not state.startswith(UNFINISHED)
-    if target == source and not finished:  # as tools for translators write it before the translation
+def _xliff_unit(place: re.Match[bytes]) -> Unit:
+    source, target = _text(place["text"]), _text(place["target"])
+    state = dict(STATE.findall(place["tag"] + (place["attributes"] or b""))).get(b"state", b"")
+    if source == target and state.startswith(UNFINISHED):  # as tools for translators write it before the translation
         target = ""
-    unit, end = parts["unit"], (parts.get("target") or parts.get("seg-source") or parts["source"]).end()
-    return Unit([source], [target], finished, unit.start(), end, lambda texts: _write_xliff(parts, end, texts[0]))
+    finished = not state.startswith(UNFINISHED)
+    return Unit([source], [target], finished, *place.span(), lambda texts: _write_xliff(place, texts[0]))
 
 
-def _write_xliff(parts: Mapping[str, re.Match[bytes]], end: int, text: str) -> bytes:
-    unit, source, target = parts["unit"], parts["source"], parts.get("target")
-    tag, attributes, prefix = STATE.sub(b"", unit[0]), b"", source["prefix"]
-    between = unit.string[unit.end() : target.start() if target else end]
-    if target:
-        attributes = STATE.sub(b"", target["attributes"]).rstrip()
-    else:
-        indent = re.search(rb"\r?\n[ \t]*\Z", unit.string[: source.start()])
-        between += indent[0] if indent else b""
-    if unit["unit"] == b"segment":
-        name = unit["prefix"] + unit["unit"]
-        tag = tag.replace(name, name + b' state="initial"', 1)
+def _write_xliff(place: re.Match[bytes], text: str) -> bytes:
+    tag, name, gap, prefix = STATE.sub(b"", place["tag"]), place["name"], place["gap"], place["prefix"]
+    between = place["between"] if place["between"] is not None else gap if not gap.strip() else b""
+    attributes = STATE.sub(b"", place["attributes"] or b"").rstrip()
+    if name == b"segment":
+        tag = tag.replace(name, b'segment state="initial"', 1)
     else:
         attributes += b' state="needs-review-translation"'
-    written = _xml(text, CONTENT.finditer((source["content"] or b"").decode()))
-    return b"%s%s<%btarget%b>%b</%btarget>" % (tag, between, prefix, attributes, written.encode(), prefix)
+    written = _xml(text, place["text"].decode()).encode()
+    return b"%b%b%b%b<%btarget%b>%b</%btarget>" % (
+        tag,
+        gap,
+        place["source"],
+        between,
+        prefix,
+        attributes,
+        written,
+        prefix,
+    )
 
 
 def _text(content: bytes | None) -> str:
@@ -194,9 +190,9 @@ def _text(content: bytes | None) -> str:
     return "".join(part["plain"] or part["tag"] or unescaped(part["escaped"] or "") for part in parts)
 
 
-def _xml(text: str, source: Iterator[re.Match[str]]) -> str:
+def _xml(text: str, source: str) -> str:
     """A translation as XML, with the tags of its source; without tags if it has not the same."""
-    tags = [part["tag"] for part in source if part["tag"]]
+    tags = [part["tag"] for part in CONTENT.finditer(source) if part["tag"]]
     parts = re.split(f"({'|'.join(map(re.escape, tags)) or '(?!)'})", text)
     written = "".join(part if number % 2 else escape(part) for number, part in enumerate(parts))
     try:

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.formats import is_document, read_document, xml_errors
+from rnnsearch_fairseq.text.formats import is_document, not_well_formed, read_document
 from rnnsearch_fairseq.text.lines import check_rereadable, read_lines, read_pairs
 
 Pair = tuple[str, str]
@@ -101,7 +101,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     seen: set[str] = set()
     complete = False
     try:
-        with path.open("rb") as file, xml_errors(path):
+        with path.open("rb") as file:
             for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False, no_network=True):
                 texts: dict[str, str] = {}
                 for variant in unit.iterchildren("{*}tuv"):
@@ -115,6 +115,8 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
                 unit.clear()
                 while unit.getprevious() is not None:
                     del unit.getparent()[0]
+    except etree.XMLSyntaxError as error:
+        raise not_well_formed(path, error) from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if not complete:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import translate
-from rnnsearch_fairseq.inference.documents import cut, translate_documents
-from rnnsearch_fairseq.inference.translator import Source, Translation
+from rnnsearch_fairseq.inference.documents import cut
+from rnnsearch_fairseq.inference.translator import Translation
 from tests.trained import train
 
 Command = Callable[..., str]
@@ -86,23 +85,20 @@ def test_untranslated_messages_are_filled_in(command: Command, tmp_path: Path) -
 
 
 def test_the_best_translation_with_the_markup_is_taken(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = {
+    beams = {
         "Open {name}.": ["Ouvrez.", "Ouvrir {name}", "{name}"],
-        "Open %s.": ["Ouvrez", "Ouvrir"],
+        "Open %s.": ["", "Ouvrez"],
         "Stop.": ["Arrêt", "Fin"],
     }
-    path = write(tmp_path / "a.po", HEADER + "".join(f'msgid "{source}"\nmsgstr ""\n\n' for source in kept))
-
-    def search(sources: list[Source]) -> list[list[Translation]]:
-        assert len(sources) == 3
-        return [[Translation(text, 0.0, []) for text in texts] for texts in kept.values()]
-
-    translate_documents({path: tmp_path / "b.po"}, rnnsearch_fairseq.load(model), search)
+    path = write(tmp_path / "a.po", HEADER + "".join(f'msgid "{source}"\nmsgstr ""\n\n' for source in beams))
+    results = [([Translation(text, 0.0, []) for text in texts], None) for texts in beams.values()]
+    monkeypatch.setattr(translate, "translate_group", lambda translator, sources, beam, *rest: results * (beam == 2))
+    report = command(path, "--output", tmp_path / "b.po")
     translations = (tmp_path / "b.po").read_text().split("msgstr ")[2:]
     assert [text.split('"')[1] for text in translations] == ["Ouvrir {name}", "Ouvrez", "Arrêt"]
-    assert "missing or changed: 1 (with the best translation, whatever its markup: 2)" in capsys.readouterr().err
+    assert "missing or changed: 1 (with the best translation, whatever its markup: 2)" in report
 
 
 def test_lines_and_long_lines_are_translated_sentence_by_sentence() -> None:
@@ -127,10 +123,11 @@ def test_what_cannot_work_is_refused(command: Command, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for words, message in (
         ([path], "give --output"),
-        ([tmp_path / "empty", "--output", tmp_path / "out"], "give --output, and a .po"),
+        ([tmp_path / "empty", "--output", tmp_path / "out"], "holds no .po"),
         ([path, "--output", path], "it would replace an input"),
         ([path.parent, "--output", path.parent], "it would replace an input"),
-        ([path, "--output", tmp_path / "out", "--nbest", "2"], "are for lines of text; leave them out"),
+        ([path, "--output", tmp_path / "out", "--nbest", "2"], "give --output, without --nbest"),
+        ([path, "--output", path / "b.po"], "cannot be written"),
         ([bad.parent, "--output", tmp_path / "out"], r"b\.po: not a PO file"),
     ):
         with pytest.raises(InputError, match=message):

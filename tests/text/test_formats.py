@@ -168,7 +168,7 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
         ("a.po", b'msgid "a"\n\nmsgstr "b"\n', "not laid out as usual; rewrite it with msgcat"),
         ("a.po", PO.replace("UTF-8", "unheard").encode(), "not a PO file .*unheard"),
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf, line 13: not well-formed XML"),
-        ("a.xlf", XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"), "not XLIFF in UTF-8"),
+        ("a.xlf", XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"), "not in UTF-8"),
         ("a.po", b"#" * 100_000, "has more than 99,999 bytes; split it"),
         ("b.po", None, r"b\.po: cannot be read"),
     ],
