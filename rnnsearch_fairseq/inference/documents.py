@@ -24,7 +24,7 @@ Search = Callable[[Sequence[Source]], Iterable[Sequence[Translation]]]
 GROUP = 400  # sentences that are searched together
 LINE_END = re.compile(r"(^\s+|\s*\n\s*|\s+$)")
 SENTENCE_END = re.compile(r"(?<=[.!?])(\s+)(?=[^\W\d_a-zß-ÿ]|[`:*(])")
-QUOTED = re.compile(r"(`+).+?\1")  # code, and the titles of links
+QUOTED = re.compile(r"(`{1,2}).+?\1")  # code, and the titles of links
 LETTER = re.compile(r"[^\W\d_]")
 
 

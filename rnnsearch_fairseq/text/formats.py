@@ -27,13 +27,13 @@ ENTRY = re.compile(
 UNIT = re.compile(
     rb"<!--.*?-->|(?P<tag><(?P<prefix>(?:[\w.-]+:)?)(?P<name>trans-unit|segment)(?=[\s>])%(any)s(?<!/)>)(?P<gap>%(gap)s)"
     rb"(?P<source><(?P=prefix)source(?=[\s>])%(any)s(?<!/)>(?P<text>%(text)s)</(?P=prefix)source\s*>"
-    rb"(?:%(gap)s<(?P=prefix)seg-source[\s>].*?</(?P=prefix)seg-source\s*>)?)(?:(?P<between>%(gap)s)"
+    rb"(?:%(gap)s<(?P=prefix)seg-source[\s>]%(text)s</(?P=prefix)seg-source\s*>)?)(?:(?P<between>%(gap)s)"
     rb"<(?P=prefix)target(?=[\s/>])(?P<attributes>%(any)s)(?:/>|>(?P<target>%(text)s)</(?P=prefix)target\s*>)"
     rb"|(?!(?:(?!</?(?P=prefix)(?:trans-unit|segment|alt-trans)\b).)*<(?P=prefix)target\b))"
     % {
         b"any": rb"""(?:[^>"']|"[^"]*"|'[^']*')*?""",
         b"gap": rb"(?:\s|<!--.*?-->)*",
-        b"text": rb"(?:<!\[CDATA\[.*?\]\]>|.)*?",
+        b"text": rb"(?:<!\[CDATA\[.*?\]\]>|(?!</?(?P=prefix)(?:(?:seg-)?source|target)\b).)*",
     },
     re.DOTALL,
 )

@@ -76,7 +76,8 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
   <trans-unit id="3"><source>yes</source><target state="translated">oui</target></trans-unit>
   <trans-unit id="4"><source>no</source><target state="needs-review-l10n">non</target></trans-unit>
   <group translate="no"><trans-unit id="5"><source>rnnsearch</source></trans-unit></group>
-  <trans-unit id="6"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
+  <trans-unit id="6"><source>passed over</source><note/><target>elsewhere</target></trans-unit>
+  <trans-unit id="7"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
  </body></file>
 </xliff>
 """
@@ -85,8 +86,8 @@ FILLED_XLIFF = """-  <trans-unit id="1" approved="yes">
 +   <target state="needs-review-translation">THE <g id="1">CAT</g> &amp; DOG</target>
 -  <trans-unit id="2"><source ><![CDATA[a < b]]></source><target lang='fr' state="new" />
 +  <trans-unit id="2"><source ><![CDATA[a < b]]></source><target lang='fr'{}>A &lt; B</target>
--  <trans-unit id="6"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
-+  <trans-unit id="6"><source>copy</source><target{}>COPY</target></trans-unit>
+-  <trans-unit id="7"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
++  <trans-unit id="7"><source>copy</source><target{}>COPY</target></trans-unit>
 """.replace("{}", ' state="needs-review-translation"')
 XLIFF2 = """<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0"><x:file id="f"><x:unit id="1">
 <x:segment><x:source>The <x:ph id="1"/>cat</x:source></x:segment>
@@ -166,8 +167,8 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     [
         ("a.po", b'msgid "a"\nmsgstr "b', r"a\.po: not a PO file .*; mend what msgfmt --check says"),
         ("a.po", b'msgid "a"\n\nmsgstr "b"\n', "not laid out as usual; rewrite it with msgcat"),
-        ("a.po", PO.replace("UTF-8", "unheard").encode(), "not a PO file .*unheard"),
-        ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf, line 13: not well-formed XML"),
+        ("a.po", PO.replace("UTF-8", "unheard").encode(), "not a PO file .*; mend"),
+        ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf, line 14: not well-formed XML"),
         ("a.xlf", XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"), "not in UTF-8"),
         ("a.po", b"#" * 100_000, "has more than 99,999 bytes; split it"),
         ("b.po", None, r"b\.po: cannot be read"),
