@@ -112,7 +112,7 @@ def write_corpus(
 def main() -> None:
     """The command line of this module."""
     parser = argparse.ArgumentParser(
-        description="Write a small English-French corpus with gold word alignments and English parses.",
+        description="Write a small English-French corpus with gold word alignments and English parses."
     )
     parser.add_argument("folder", metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, train.penn, ...")
     for part, size in DEFAULT_SIZES.items():

@@ -11,7 +11,6 @@ from rnnsearch_fairseq.grammar.phrases import (
     NounPhrase,
     Phrase,
     children,
-    clause,
     closed,
     comma,
     conjunction,
@@ -42,7 +41,6 @@ class Grammar:
         self.rare_names_left = 0
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
         return self.rng.random() < probability
 
     # -- noun phrases --
@@ -143,13 +141,7 @@ class Grammar:
         return NounPhrase.of("NP", parts, gender=gender, plural=True, kinds=items[0].kinds)
 
     def noun_phrase(
-        self,
-        kinds: tuple[str, ...],
-        room: int,
-        *,
-        negated: bool = False,
-        single: bool = False,
-        definite: bool = False,
+        self, kinds: tuple[str, ...], room: int, *, negated: bool = False, single: bool = False, definite: bool = False
     ) -> NounPhrase:
         """A noun phrase of one of these kinds; `single` excludes lists, in which French would repeat "à" and "de"."""
         if "person" in kinds and self.rare_names_left and self.chance(0.4):
@@ -173,7 +165,6 @@ class Grammar:
         return self.nominal(noun, room, negated, definite)
 
     def pronoun(self) -> NounPhrase:
-        """A subject pronoun."""
         third_person = [cells for cells in lexicon.SUBJECT_PRONOUNS if cells[3] == "3"]
         english, french, gender, person, number = self.rng.choice(lexicon.SUBJECT_PRONOUNS + third_person * 2)
         features = {"gender": None if gender == "-" else gender, "plural": number == "pl", "person": int(person)}
@@ -203,7 +194,7 @@ class Grammar:
             trees = tuple(Branch("PP", (leaf,)) for leaf in stranded)
             agreement = (antecedent.gender or "m", antecedent.plural)
             complement = Complement(english=trees, agreement=agreement, verb_links=stranded)
-            body: Phrase = clause(agent, predicate(verb, agent, tense, group, complement).phrase())
+            body: Phrase = rule("S", (agent, predicate(verb, agent, tense, group, complement).phrase()))
         else:
             pronoun = pair("WP", "who", "qui") if person else pair("WDT", "that", "qui")
             body = rule("S", (self.verb_phrase(antecedent, room).phrase(),))
@@ -338,14 +329,14 @@ class Grammar:
         left = room - len(leaves(subject.english))
         joined = left >= 8 and subject.kinds[0] in ("person", "animal") and self.chance(0.4)
         if alive or not joined:
-            return clause(subject, self.verb_phrase(subject, left, tense=tense).phrase())
+            return rule("S", (subject, self.verb_phrase(subject, left, tense=tense).phrase()))
         # The second verb must belong neither to a modal ("can buy it and obey") nor to a relative clause of the first
         # verb phrase, since its French form depends on that: one tense for both, no auxiliary, a short first half.
         tense = tense or self.rng.choice(("present", "past"))
         first = self.verb_phrase(subject, self.rng.randrange(2, 5), tense=tense, plain=True).phrase()
         second = self.verb_phrase(subject, left - len(leaves(first.english)) - 1, tense=tense, plain=True).phrase()
         joint = conjunction(self.rng.choice(("and", "and", "but")))
-        return clause(subject, rule("VP", (first, joint, second)))
+        return rule("S", (subject, rule("VP", (first, joint, second))))
 
     def complex_clause(self, room: int) -> Phrase:
         """A clause reported by somebody, or with a time adverb or an adverbial clause."""
@@ -358,7 +349,8 @@ class Grammar:
         tag, english, french, tense = self.rng.choice(lexicon.SUBORDINATORS)
         tense = tense.strip("-")
         if tense != "past" and self.chance(0.12):
-            inner = clause(rule("NP", (pair("PRP", "it", "il"),)), rule("VP", (pair("VBZ", "rains", "pleut"),)))
+            it_rains = rule("NP", (pair("PRP", "it", "il"),)), rule("VP", (pair("VBZ", "rains", "pleut"),))
+            inner = rule("S", it_rains)
         else:
             inner = self.simple_clause(max(3, room // 2 - 1), tense)
         word = pair(tag, english, french)

@@ -65,7 +65,6 @@ class Noun:
 
     @classmethod
     def read(cls, english: str, french: str, gender: str, kinds: str) -> "Noun":
-        """The noun of a row."""
         singular, *irregular = english.split()
         plural = irregular[0] if irregular else english_plural(singular)
         return cls((singular, plural), (french, french_plural(french)), gender, tuple(kinds.split()))
@@ -82,7 +81,6 @@ class Adjective:
 
     @classmethod
     def read(cls, english: str, french: str, place: str, kinds: str) -> "Adjective":
-        """The adjective of a row."""
         masculine, feminine, *before_vowel = french.split()
         forms = (masculine, feminine, before_vowel[0] if before_vowel else masculine)
         return cls(english, forms, place == "before", tuple(kinds.split()))
@@ -113,7 +111,6 @@ class Verb:
 
     @classmethod
     def read(cls, english: str, french: str, frame: str, subjects: str, objects: str) -> "Verb":
-        """The verb of a row."""
         base, third, past, *preposition = english.split()
         infinitive, *forms = french.split()
         *present, participle = forms or [infinitive[:-2] + ending for ending in ENDINGS[infinitive[-2:]]]
@@ -138,7 +135,6 @@ class Determiner:
 
     @classmethod
     def read(cls, english: str, tag: str, french: str, kinds: str, weight: str) -> "Determiner":
-        """The determiner of a row."""
         forms = tuple(form.strip("-").replace("_", " ") for form in french.split())
         return cls(english, tag, forms, tuple(kinds.split()), int(weight))
 

@@ -105,25 +105,17 @@ def leaves(tree: Leaf | Branch) -> list[Leaf]:
 
 
 def brackets(tree: Leaf | Branch) -> str:
-    """A tree in Penn Treebank brackets."""
     if isinstance(tree, Leaf):
         return f"({tree.tag} {tree.word})"
     return f"({tree.label} {' '.join(brackets(child) for child in tree.children)})"
 
 
 def comma() -> Phrase:
-    """A comma."""
     return pair(",", ",", ",")
 
 
 def conjunction(english: str) -> Phrase:
-    """A coordinating conjunction."""
     return pair("CC", english, {"and": "et", "but": "mais"}[english])
-
-
-def clause(subject: Phrase, verb_phrase: Phrase) -> Phrase:
-    """S -> NP VP."""
-    return rule("S", (subject, verb_phrase))
 
 
 def fronted(adverbial: Phrase, main: Phrase) -> Phrase:
@@ -167,26 +159,20 @@ def determined(
     determiner: Determiner, adjectives: Sequence[Adjective], noun: Noun, plural: bool, negated: bool = False
 ) -> NounPhrase:
     """NP -> DT JJ JJ NN: each adjective before or after the French noun, everything in agreement with it."""
-    gender = noun.gender
     if negated and determiner.english == "some":
         determiner = ANY
     first = next((adjective for adjective in adjectives if adjective.before_noun), None)
     head = pair("NNS" if plural else "NN", noun.english[plural], noun.french[plural])
-    before = [] if first is None else [pair("JJ", first.english, first.agree(gender, plural, noun.french[plural]))]
-    after = [pair("JJ", a.english, a.agree(gender, plural)) for a in adjectives if not a.before_noun]
-    french = determiner.agree(gender, plural, (before[0] if before else head).french[0].text)
+    before = [] if first is None else [pair("JJ", first.english, first.agree(noun.gender, plural, noun.french[plural]))]
+    after = [pair("JJ", a.english, a.agree(noun.gender, plural)) for a in adjectives if not a.before_noun]
+    french = determiner.agree(noun.gender, plural, (before[0] if before else head).french[0].text)
     if (negated and determiner.english == "a") or (french == "des" and before):
         french = "de"  # "elle n' a pas vu de chat"; "de petits chats"
-    english_words = [a.english for a in adjectives] + [noun.english[plural]]
-    english = "an" if determiner.english == "a" and takes_an(english_words[0]) else determiner.english
-    article = pair(determiner.tag, english, french)
+    next_word = [*(adjective.english for adjective in adjectives), noun.english[plural]][0]
+    takes_an = determiner.english == "a" and (next_word[0] in "aeiou" or next_word == "honest")
+    article = pair(determiner.tag, "an" if takes_an else determiner.english, french)
     phrase = rule("NP", english=(article, *before, *after, head), french=(article, *before, head, *after))
-    return NounPhrase(phrase.english, phrase.french, gender, plural, kinds=noun.kinds)
-
-
-def takes_an(word: str) -> bool:
-    """Whether the English indefinite article before this word is "an"."""
-    return word[0] in "aeiou" or word == "honest"
+    return NounPhrase(phrase.english, phrase.french, noun.gender, plural, kinds=noun.kinds)
 
 
 def contract(words: Sequence[FrenchWord]) -> list[FrenchWord]:

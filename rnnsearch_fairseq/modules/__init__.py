@@ -10,8 +10,7 @@ from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.encoder import Encoder, EncoderOutput
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.init import initialize
-from rnnsearch_fairseq.modules.maxout import Maxout
-from rnnsearch_fairseq.modules.readout import DeepOutput
+from rnnsearch_fairseq.modules.readout import DeepOutput, Maxout
 
 __all__ = [
     "AlignmentModel",

@@ -21,6 +21,7 @@ class Choice(str, Enum):
 class NetworkConfig:
     """The options of the networks of both papers that neither paper has; they are off by default.
 
+    A subclass has its own, and in ``output_width`` the name of the one that is the width of the output matrix.
     Shared matrices: Press and Wolf (2017), *Using the Output Embedding to Improve Language Models*; named as in
     fairseq's own models. Word dropout: see :class:`~rnnsearch_fairseq.modules.embedding.WordEmbedding`.
     """
@@ -55,17 +56,8 @@ class NetworkConfig:
         """The options as plain data, from which :meth:`of` makes the same configuration."""
         return {name: value.value if isinstance(value, Enum) else value for name, value in asdict(self).items()}
 
-    @property
-    def output_width(self) -> str:
-        """The name of the option that is the width of the output matrix."""
-        raise NotImplementedError
-
     def check(self) -> None:
-        """Check what each value must be, and that they go together.
-
-        Raises:
-            InputError: they do not.
-        """
+        """Raise an InputError unless each value is what it must be, and they go together."""
         for name, value in asdict(self).items():
             if name.endswith(("_size", "_pool")) and value < 1:
                 raise InputError(f"{option(name)} is {value}, but a size must be at least 1")

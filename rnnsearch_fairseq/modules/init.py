@@ -1,6 +1,6 @@
 """Parameter initialisation: Appendix B.1 of the first paper, Section 4.2 of the second."""
 
-from torch import Tensor, nn
+from torch import nn
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
@@ -26,7 +26,7 @@ def initialize(model: nn.Module) -> None:
             nn.init.normal_(parameter, std=WEIGHT_STD)
     for module in model.modules():
         if isinstance(module, GatedHiddenUnit):
-            for matrix in recurrent_matrices(module):
+            for matrix in (module.from_reset_state.weight, *module.from_state.weight.detach().chunk(2)):
                 nn.init.orthogonal_(matrix)
         elif isinstance(module, AlignmentModel):
             nn.init.normal_(module.from_state.weight, std=ALIGNMENT_STD)
@@ -56,9 +56,3 @@ def initialize_uniform(model: nn.Module) -> None:
                 nn.init.ones_(module.from_children.bias.detach().chunk(5)[gate])
         elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx].detach())
-
-
-def recurrent_matrices(unit: GatedHiddenUnit) -> list[Tensor]:
-    """U, U_z and U_r of ``unit``, each ``(n, n)``, as views that share its storage."""
-    update, reset = unit.from_state.weight.detach().chunk(2)
-    return [unit.from_reset_state.weight.detach(), update, reset]

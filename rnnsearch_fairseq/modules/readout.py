@@ -2,7 +2,23 @@
 
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.modules.maxout import Maxout
+
+class Maxout(nn.Module):
+    """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}}: the maximum of each group of k adjacent units (A.2.2; there k = 2).
+
+    It has no parameters. The layer before it must have a width that is a multiple of ``pool_size``.
+    """
+
+    def __init__(self, pool_size: int = 2) -> None:
+        super().__init__()
+        self.pool_size = pool_size
+
+    def forward(self, units: Tensor) -> Tensor:
+        """The maxima ``(..., l)`` of units ``(..., k·l)``."""
+        return units.unflatten(-1, (-1, self.pool_size)).amax(dim=-1)
+
+    def extra_repr(self) -> str:
+        return f"pool_size={self.pool_size}"
 
 
 class DeepOutput(nn.Module):

@@ -86,11 +86,7 @@ class RNNsearchConfig(NetworkConfig):
         return "output_rank" if self.output_rank else "maxout_size"
 
     def check(self) -> None:
-        """As in the base class.
-
-        Raises:
-            InputError: a value is out of range, or two options clash.
-        """
+        """As in the base class."""
         super().check()
         if self.output_rank < 0:
             raise InputError(f"--output-rank is {self.output_rank}, but it must be a size, or 0 for no such layer")

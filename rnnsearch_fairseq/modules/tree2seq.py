@@ -34,10 +34,7 @@ class Tree2SeqConfig(NetworkConfig):
         default=False, metadata={"help": "read the source from the last word to the first (--constituents words only)"}
     )
 
-    @property
-    def output_width(self) -> str:
-        """The name of the option that is the width of the output matrix."""
-        return "hidden_size"
+    output_width = "hidden_size"  # the option that is the width of the output matrix
 
     @property
     def parses(self) -> bool:
@@ -45,11 +42,7 @@ class Tree2SeqConfig(NetworkConfig):
         return self.constituents != "words"
 
     def check(self) -> None:
-        """As in the base class.
-
-        Raises:
-            InputError: a value is out of range, or two options clash.
-        """
+        """As in the base class."""
         super().check()
         if self.constituents == "phrases-only" and self.embedding_size != self.hidden_size:
             raise InputError(

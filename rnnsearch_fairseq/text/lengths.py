@@ -20,10 +20,7 @@ MOST_PAIRS = 1_000_000
 
 def main() -> None:
     """Run ``rnnsearch lengths``."""
-    parser = argparse.ArgumentParser(
-        description=COMMAND,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(description=COMMAND, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="source side of the training text")
     parser.add_argument("target", type=Path, help="its target side")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of statistics to write")

@@ -25,15 +25,7 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
-from rnnsearch_fairseq.text.trees import (
-    READERS,
-    NoParse,
-    Parse,
-    Tree,
-    first_difference,
-    format_transitions,
-    join_lines,
-)
+from rnnsearch_fairseq.text.trees import READERS, NoParse, Parse, Tree, first_difference, format_transitions, join_lines
 
 
 @dataclass
@@ -71,12 +63,7 @@ class ParseCounts:
 
 
 def read_trees(
-    source: Path,
-    parses: Path,
-    form: str,
-    counts: ParseCounts,
-    lowercase: bool = False,
-    refuse: bool = True,
+    source: Path, parses: Path, form: str, counts: ParseCounts, lowercase: bool = False, refuse: bool = True
 ) -> Iterator[Tree | None]:
     """Read the tree of every sentence of ``source``; None is a sentence without a parse.
 

@@ -6,12 +6,13 @@ the next word, ``R`` joins the two topmost phrases. ``((a b) c)`` is ``S S R S R
 a sentence without a parse. No function here is recursive, because a tree can be as deep as its sentence is long.
 """
 
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
-from xml.parsers import expat
+from xml.etree.ElementTree import ParseError, iterparse
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import shown
@@ -228,65 +229,52 @@ def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 # Enju's XML
 
 
-class _EnjuSentence:
-    """What Enju says of a sentence, read by its methods, which are expat's handlers.
+# What may stand in the text, and in each element.
+_WITHIN = {"": ("sentence",), "sentence": ("cons", "tok"), "cons": ("cons", "tok"), "tok": ()}
 
-    Attributes:
-        words: the texts of the ``tok`` elements, and the punctuation after the tree.
-        parse: the tree, whose leaves are the ``tok`` elements only; or why there is none.
+
+def _read_sentence(text: str) -> tuple[list[str], Parse | NoParse]:
+    """The words of a sentence, or none if it is not such XML; and its tree, or why there is none.
+
+    The words are those of the ``tok`` elements, which are the leaves, and the punctuation outside the tree.
     """
-
-    def __init__(self, text: str) -> None:
-        self.words: list[str] = []
-        self.parse: Parse | NoParse = NoParse.UNUSABLE
-        self._builder = _Builder()
-        self._succeeded = False
-        self._open: list[str] = []
-        self._text: list[str] = []
-        # Enju writes no <!DOCTYPE>, comment or CDATA. Refusing <!DOCTYPE> prevents entity definitions, which could
-        # expand without limit or name a file. The check is here because expat reads on after an exception in a handler.
-        if "<!" in text:
-            return
-        parser = expat.ParserCreate()
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler = self._text.append
-        try:
-            parser.Parse(text, True)
-            if self._succeeded:
-                self.parse = self._builder.finish()
-        except (_Refusal, expat.ExpatError, UnicodeEncodeError) as error:
-            self.words = []
-            if isinstance(error, _Refusal) and self._succeeded:
-                self.parse = error.args[0]
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._take_text()
-        if not self._open:
-            if name != "sentence":
-                raise _Refusal(NoParse.UNUSABLE)
-            self._succeeded = attributes.get("parse_status") == "success"
-            self.parse = NoParse.UNUSABLE if self._succeeded else NoParse.STATUS
-        elif name not in ("cons", "tok") or self._open[-1] == "tok":
-            raise _Refusal(NoParse.UNUSABLE)
-        elif self._succeeded:
-            self._builder.open_node()
-        self._open.append(name)
-
-    def _end(self, name: str) -> None:
-        self._take_text()
-        self._open.pop()
-        if self._open and self._succeeded:
-            self._builder.close_node()
-
-    def _take_text(self) -> None:
-        """Take the text since the last tag; between the ``cons`` elements, it is punctuation that Enju leaves out."""
-        words = "".join(self._text).split()
-        self._text.clear()
-        if self._open[-1:] in (["tok"], ["sentence"]):
-            self.words += words
-        if self._open[-1:] == ["tok"] and self._succeeded:
-            for word in words:
-                self._builder.add_word(word)
+    # Enju writes no <!DOCTYPE>, comment or CDATA. Refusing <!DOCTYPE> prevents entity definitions, which could expand
+    # without limit or name a file.
+    if "<!" in text:
+        return [], NoParse.UNUSABLE
+    outcome, names, tags = NoParse.UNUSABLE, [""], []
+    try:
+        for event, element in iterparse(io.StringIO(text), ("start", "end")):
+            tags.append((event, element))
+            if event == "end":
+                names.pop()
+                continue
+            if element.tag not in _WITHIN[names[-1]]:
+                return [], outcome
+            names.append(element.tag)
+            if element.tag == "sentence" and element.get("parse_status") != "success":
+                outcome = NoParse.STATUS
+    except (ParseError, UnicodeEncodeError):
+        return [], outcome
+    (_, sentence), *inside, _ = tags
+    texts = [sentence.text]
+    for child in sentence:
+        texts += [*(leaf.text for leaf in child.iter("tok")), child.tail]
+    words = " ".join(filter(None, texts)).split()
+    if outcome is NoParse.STATUS:
+        return words, outcome
+    builder = _Builder()
+    try:
+        for event, element in inside:
+            if event == "start":
+                builder.open_node()
+                continue
+            for word in (element.text or "").split() if element.tag == "tok" else ():
+                builder.add_word(word)
+            builder.close_node()
+        return words, builder.finish()
+    except _Refusal as refusal:
+        return [], refusal.args[0]
 
 
 def read_enju(text: str) -> Parse | NoParse:
@@ -296,12 +284,12 @@ def read_enju(text: str) -> Parse | NoParse:
         Leaves, which are the texts of the ``tok`` elements, and tree; or EMPTY without leaves; or STATUS if
         ``parse_status`` is not success; or UNUSABLE if the text is not one tree of ``cons`` and ``tok`` elements.
     """
-    return _EnjuSentence(text).parse if text and not text.isspace() else NoParse.EMPTY
+    return _read_sentence(text)[1] if text and not text.isspace() else NoParse.EMPTY
 
 
 def enju_words(text: str) -> list[str]:
     """The words in a sentence of ``enju -xml``, parsed or not; none if the text is not such XML."""
-    return _EnjuSentence(text).words
+    return _read_sentence(text)[0]
 
 
 READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}

@@ -77,16 +77,6 @@ def test_gradient_by_finite_differences() -> None:
     )
 
 
-@pytest.mark.parametrize(("vocabulary", "sampled"), [(32, False), (33, True)])
-def test_products_are_sampled_from_eight_words_a_candidate_on(
-    vocabulary: int, sampled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(blackout, "_DenseProducts" if sampled else "_SampledProducts")
-    weight, ones = torch.zeros(vocabulary, SIZE), torch.ones(vocabulary)
-    found = blackout_loss(torch.zeros(WORDS, SIZE), TARGETS, NEGATIVES, weight, ones, ones)
-    assert found.item() == pytest.approx(WORDS * (math.log(4) - 3 * math.log(3 / 4)), rel=1e-6)
-
-
 @PATHS
 @pytest.mark.usefixtures("path")
 def test_a_batch_without_words_costs_nothing() -> None:
@@ -112,14 +102,6 @@ def test_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
         cost.backward()
     for half, single in zip(halves, singles):
         torch.testing.assert_close(half.grad, single.grad.to(dtype), rtol=0.02, atol=0.02)
-
-
-def test_a_certain_negative_has_a_finite_cost_and_gradient() -> None:
-    features = torch.tensor([[200.0]], requires_grad=True)
-    weight = torch.tensor([[-1.0], [1.0]], requires_grad=True)
-    cost = blackout_loss(features, torch.tensor([0]), torch.tensor([[1]]), weight, torch.zeros(2), torch.zeros(2))
-    cost.backward()
-    assert cost.isfinite() and features.grad.isfinite().all() and weight.grad.isfinite().all()
 
 
 def exact_cost(scores: Tensor) -> Tensor:

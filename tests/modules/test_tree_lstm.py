@@ -105,28 +105,6 @@ def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool
         torch.testing.assert_close(found, expected, **EXACT)
 
 
-def test_gradient_by_finite_differences(cell: TreeLSTM) -> None:
-    batch = build(["S S R S R", "S", "-", "S S R"], [0, 1, 0, 2], 4)
-    inputs = [torch.randn(16, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2)]
-
-    def run(weight: Tensor, bias: Tensor, hidden: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        parameters = {"from_children.weight": weight, "from_children.bias": bias}
-        return torch.func.functional_call(
-            Encoding(cell), {f"cell.{k}": v for k, v in parameters.items()}, (hidden, cells, batch)
-        )
-
-    assert torch.autograd.gradcheck(run, [*cell.parameters(), *inputs])
-
-
-class Encoding(torch.nn.Module):
-    def __init__(self, cell: TreeLSTM) -> None:
-        super().__init__()
-        self.cell = cell
-
-    def forward(self, *args: object) -> tuple[Tensor, Tensor]:
-        return self.cell.encode(*args)  # type: ignore[arg-type]
-
-
 def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: TreeLSTM) -> None:
     hidden, cells = torch.randn(2, 6, SIZE, dtype=torch.float64)
     batch = build(["-", "S"], [0, 0], 3)

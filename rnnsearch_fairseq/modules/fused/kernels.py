@@ -154,7 +154,7 @@ def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
     return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=out).sigmoid_()
 
 
-def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None = None) -> None:
+def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None) -> None:
     """The LSTM of k children, c = i ∘ u + sum_m f_m ∘ c_m and h = o ∘ tanh(c): k is 1 in a sequence, 2 in a tree.
 
     Args:
@@ -184,7 +184,7 @@ def apply_cell_backward(
     grad_cells: Tensor,
     grad_gates: Tensor,
     grad_before: Tensor,
-    places: Tensor | None = None,
+    places: Tensor | None,
 ) -> None:
     """Write the gradient of each sum into ``grad_gates``, and add the gradient of each c_m to ``grad_before``.
 

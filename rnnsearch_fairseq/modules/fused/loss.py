@@ -49,13 +49,6 @@ def smoothed_loss(
         return _SoftmaxLoss.apply(*tensors, targets, padding_idx, smoothing, torch.is_grad_enabled())
 
 
-def split_scale(scale: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """Factors in ``dtype`` whose product is the loss scale ``scale``, which may be too large for one float16 number."""
-    if dtype != torch.float16:
-        return [scale.to(dtype)]
-    return [scale.clamp(max=FIRST_FACTOR).to(dtype), (scale / FIRST_FACTOR).clamp(min=1).to(dtype)]
-
-
 class _SoftmaxLoss(torch.autograd.Function):
     """The gradient of the scores overwrites the scores."""
 
@@ -89,12 +82,13 @@ class _SoftmaxLoss(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, grads = ctx.saved_tensors
+        in_two_steps = grads.dtype == torch.float16
         # The scale multiplies the products, which are smaller than grads.
-        scale, *rest = split_scale(grad_loss, grads.dtype)
+        scale = (grad_loss.clamp(max=FIRST_FACTOR) if in_two_steps else grad_loss).to(grads.dtype)
         by_feature, by_weight = linear(grads, weight.T).mul_(scale), transposed_product(grads, features * scale)
-        for factor in rest:
-            by_feature, by_weight = by_feature.mul_(factor), by_weight.mul_(factor)
-        if rest:
+        if in_two_steps:
+            rest = (grad_loss / FIRST_FACTOR).clamp(min=1).to(grads.dtype)
+            by_feature, by_weight = by_feature.mul_(rest), by_weight.mul_(rest)
             by_bias = grads.sum(dim=0, dtype=grad_loss.dtype).mul_(grad_loss).to(grads.dtype)
         else:
             by_bias = grads.sum(dim=0).mul_(scale)

@@ -88,7 +88,7 @@ class _LSTMScan(torch.autograd.Function):
         for j, count in enumerate(words.counts):
             if j:
                 times_state(hidden_before[:count], gate[j], gate[j])
-            ops.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j])
+            ops.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j], None)
             hidden_before, cell_before = hidden[j], cell[j]
         ctx.save_for_backward(weight, gates, hiddens, cells)
         ctx.words = words
@@ -109,8 +109,9 @@ class _LSTMScan(torch.autograd.Function):
         for j, count in reversed(list(enumerate(words.counts))):
             before, grad_before = (cell[j - 1], grad_cell[j - 1]) if j else (first, grad_first)
             ops.apply_cell_backward(
-                gate[j], before[:count], cell[j], grad_hidden[j], grad_cell[j], grad_gate[j], grad_before[:count]
-            )
+                gate[j], before[:count], cell[j], grad_hidden[j], grad_cell[j], grad_gate[j], grad_before[:count],
+                None,
+            )  # fmt: skip
             if j:
                 of_state = grad_hidden[j - 1][:count]
                 times_weight(grad_gate[j], of_state, of_state)
@@ -225,7 +226,7 @@ class _DecoderScan(torch.autograd.Function):
             attended, hidden, context = vector[j].split(size, dim=1)
             if j:
                 times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
-                ops.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j])
+                ops.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j], None)
             ops.attend_states(hidden, states[:count], padding_mask[:count], alpha[j], context)
             torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
         ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
@@ -267,7 +268,7 @@ class _DecoderScan(torch.autograd.Function):
             if j:
                 ops.apply_cell_backward(
                     gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],
-                    grad_cell[j - 1][:count],
+                    grad_cell[j - 1][:count], None,
                 )  # fmt: skip
                 of_before = grad_vector[j - 1][:count, : 2 * size]
                 times_recurrent(grad_gate[j - 1], of_before, of_before)

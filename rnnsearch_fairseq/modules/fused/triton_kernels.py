@@ -1,4 +1,4 @@
-"""The functions of :mod:`~rnnsearch_fairseq.modules.fused.kernels`, each as one Triton kernel.
+"""The functions of :mod:`~rnnsearch_fairseq.modules.fused.kernels`, with the same arguments, each as one Triton kernel.
 
 One kernel instead of several saves launches, which take longer than the arithmetic. The kernels compute in float32, or
 in float64 for float64 tensors. They are deterministic: one program writes each number, and every sum has a fixed order.
@@ -25,46 +25,29 @@ def scratch(keys: Tensor) -> None:
     """None: the attention kernels need no scratch buffer."""
 
 
-def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_gates`."""
-    _for_each_unit(_apply_gates, state.size(1), gates, summand, state, mask, reset_state)
+def apply_gates(*tensors: Tensor | None) -> None:
+    _for_each_unit(_apply_gates, tensors[-1].size(1), *tensors)
 
 
-def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state`."""
-    _for_each_unit(_update_state, state.size(1), candidate, update, state, new_state)
+def update_state(*tensors: Tensor) -> None:
+    _for_each_unit(_update_state, tensors[-1].size(1), *tensors)
 
 
-def update_state_backward(
-    activations: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
-) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.update_state_backward`."""
-    _for_each_unit(_update_state_backward, state.size(1), activations, state, grad_state, grads, grad_before)
+def update_state_backward(*tensors: Tensor) -> None:
+    _for_each_unit(_update_state_backward, tensors[-1].size(1), *tensors)
 
 
-def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_before: Tensor) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.reset_backward`."""
-    _for_each_unit(_reset_backward, state.size(1), reset, state, grad_product, grad_reset, grad_before)
+def reset_backward(*tensors: Tensor) -> None:
+    _for_each_unit(_reset_backward, tensors[-1].size(1), *tensors)
 
 
-def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None = None) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_cell`."""
-    size = cells.size(1)
-    _for_each_unit(_apply_cell, size, gates, before, hiddens, cells, places, children=before.size(1) // size)
+def apply_cell(*tensors: Tensor | None) -> None:
+    _, before, _, cells, _ = tensors
+    _for_each_unit(_apply_cell, cells.size(1), *tensors, children=before.size(1) // cells.size(1))
 
 
-def apply_cell_backward(
-    gates: Tensor,
-    before: Tensor,
-    cells: Tensor,
-    grad_hiddens: Tensor,
-    grad_cells: Tensor,
-    grad_gates: Tensor,
-    grad_before: Tensor,
-    places: Tensor | None = None,
-) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.apply_cell_backward`."""
-    tensors = (gates, before, cells, grad_hiddens, grad_cells, grad_gates, grad_before, places)
+def apply_cell_backward(*tensors: Tensor | None) -> None:
+    _, before, cells, *_ = tensors
     _for_each_unit(_apply_cell_backward, cells.size(1), *tensors, children=before.size(1) // cells.size(1))
 
 
@@ -74,18 +57,8 @@ def _for_each_unit(kernel: Any, size: int, *tensors: Tensor | None, **options: i
     kernel[_grid(tensors[0], size)](*tensors, *rows, size, _block(size), **options)
 
 
-def attend(
-    product: Tensor,
-    keys: Tensor,
-    annotations: Tensor,
-    energy: Tensor,
-    padding_mask: Tensor | None,
-    aligned: None,
-    query: Tensor,
-    weights: Tensor,
-    context: Tensor,
-) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend`."""
+def attend(*tensors: Tensor | None) -> None:
+    product, keys, annotations, energy, padding_mask, _, query, weights, context = tensors
     _, src_len, size = keys.shape
     width = annotations.size(2)
     _attend[_grid(keys, width)](
@@ -96,27 +69,13 @@ def attend(
     )  # fmt: skip
 
 
-def attend_backward(
-    query: Tensor,
-    keys: Tensor,
-    annotations: Tensor,
-    energy: Tensor,
-    aligned: None,
-    weights: Tensor,
-    context: Tensor,
-    grad_weights: Tensor | None,
-    grad_context: Tensor,
-    grad_query: Tensor,
-    grad_keys: Tensor,
-    grad_energy: Tensor,
-) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend_backward`."""
+def attend_backward(*tensors: Tensor | None) -> None:
+    query, keys, annotations, energy, _, *others = tensors
+    _, _, grad_weights, grad_context, grad_query, _, _ = others
     _, src_len, size = keys.shape
     width = annotations.size(2)
     _attend_backward[_grid(keys, size)](
-        query, keys, annotations, energy, weights, context,
-        grad_weights, grad_context, grad_query, grad_keys, grad_energy,
-        src_len, *_strides(grad_weights),
+        query, keys, annotations, energy, *others, src_len, *_strides(grad_weights),
         grad_context.stride(0), grad_query.stride(0), size, width, _block(size), _block(width),
         _positions(size, width),
         num_warps=WARPS,
@@ -124,7 +83,6 @@ def attend_backward(
 
 
 def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend_states`."""
     _, count, size = states.shape
     _attend[_grid(states, size)](
         state, states, states, None, padding_mask, None, weights, context,
@@ -134,28 +92,18 @@ def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: 
     )  # fmt: skip
 
 
-def attend_states_backward(
-    states: Tensor,
-    weights: Tensor,
-    context: Tensor,
-    grad_weights: Tensor | None,
-    grad_context: Tensor,
-    grad_scores: Tensor,
-    grad_state: Tensor,
-) -> None:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.attend_states_backward`."""
+def attend_states_backward(*tensors: Tensor | None) -> None:
+    states, _, context, _, grad_context, _, grad_state = tensors
     _, count, size = states.shape
     _attend_states_backward[_grid(states, size)](
-        states, weights, context, grad_weights, grad_context, grad_scores, grad_state, count,
-        context.stride(0), grad_context.stride(0), grad_state.stride(0), size, _block(size), _positions(size, size),
-        num_warps=WARPS,
+        *tensors, count, context.stride(0), grad_context.stride(0), grad_state.stride(0),
+        size, _block(size), _positions(size, size), num_warps=WARPS,
     )  # fmt: skip
 
 
 def softmax_cost(
     scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool, smoothing: float = 0.0
 ) -> Tensor:
-    """As :func:`rnnsearch_fairseq.modules.fused.kernels.softmax_cost`."""
     words, size = scores.shape
     costs = scores.new_empty(words, 2, dtype=torch.promote_types(scores.dtype, torch.float32))
     if words:

@@ -3,14 +3,7 @@
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused.products import (
-    FEW,
-    WIDE,
-    is_packable,
-    linear,
-    packed_matmul,
-    transposed_product,
-)
+from rnnsearch_fairseq.modules.fused.products import FEW, WIDE, linear, packed_matmul, transposed_product
 
 TOLERANCES = {
     torch.float32: {"rtol": 1e-5, "atol": 1e-5},
@@ -37,14 +30,6 @@ def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> 
     assert surroundings[:, :n].eq(7).all() and surroundings[:, 2 * n :].eq(7).all()
     multiply(x, out, out)
     torch.testing.assert_close(out, summand + 2 * (x @ weight.T), rtol=1e-4, atol=1e-3)
-
-
-@MKL
-def test_only_wide_matrices_of_single_precision_are_packed() -> None:
-    wide = torch.empty(WIDE // 512, 512)
-    assert is_packable(wide)
-    assert not is_packable(wide[:-1])
-    assert not is_packable(wide.double()) and not is_packable(wide.bfloat16())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
