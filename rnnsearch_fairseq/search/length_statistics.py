@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
@@ -35,7 +36,12 @@ class LengthStatistics:
         if of_source is None:
             return 0.0
         seen = of_source[target_length]
-        return math.log(seen / of_source.total()) if seen else -math.inf
+        return math.log(seen / self.totals[source_length]) if seen else -math.inf
+
+    @cached_property
+    def totals(self) -> dict[int, int]:
+        """The number of pairs of each source length."""
+        return {length: of_source.total() for length, of_source in self.counts.items()}
 
     def write(self) -> str:
         """The text of a file of statistics."""

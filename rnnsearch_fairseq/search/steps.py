@@ -157,8 +157,11 @@ class BeamSearch(ABC):
                 log_probs[:, :EOS] = log_probs[:, EOS + 1 :] = -math.inf
             terms = [beam.end_term(step) for _, beam in live]
             if any(terms):
-                by_row = [term for term, size in zip(terms, sizes) for _ in range(size)]
-                log_probs[:, EOS].add_(terms[0] if len(set(terms)) == 1 else log_probs.new_tensor(by_row))
+                if terms.count(-math.inf) == len(terms):
+                    log_probs[:, EOS].fill_(-math.inf)
+                else:
+                    by_row = [term for term, size in zip(terms, sizes) for _ in range(size)]
+                    log_probs[:, EOS].add_(log_probs.new_tensor(by_row))
             count = max(beam.candidates for _, beam in live)
             best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
             kept = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
@@ -195,7 +198,8 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
         greatest = places.spread(greatest, len(sizes), -math.inf)
     maxima, chosen = greatest.view(len(sizes), -1).topk(min(count, greatest.numel() // len(sizes)), dim=1, sorted=False)
     if len(sizes) > 1:
-        chosen += torch.tensor([*accumulate(sizes[:-1], initial=0)], device=chosen.device).unsqueeze(1) * in_row
+        first = [in_row * row for row in accumulate(sizes[:-1], initial=0)]
+        chosen += torch.tensor(first, device=chosen.device).unsqueeze(1)
     if places is None:
         values = groups[chosen]
     else:  # an empty place's number may be another sentence's group

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from typing import Any, Optional
 
 import torch
@@ -122,7 +123,13 @@ class Generator:
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
         source = Source(words, None if trees is None else Forest(*trees))
         found = self.search.search(self._search_model(), source)
-        return [[self._as_fairseqs(each, row) for each in hypotheses] for hypotheses, row in zip(found, words.cpu())]
+        flat = [each for hypotheses in found for each in hypotheses]
+        tokens = torch.tensor([word for each in flat for word in each.words]).split([len(each.words) for each in flat])
+        parts = zip(flat, tokens, flat[0].logprobs.new_tensor([each.score for each in flat]))
+        return [
+            [self._as_fairseqs(*part, row) for part in islice(parts, len(hypotheses))]
+            for hypotheses, row in zip(found, words.cpu())
+        ]
 
     def _search_model(self) -> SearchModel:
         """The models for the search, made anew when a parameter was changed or replaced."""
@@ -132,8 +139,8 @@ class Generator:
             self.version, self.model = version, members[0] if len(members) == 1 else Ensemble(members)
         return self.model
 
-    def _as_fairseqs(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
-        tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights
+    def _as_fairseqs(self, hypothesis: Hypothesis, tokens: Tensor, score: Tensor, source: Tensor) -> dict[str, Any]:
+        weights = hypothesis.weights
         alignment: Any = []
         if weights is not None:
             weights = weights[:, : len(source)]
@@ -142,7 +149,7 @@ class Generator:
                 alignment = extract(weights, source, tokens, PAD, EOS)
         return {
             "tokens": tokens,
-            "score": hypothesis.logprobs.new_tensor(hypothesis.score),
+            "score": score,
             "attention": torch.empty(0) if weights is None else weights.T,  # (src_len, tgt_len)
             "alignment": alignment,
             "positional_scores": hypothesis.logprobs,

@@ -132,8 +132,8 @@ class SearchStep:
         products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
         if self.has_attention:
             queries = products[1] if places is None else places.spread(products[1], len(memory.keys))
-            queries = queries.unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
-            aligned = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_()
+            queries = queries.view(len(memory.keys), -1, 1, queries.size(1))  # (batch, beam, 1, n')
+            aligned = (queries + memory.keys.unsqueeze(1)).sigmoid_()
             from_context, weights = average_annotations(F.linear(aligned, self.energy).squeeze(-1), memory)
         else:
             rows = len(words) if places is None else places.width * len(memory.annotations)
@@ -141,8 +141,7 @@ class SearchStep:
         if places is not None:
             from_context = from_context.index_select(0, places.numbers)
             weights = None if weights is None else weights.index_select(0, places.numbers)
-        sums = from_word + from_context
-        for_unit, for_readout = sums[:, : 3 * self.size], sums[:, 3 * self.size :]
+        for_unit, for_readout = (from_word + from_context).tensor_split((3 * self.size,), dim=1)
         if self.updates_first:
             after = RecurrentState(state, products[0], from_context[:, : 3 * self.size])
         else:
