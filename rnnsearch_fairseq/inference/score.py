@@ -35,7 +35,7 @@ from rnnsearch_fairseq.inference.options import add_model_options
 from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
-from rnnsearch_fairseq.text.scores import AlignedPair, write_score
+from rnnsearch_fairseq.text.scores import UNKNOWN, AlignedPair, write_score
 
 READ_AHEAD = 2_000  # pairs that are sorted by length together
 
@@ -76,7 +76,7 @@ class Totals:
 def to_pair(alignment: Alignment) -> AlignedPair:
     """What is written of an alignment: unknown words are <unk>."""
     source, target = (
-        ["<unk>" if unknown else word for word, unknown in zip(*side)]
+        [UNKNOWN if unknown else word for word, unknown in zip(*side)]
         for side in ((alignment.source, alignment.source_unknown), (alignment.target, alignment.target_unknown))
     )
     return AlignedPair(

@@ -15,7 +15,7 @@ import numpy as np
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.plots.words import word_alignment
-from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
+from rnnsearch_fairseq.text.scores import UNKNOWN, AlignedPair, read_scores
 
 MOST_WORDS = 20  # of the sentence that is drawn by default
 
@@ -27,13 +27,15 @@ def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, pi
 
 
 def choose(pairs: Iterable[AlignedPair], path: Path, number: int | None, most_words: int) -> AlignedPair:
-    """Sentence ``number`` of those in ``path``; if None, the first of the longest of at most ``most_words`` words."""
-    best = None
-    for pair in pairs:
-        if number is None and len(pair.source) <= most_words + 1:
-            best = pair if best is None or len(pair.source) > len(best.source) else best
-        elif pair.number == number:
-            return pair
+    """Sentence ``number`` of those in ``path``; if None, the first of the longest of at most ``most_words`` words.
+
+    One without unknown words comes before all that have some.
+    """
+    if number is None:
+        short = (pair for pair in pairs if len(pair.source) <= most_words + 1)
+        best = max(short, key=lambda pair: (UNKNOWN not in pair.source + pair.target, len(pair.source)), default=None)
+    else:
+        best = next((pair for pair in pairs if pair.number == number), None)
     if best is None:
         wanted = f"sentence of at most {most_words} words" if number is None else f"sentence {number}"
         raise InputError(f"{path}: there is no {wanted} to draw; give another --sentence, from 0")
@@ -45,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("alignments", type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = f"number of the sentence, from 0; default: the longest of at most {MOST_WORDS} words"
+    which = f"number of the sentence, from 0; default: the longest of at most {MOST_WORDS} words, best without <unk>"
     parser.add_argument("--sentence", type=int, metavar="N", help=which)
     args = parser.parse_args()
     pair = choose(read_scores(args.alignments), args.alignments, args.sentence, MOST_WORDS)

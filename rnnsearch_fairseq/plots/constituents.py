@@ -104,7 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scores", type=Path, help="what rnnsearch score --trees wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = f"number of the sentence, from 0; default: the longest parsed one of at most {MOST_WORDS} words"
+    which = (
+        f"number of the sentence, from 0; default: the longest parsed of at most {MOST_WORDS} words, best without <unk>"
+    )
     parser.add_argument("--sentence", type=int, metavar="N", help=which)
     args = parser.parse_args()
     pairs = (pair for pair in read_attention(args.scores) if pair.phrases or args.sentence is not None)

@@ -2,9 +2,10 @@
 
 ``rnnsearch plot curve TRAIN.LOG [TRAIN.LOG ...] --output PICTURE [--measure bleu] [--against time]``
 
-Each log is what fairseq-train printed, or its --log-file; a log of a training that was stopped and resumed is read as
-one training. Thin lines are of the training text, lines with marks of the (first) development set. BLEU is in the log
-if fairseq-train had --eval-bleu. Training time is that of the updates, without validation and saving.
+Each log is what fairseq-train printed, or its --log-file. A training that was stopped and resumed is one curve, whether
+it was logged in one file or in several that are named one after another. Thin lines are of the training text, lines
+with marks of the (first) development set. BLEU is in the log if fairseq-train had --eval-bleu. Training time is that of
+the updates, without validation and saving.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from matplotlib.ticker import LogLocator
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
-from rnnsearch_fairseq.plots.train_log import Point, read_curve
+from rnnsearch_fairseq.plots.train_log import Point, continues, read_curve
 
 MOST_MARKS = 15  # on a line
 MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
@@ -30,9 +31,17 @@ def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
     Raises:
         InputError: a log is bad or given twice, or has no development set, no ``measure`` or no times.
     """
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise InputError(f"{', '.join(map(str, paths))}: a log is given twice; give each once")
+    trainings: list[list[Path]] = []
+    for path in paths:
+        if trainings and continues(path, trainings[-1][-1]):
+            trainings[-1].append(path)
+        else:
+            trainings.append([path])
     curves = {}
-    for name, path in zip(_names(paths), paths):
-        kinds = read_curve(path)
+    for name, (path, *later) in zip(_names([first for first, *_ in trainings]), trainings):
+        kinds = read_curve(path, *later)
         train, dev = ([p for p in points if getattr(p, MEASURES[measure]) is not None] for points in kinds)
         if not dev:
             cure = "train with --eval-bleu" if measure == "bleu" else "give a log of a training that was validated"
@@ -45,8 +54,6 @@ def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """The names of the logs' folders if these differ, or else their paths; a single log needs no name."""
-    if len({path.absolute() for path in paths}) < len(paths):
-        raise InputError(f"{', '.join(map(str, paths))}: a log is given twice; give each once")
     folders = [path.absolute().parent.name for path in paths]
     if len(paths) == 1:
         return [""]

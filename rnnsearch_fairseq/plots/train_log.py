@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
@@ -37,18 +37,18 @@ class Point:
     bleu: float | None
 
 
-def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
-    """The points of training and of the first development set, by updates, in a log.
+def read_curve(path: Path, *later: Path) -> tuple[list[Point], list[Point]]:
+    """The points of training and of the first development set, by updates, in the log or the logs of a training.
 
     Training has a point every --log-interval updates, or one an epoch where there are more of these. Where training was
-    resumed into the same file, what was trained again replaces what the file had from there on.
+    resumed, into the same file or another, what was trained again replaces what was there from there on.
 
     Raises:
-        InputError: the file cannot be read, or has neither.
+        InputError: a file cannot be read, or there are no points.
     """
     lines: dict[str | None, dict[float, Statistics]] = {SINCE: {}, None: {}}  # updates ascending
     dev_set = None
-    for _, subset, statistics in filter(None, map(read_statistics, read_log(path).split("\n"))):
+    for _, subset, statistics in (line for each in (path, *later) for line in _read_lines(each)):
         updates = statistics.get("num_updates", inf)
         if subset:
             dev_set = dev_set or subset
@@ -71,6 +71,24 @@ def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
         for (updates, statistics), seconds in zip([*trained.items(), *validated.items()], times)
     ]
     return points[: len(trained)], points[len(trained) :]
+
+
+def continues(path: Path, earlier: Path) -> bool:
+    """Whether the log ``path`` is of a training that was resumed where the log ``earlier`` ends, or before."""
+    before, after = (
+        [(epoch, subset, each["num_updates"]) for epoch, subset, each in _read_lines(log) if "num_updates" in each]
+        for log in (earlier, path)
+    )
+    if not before or not after:
+        return False
+    (epoch, _, first), inner = after[0], [updates for _, subset, updates in after if subset == SINCE]
+    # A training that was not resumed begins with its first epoch, and all its intervals have as many updates.
+    resumed = epoch > 1 or (len(inner) > 1 and inner[0] > inner[1] - inner[0])
+    return resumed and before[0][2] <= first <= before[-1][2] + before[0][2]
+
+
+def _read_lines(path: Path) -> Iterator[tuple[int, str | None, Statistics]]:
+    return filter(None, map(read_statistics, read_log(path).split("\n")))
 
 
 def _seconds(trained: dict[float, Statistics], updates: Sequence[float]) -> list[float | None]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, in_short
 
+UNKNOWN = "<unk>"  # in place of each word that the model does not know
 CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
 
 

@@ -21,6 +21,7 @@ WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(6), size=5)
 SENTENCES = [
     ("one tw@@ o", "un deux", [[0.8, 0.1, 0.05, 0.05], [0.1, 0.4, 0.4, 0.1], [0.0, 0.0, 0.1, 0.9]]),
     ("word " * 21, "long", [[1 / 22] * 22] * 2),
+    ("three known <unk> words", "trois", [[0.2] * 5] * 2),
     ("hello", "bonjour", [[0.9, 0.1], [0.2, 0.8]]),
 ]
 
@@ -104,7 +105,7 @@ def test_dollars_are_words_and_not_mathematics(tmp_path: Path, word: str) -> Non
 
 
 @pytest.mark.slow
-def test_the_longest_of_the_short_sentences_is_drawn(alignments: Path, tmp_path: Path) -> None:
+def test_the_longest_of_the_short_sentences_without_unknown_words_is_drawn(alignments: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rnnsearch_fairseq", "plot", "alignment", alignments, tmp_path / "figure.svg"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == [f"alignment of sentence 0 -> {tmp_path / 'figure.svg'}"]
@@ -114,7 +115,7 @@ def test_the_longest_of_the_short_sentences_is_drawn(alignments: Path, tmp_path:
 
 
 def test_a_sentence_may_be_chosen(alignments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(monkeypatch, alignments, tmp_path / "figure.svg", "--sentence", 2)
+    run(monkeypatch, alignments, tmp_path / "figure.svg", "--sentence", 3)
     text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert "<!-- bonjour -->" in text
     assert "<!-- two -->" not in text

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.curve import main
-from tests.plots.builders import inner_line, valid_line, write_log
+from tests.plots.builders import inner_line, train_line, valid_line, write_log
 
 Run = Callable[..., str]
 
@@ -65,6 +65,21 @@ def test_several_logs_are_told_apart_in_grey_and_by_their_names(tmp_path: Path, 
     assert "<svg" in (tmp_path / "curve.svg").read_text()
     run(*logs[1:], "--output", tmp_path / "curve.svg")
     assert drawn()[1][::2] == [f"{log}, training" for log in logs[1:]]
+
+
+def test_the_logs_of_a_training_that_was_resumed_are_one_curve(tmp_path: Path, run: Run, drawn: Callable) -> None:
+    """Resumed within its first epoch, and in its second; another training begins another curve."""
+    texts = {
+        "a": [inner_line(50, 90), inner_line(100, 80), valid_line(1, 5)],
+        "b": [inner_line(150, 70), inner_line(200, 60), train_line(2), valid_line(2, 4)],
+        "c": [valid_line(3, 3), train_line(3)],
+        "other": [inner_line(50, 95), inner_line(100, 85), valid_line(1, 6)],
+    }
+    logs = [write(tmp_path / name / "train.log", *lines) for name, lines in texts.items()]
+    run(*logs, "--output", tmp_path / "curve.png")
+    axes, legend = drawn()
+    assert legend == [f"{name}, {kind}" for name in ("a", "other") for kind in ("training", "development")]
+    assert [list(line.get_xdata()) for line in axes.lines[:2]] == [[50, 100, 150, 200], [100, 200, 300]]
 
 
 def test_bleu_against_training_time(tmp_path: Path, run: Run, drawn: Callable) -> None:
