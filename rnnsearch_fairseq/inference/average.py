@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint
+from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, shared_names
 from rnnsearch_fairseq.output import open_output
 
 
@@ -34,7 +34,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     for path in paths:
         state = read_checkpoint(path)
         model = {name: tensor for name, tensor in state["model"].items() if name != STATE}
-        names = _first_names(model)
+        names = shared_names(model)
         if path != paths[0] and (names != first or any(model[name].shape != total[name].shape for name in total)):
             raise InputError(f"{path}: its parameters are not those of {paths[0]}; average checkpoints of one model")
         first = names
@@ -48,12 +48,6 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
             torch.save(_without_optimizer(state), file)
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"{out}: cannot be written ({error}); make room, or give another name") from error
-
-
-def _first_names(model: dict[str, Tensor]) -> dict[str, str]:
-    """For the name of each parameter, the first name of the same one."""
-    first: dict[Any, str] = {}
-    return {name: first.setdefault((tensor.data_ptr(), tensor.shape), name) for name, tensor in model.items()}
 
 
 def _without_optimizer(state: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _parameters(network: nn.Module, half: bool) -> dict[str, torch.Tensor]:
         InputError: a number becomes infinite in float16.
     """
     state = network.state_dict()
-    parameters = {name: state[name] for name in dict.fromkeys(shared_names(network).values())}
+    parameters = {name: state[name] for name in dict.fromkeys(shared_names(state).values())}
     for name, parameter in parameters.items() if half else ():
         parameters[name] = parameter.half()
         if parameter.isfinite().all() and not parameters[name].isfinite().all():

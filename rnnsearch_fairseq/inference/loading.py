@@ -176,8 +176,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         tensors = {name: tensor for name, tensor in state["model"].items() if name != STATE}
         if not isinstance(state["cfg"], dict) or not all(map(_is_whole, tensors.values())):
             raise ValueError("a parameter is no plain tensor")
-        shared = {(tensor.data_ptr(), tensor.shape): tensor.nbytes for tensor in tensors.values()}
-        if sum(shared.values()) > path.stat().st_size:
+        if sum(tensors[name].nbytes for name in set(shared_names(tensors).values())) > path.stat().st_size:
             raise ValueError("its parameters are larger than the file")
     except Exception as error:  # damaged files raise many kinds of errors
         why = in_short(error) if isinstance(error, (ValueError, OSError)) else type(error).__name__
@@ -314,11 +313,10 @@ class _WithoutDraws(TorchFunctionMode):
         return None if func.__name__ in ("normal_", "uniform_") else func(*args, **(kwargs or {}))
 
 
-def shared_names(network: nn.Module) -> dict[str, str]:
-    """For the name of each parameter, the first name of the same parameter: matrices can be shared."""
-    first: dict[int, str] = {}
-    expected = network.state_dict(keep_vars=True)
-    return {name: first.setdefault(id(parameter), name) for name, parameter in expected.items()}
+def shared_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """For the name of each tensor, the first name of the same one: matrices can be shared."""
+    first: dict[Any, str] = {}  # a tensor without memory is known by its identity
+    return {name: first.setdefault((one.data_ptr() or id(one), one.shape), name) for name, one in tensors.items()}
 
 
 def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -327,7 +325,8 @@ def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None
     Raises:
         InputError: names, shapes or types differ.
     """
-    names, expected = shared_names(network), network.state_dict()
+    expected = network.state_dict(keep_vars=True)
+    names = shared_names(expected)
     odd = min((tensors.keys() - names.keys()) | (set(names.values()) - tensors.keys()), default=None)
     if odd is not None:
         holder = "file" if odd in tensors else "model"

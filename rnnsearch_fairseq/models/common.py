@@ -182,7 +182,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def _check_shared(self, loaded: dict[str, Tensor]) -> None:
-        for name, first in shared_names(self).items():
+        for name, first in shared_names(dict(self.named_parameters(remove_duplicate=False))).items():
             if name != first and not torch.equal(loaded[name], loaded[first]):
                 raise InputError(
                     f"the checkpoint's {first} and {name} differ, and this model shares them: leave out "
