@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import print_without_traceback
+from rnnsearch_fairseq.errors import make_parser, print_without_traceback
 from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -67,5 +67,5 @@ def _make_parser() -> argparse.ArgumentParser:
 
 def print_user_dir() -> None:
     """Print the folder to give to fairseq's ``--user-dir``."""
-    argparse.ArgumentParser(description=COMMANDS["user-dir"][1]).parse_args()
+    make_parser(f"{COMMANDS['user-dir'][1]}\n\n  rnnsearch user-dir").parse_args()
     print(Path(__file__).resolve().parent)

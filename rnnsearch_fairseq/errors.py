@@ -1,4 +1,4 @@
-"""The error that this package raises for bad input, and the check of counts on the command line."""
+"""The error that this package raises for bad input, and the parsers of its command lines."""
 
 import argparse
 import sys
@@ -19,6 +19,13 @@ class InputError(ValueError):
     def __init__(self, message: str) -> None:
         message = _cut(message, LONGEST)
         super().__init__(_cut("".join(map(_visible, message)), LONGEST))
+
+
+def make_parser(doc: str) -> argparse.ArgumentParser:
+    """A command's parser: its help begins with ``doc`` and ends in its last paragraph, an example to paste."""
+    description, _, example = doc.rstrip().rpartition("\n\n")
+    plain = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=description, epilog=f"example:\n{example}", formatter_class=plain)
 
 
 class Count(argparse.Action):

@@ -1,14 +1,23 @@
 """The command ``rnnsearch``."""
 
 import importlib
+import itertools
+import json
 import os
+import pickle
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rnnsearch_fairseq import __version__, cli
+from tests import trained
+from tests.groundhog.builders import make_original
+from tests.plots.builders import inner_line, valid_line, write_log
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,12 +52,58 @@ def test_unknown_commands_are_refused(
     assert f"'{words[0]}'" in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that the examples read: text, parses, a log, a model and its checkpoints and scores."""
+    folder = trained.train(tmp_path_factory.mktemp("examples"))
+    for number in (2, 3):
+        shutil.copy(folder / "checkpoints/checkpoint_best.pt", folder / f"checkpoints/checkpoint{number}.pt")
+    sides = {"en": trained.PAIRS, "fr": trained.PAIRS.values(), "penn": trained.PARSES}
+    for parent, part, language in itertools.product(("raw", "text"), ("train", "valid", "test"), sides):
+        (folder / parent).mkdir(exist_ok=True)
+        (folder / parent / f"{part}.{language}").write_text("".join(f"{line}\n" for line in sides[language]))
+    (folder / "docs.po").write_text('msgid "The dog sleeps."\nmsgstr ""\n')
+    write_log(folder / "train.log", [(100, 60, 5.0, 4.0)]).open("a").write(
+        f"{inner_line(150, 9)}\n{valid_line(2, 4)}\n"
+    )
+    score = {"id": 0, "source": ["a", "cat", "</s>"], "target": ["chat", "</s>"], "alignment": [[0.2, 0.5, 0.1]] * 2}
+    (folder / "test.scores").write_text(json.dumps(score))
+    (folder / "trees.scores").write_text(json.dumps({**score, "phrases": [[0, 2]], "phrase_attention": [[0.2]] * 2}))
+    original = make_original()
+    np.savez(folder / "search_model.npz", **original.arrays)
+    for name, content in {
+        "search_state": original.state,
+        "vocab.en": original.source,
+        "vocab.fr": original.target,
+    }.items():
+        (folder / f"{name}.pkl").write_bytes(pickle.dumps(content, 2))
+    return folder
+
+
 @pytest.mark.parametrize("command", cli.COMMANDS)
-def test_commands_get_their_arguments(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_help_ends_in_an_example_that_works(
+    command: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(monkeypatch, *command.split(), "--help") == 0
-    assert capsys.readouterr().out.startswith(f"usage: rnnsearch {command} ")
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"usage: rnnsearch {command} ")
+    examples = printed.rpartition("\nexample:\n")[2].splitlines()
+    assert examples and all(line.strip().startswith(f"rnnsearch {command}") for line in examples)
+    if command == "serve":  # any free port, and no waiting for requests
+        main, connections = map(
+            pytest.importorskip, (f"rnnsearch_fairseq.serve.{name}" for name in ("main", "connections"))
+        )
+        monkeypatch.setattr(main, "listen", lambda host, port, listen=main.listen: listen(host, 0))
+        monkeypatch.setattr(connections.Server, "run", lambda *_, **__: None)
+    if command == "parse" and shutil.which("link-parser") is None:
+        pytest.skip("link-parser is not installed")
+    monkeypatch.chdir(shutil.copytree(place, tmp_path / "place"))
+    for example in examples:
+        before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+        monkeypatch.setattr(sys, "argv", shlex.split(example))
+        assert not cli.main()
+        after = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+        assert (after != before) == (command not in ("serve", "user-dir"))
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

@@ -1,13 +1,12 @@
 """Sentence pairs with their gold annotation, and the files of a corpus."""
 
-import argparse
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.grammar.derivations import Grammar
 from rnnsearch_fairseq.grammar.phrases import Phrase, brackets, contract, elide, leaves
 from rnnsearch_fairseq.output import open_output
@@ -111,8 +110,8 @@ def write_corpus(
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(
-        description="Write a small English-French corpus with gold word alignments and English parses."
+    parser = make_parser(
+        "Write a small English-French corpus with word alignments and English parses.\n\n  rnnsearch grammar corpus"
     )
     parser.add_argument("folder", metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, train.penn, ...")
     for part, size in DEFAULT_SIZES.items():

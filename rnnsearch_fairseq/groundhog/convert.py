@@ -1,9 +1,7 @@
 """Convert a model trained by the original GroundHog code, RNNsearch or RNNencdec, to a fairseq checkpoint.
 
-``rnnsearch convert-groundhog MODEL.npz STATE VOCAB_SRC VOCAB_TRG OUT_DIR``
-
 STATE (``search_state``) and the vocabularies (``vocab.en``, ``vocab.fr``) are GroundHog's ``.pkl`` files, or the same
-as ``.json``. ``checkpoint.pt`` and two dictionaries are written to OUT_DIR, over an earlier conversion. The converted
+as ``.json``. ``checkpoint.pt`` and two dictionaries are written to OUT, over an earlier conversion. The converted
 model gives the same probabilities, and can be trained further.
 
 The ids of words differ:
@@ -17,9 +15,10 @@ end of sentence      ``null_sym``, after all words  2
 unknown word         ``unk_sym``, 1                 3
 words                from 2                         from 4
 ===================  =============================  =======
+
+  rnnsearch convert-groundhog search_model.npz search_state.pkl vocab.en.pkl vocab.fr.pkl converted
 """
 
-import argparse
 import re
 import shlex
 from pathlib import Path
@@ -29,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
 from rnnsearch_fairseq.output import open_output
@@ -163,7 +162,7 @@ def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
+    parser = make_parser(__doc__)
     parser.add_argument("model", type=Path, help="GroundHog's parameters, .npz")
     parser.add_argument("state", type=Path, help="GroundHog's settings, saved beside them, .pkl or .json")
     parser.add_argument("vocab_src", type=Path, help="source vocabulary, from word to id, .pkl or .json")

@@ -1,11 +1,11 @@
 """Average the parameters of several checkpoints of one run.
 
-``rnnsearch average OUT.pt IN.pt IN.pt ...``
+OUT has the options of the last checkpoint, and no state of its optimizer. There is nothing to average after a training
+with --no-epoch-checkpoints, which keeps its best and its last checkpoint only: leave that option out.
 
-OUT has the options of the last checkpoint, and no state of its optimizer.
+  rnnsearch average average.pt checkpoints/checkpoint2.pt checkpoints/checkpoint3.pt
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, shared_names
 from rnnsearch_fairseq.output import open_output
 
@@ -64,7 +64,7 @@ def _without_optimizer(state: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("out", type=Path, help="checkpoint to write")
     parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints to average")
     args = parser.parse_args()

@@ -1,19 +1,13 @@
 """Write a model with all that it needs to one folder, to hand it on.
 
-``rnnsearch export MODEL[:MODEL2] FOLDER [--half]``
-
 MODEL is a checkpoint or the folder of a training. FOLDER, which must be new or empty, gets the parameters (in
 model.safetensors; of an ensemble in model1.safetensors, model2.safetensors and so on), config.json, the vocabularies,
-the file of the subwords, and a model card to complete, README.md. It can be moved to any computer. For example:
+the file of the subwords, and a model card to complete, README.md. It can be moved to any computer, and be given as
+--model; in Python, ``rnnsearch_fairseq.load("FOLDER")`` loads the model or the ensemble.
 
-  rnnsearch export checkpoints/checkpoint_best.pt en-fr
-  rnnsearch translate --model en-fr FILE
-  rnnsearch serve --model en-fr
-
-In Python, ``rnnsearch_fairseq.load("en-fr")`` loads the model or the ensemble.
+  rnnsearch export checkpoints en-fr
 """
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +16,7 @@ import torch
 from torch import nn
 
 from rnnsearch_fairseq import __version__
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.loading import (
     CONFIG,
     VOCABULARIES,
@@ -164,7 +158,7 @@ Words that the model knows only in lower case are read in lower case.
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="folder to write; must be new or empty")
     parser.add_argument("--half", action="store_true", help="write the parameters in float16, half the size")

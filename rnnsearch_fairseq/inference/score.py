@@ -1,7 +1,5 @@
 """Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
 
-``rnnsearch score --model MODEL[:MODEL2] [--prepared] [--trees TREES] SOURCE TARGET``
-
 Line N of TARGET is scored as the translation of line N of SOURCE. Both are plain text, which is prepared as the
 training text was; with --prepared they are words with blanks between, prepared like it already. Each line has a result,
 in order; for a blank line, only end-of-sentence is scored. Words and lengths include end-of-sentence; logarithms are
@@ -19,6 +17,8 @@ word_logprobs     ln p of each target word; their sum is logprob
 alignment         for each target word, a row of weights of the source words; null if the model has no attention
 phrases           with trees only: the phrases of the source, empty without a parse
 phrase_attention  with trees only: for each target word, a row of weights of the phrases
+
+  rnnsearch score raw/test.en raw/test.fr --model checkpoints --output test.scores
 """
 
 import argparse
@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options
 from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
@@ -100,7 +100,7 @@ def read_texts(
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source text, one sentence a line")
     parser.add_argument("target", type=Path, help="its translations, line by line")
     add_model_options(parser)

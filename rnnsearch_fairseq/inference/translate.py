@@ -1,8 +1,5 @@
 """Translate text, one sentence a line, or what is not translated in PO and XLIFF files.
 
-``rnnsearch translate --model MODEL[:MODEL2] [FILE] > TRANSLATIONS``
-``rnnsearch translate --model MODEL docs.po --output docs.fr.po``
-
 FILE, or standard input, is plain text: it is prepared as the training text was, and the translations are plain text
 again. Each line has one line of output, in order; a blank line stays blank. A line that cannot be read (it is not UTF-8
 or too long, or its tree has other words) is named on standard error and left blank. With --nbest N, each line has up to
@@ -13,6 +10,9 @@ Lines are translated as they arrive, in batches of similar lengths.
 A PO or XLIFF file, or each one in a folder, is copied with its untranslated messages filled in and marked as fuzzy, or
 as in need of review. Of the translations in the beam, the best one that keeps the markup (placeholders, code, tags) is
 taken, or else the best one; messages in which markup is missing or changed are counted.
+
+  rnnsearch translate raw/test.en --model checkpoints --output test.fr
+  rnnsearch translate docs.po --model checkpoints --output docs.fr.po
 """
 
 import argparse
@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.documents import translate_documents
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.score import to_pair
@@ -136,7 +136,7 @@ def replace_unknown(words: Sequence[str], alignment: Alignment, dictionary: dict
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard input")
     add_model_options(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")

@@ -1,18 +1,17 @@
 """Draw the alignment of a translated sentence, as in Figure 3 of Bahdanau et al. (2015).
 
-``rnnsearch plot alignment ALIGNMENTS PICTURE [--sentence N]``
-
 ALIGNMENTS is what ``rnnsearch translate --alignments FILE`` or ``rnnsearch score`` wrote. Source words run across,
 target words down; the weight 0 is black, 1 is white.
+
+  rnnsearch plot alignment test.scores alignment.png
 """
 
-import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.scores import UNKNOWN, AlignedPair, read_scores
@@ -44,7 +43,7 @@ def choose(pairs: Iterable[AlignedPair], path: Path, number: int | None, most_wo
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("alignments", type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
     which = f"number of the sentence, from 0; default: the longest of at most {MOST_WORDS} words, best without <unk>"

@@ -1,14 +1,13 @@
 """Draw what a tree-to-sequence model attends to, words and phrases, as in Figures 4 and 5 of Eriguchi et al. (2016).
 
-``rnnsearch plot constituents SCORES PICTURE [--sentence N]``
-
 SCORES is what ``rnnsearch score --trees FILE`` or ``rnnsearch translate --trees FILE --alignments SCORES`` wrote. Each
 row is a target word, each column a source word or, right of the line, a phrase; black is the weight 0, white 1, and a
 row sums to 1. Their tree stands above the words. Phrases have the numbers of their columns: in pre-order, the root
 being 1.
+
+  rnnsearch plot constituents trees.scores constituents.png
 """
 
-import argparse
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import torch
 from matplotlib.axes import Axes
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.plots.alignment import choose
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
@@ -101,7 +100,7 @@ def _shortened(words: list[str]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("scores", type=Path, help="what rnnsearch score --trees wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
     which = (

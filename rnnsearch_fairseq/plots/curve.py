@@ -1,20 +1,19 @@
 """Draw learning curves: perplexity, or BLEU on the development set, against updates or training time.
 
-``rnnsearch plot curve TRAIN.LOG [TRAIN.LOG ...] --output PICTURE [--measure bleu] [--against time]``
-
 Each log is what fairseq-train printed, or its --log-file. A training that was stopped and resumed is one curve, whether
 it was logged in one file or in several that are named one after another. Thin lines are of the training text, lines
 with marks of the (first) development set. BLEU is in the log if fairseq-train had --eval-bleu. Training time is that of
 the updates, without validation and saving.
+
+  rnnsearch plot curve train.log --output curve.png
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.ticker import LogLocator
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
 from rnnsearch_fairseq.plots.train_log import Point, continues, read_curve
@@ -91,7 +90,7 @@ def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> Non
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("logs", type=Path, nargs="+", metavar="TRAIN.LOG", help="log of fairseq-train")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="PICTURE", help="file to write: .png, .svg or .pdf"

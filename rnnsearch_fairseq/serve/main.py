@@ -1,12 +1,12 @@
 """Serve a translation page and a JSON API.
 
-``rnnsearch serve --model MODEL[:MODEL2]``
-
 The page shows a translation while it is being found, its alignment, unknown words, the other translations in the beam
 and, for models that read trees, the tree, for which link-parser parses English sentences where it is installed. /docs
 describes the API. Text is prepared as the training text was. By default only this machine can reach the server; --host
 changes that. There is no login, so other machines should be let in only through a proxy that has one. When too many
 requests wait, further ones are answered by "busy". Needs pip install 'rnnsearch-fairseq[serve]'.
+
+  rnnsearch serve --model checkpoints
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 
 import torch
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.serve.examples import choose_examples
@@ -28,7 +28,7 @@ SECONDS_TO_PARSE = 2.0  # a sentence
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     add_model_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")

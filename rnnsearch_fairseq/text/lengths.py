@@ -1,26 +1,25 @@
 """The command ``lengths``: statistics of the lengths of training pairs, for tree2seq's search."""
 
-import argparse
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count
+from rnnsearch_fairseq.errors import Count, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.text.lines import check_parallel, read_pairs
 
 COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
 
-``rnnsearch lengths SOURCE TARGET --output FILE``
-
 SOURCE and TARGET are the training text: tokenised, one sentence a line.
+
+  rnnsearch lengths text/train.en text/train.fr --output lengths
 """
 MOST_PAIRS = 1_000_000
 
 
 def main() -> None:
     """Run ``rnnsearch lengths``."""
-    parser = argparse.ArgumentParser(description=COMMAND, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(COMMAND)
     parser.add_argument("source", type=Path, help="source side of the training text")
     parser.add_argument("target", type=Path, help="its target side")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of statistics to write")

@@ -1,7 +1,5 @@
 """Leave out training pairs that are too long or have no parse, and shuffle, before anything is counted in the text.
 
-``rnnsearch limit TEXT OUT -s en -t ja --max-words 50 [--trees tree] [--pairs N] [--shuffle SEED]``
-
 TEXT and OUT are names without language: all stands for all.en and all.ja, both tokenised. A pair stays if each side has
 1 to --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
 without a parse is left out.
@@ -9,9 +7,10 @@ without a parse is left out.
 fairseq-train can leave out the same pairs (--max-words, --require-parse), so that models of several limits are trained
 on one text; but then the dictionaries of fairseq-preprocess and the statistics of ``rnnsearch lengths`` have counted
 them. Both papers count only what they train on.
+
+  rnnsearch limit text/train text/kept -s en -t fr --max-words 50
 """
 
-import argparse
 import random
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines
 from rnnsearch_fairseq.text.texts import add_languages, texts_of
@@ -84,7 +83,7 @@ def shuffle(texts: Sequence[Path], seed: int) -> None:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("text", help="tokenised training text to read, without the language")
     parser.add_argument("out", help="text to write")
     add_languages(parser)

@@ -1,7 +1,5 @@
 """Parse English text by Link Grammar, for ``rnnsearch trees --format penn``.
 
-``rnnsearch parse SOURCE --output TREES``
-
 SOURCE is tokenised English, one sentence a line. Line N of TREES is the constituent tree of line N of SOURCE in Penn
 brackets, whose leaves are SOURCE's own words, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``.
 Words that link-parser cannot link become children of the phrase in which they stand. A sentence without a tree is
@@ -9,9 +7,10 @@ Words that link-parser cannot link become children of the phrase in which they s
 
 link-parser (Sleator and Temperley 1991, "Parsing English with a Link Grammar") is a program of its own; Debian:
 apt-get install link-grammar.
+
+  rnnsearch parse text/train.en --output text/train.penn
 """
 
-import argparse
 import contextlib
 import os
 import re
@@ -26,7 +25,7 @@ from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines
 from rnnsearch_fairseq.text.trees import unescape
@@ -218,7 +217,7 @@ def summary(counts: Counter[Failure | None]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
     parser.add_argument("--seconds", type=float, default=30, help="longest time for a sentence (default: 30)")

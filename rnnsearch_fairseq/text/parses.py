@@ -1,7 +1,5 @@
 """Turn what a parser said of the source text into one line of transitions a sentence, for fairseq-preprocess.
 
-``rnnsearch trees SOURCE PARSES --format {penn,enju} --output TREES``
-
 SOURCE is the text that the model reads: one sentence a line, tokenised. PARSES is the parser's output for the same
 sentences:
 
@@ -15,14 +13,15 @@ of more than two made binary: (a (b (c d))). Words after the last leaf are outsi
 
 A sentence is without a parse, and is counted, if its parse is empty, like (()), has a parse_status other than success,
 or is unusable: not one well-formed tree.
+
+  rnnsearch trees text/train.en text/train.penn --format penn --output text/train.tree
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
 from rnnsearch_fairseq.text.trees import READERS, NoParse, Parse, Tree, first_difference, format_transitions, join_lines
@@ -120,7 +119,7 @@ def _mismatch(where: str, leaves: list[str], there: str, words: list[str], posit
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source text as fairseq-preprocess will read it")
     parser.add_argument("parses", type=Path, help="what the parser said of it")
     parser.add_argument("--format", choices=READERS, required=True, help="the parser's format; see above")

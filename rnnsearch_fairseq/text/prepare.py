@@ -16,6 +16,8 @@ them in its checkpoints, and prepares what it is given to translate in the same 
 
 Text is streamed. Memory is needed for the distinct words, from which BPE is learnt; for the two million random lines
 from which sentencepiece learns; and for a hash of each sentence of files that are split.
+
+    rnnsearch prepare raw text -s en -t fr
 """
 
 import argparse
@@ -28,7 +30,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError
+from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.limit import limit, shuffle
@@ -196,7 +198,7 @@ def _say(line: str) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     add = parser.add_argument
     add("data", type=Path, nargs="+", help="folder of the raw text; or two text files, or others, to be split")
     add("out", type=Path, help="folder to write; made if it is not there")
