@@ -1,5 +1,4 @@
-# The second paper's models and objectives, sourced by tanaka_en_ja/run.sh and aspec_en_ja/run.sh.
-TREE_MODELS="tree2seq anmt anmt_reversed phrases_only" OBJECTIVES="softmax blackout500 blackout2000"
+# The second paper's models, sourced by tanaka_en_ja/run.sh and aspec_en_ja/run.sh.
 
 tree_options() { # MODEL OBJECTIVE: the options of fairseq-train
     case $1 in

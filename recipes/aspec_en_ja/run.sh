@@ -51,12 +51,12 @@ if [ -z "$SMALL" ]; then
     exit
 fi
 
-for objective in $OBJECTIVES; do
-    for model in $TREE_MODELS; do
+for objective in softmax blackout500 blackout2000; do
+    for model in tree2seq anmt anmt_reversed phrases_only; do
         run=runs/$model-$objective
         # shellcheck disable=SC2046  # options are several words
         train "$run" $(tree_options "$model" "$objective")
-        translate valid "$run/beam20" "$OUT/$run/checkpoints/checkpoint_best.pt" 20 "${LENGTHS[@]}"
+        translate valid "$run/lengths20" "$OUT/$run/checkpoints/checkpoint_best.pt" 20 "${LENGTHS[@]}"
     done
 done
 for beam in 6 20; do

@@ -8,8 +8,9 @@ or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a furthe
 seeds. In each folder are
 
 train.log    the log of fairseq-train
-beam20.tok   translations of the development set by --search tree2seq with length statistics, beam 20
-simple6.tok, simple20.tok, lengths6.tok, lengths20.tok
+lengths20.tok
+             translations of the test set by --search tree2seq with length statistics, beam 20
+simple6.tok, simple20.tok, lengths6.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
 score.jsonl  of a model with trees, the output of rnnsearch score: the share of attention on phrases
 
@@ -54,7 +55,7 @@ SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 
 LOG, SCORES = "train.log", "score.jsonl"
 NO_TREE = "-"
-TRANSLATIONS = "beam20.tok"
+TRANSLATIONS = "lengths20.tok"
 SEARCHES = {
     "simple6": ("simple", 6),
     "simple20": ("simple", 20),
@@ -134,7 +135,8 @@ class EriguchiRuns:
 
     def _searches(self, name: str) -> dict[str, TokenScores]:
         paths = {search: self.folder / name / f"{search}.tok" for search in SEARCHES}
-        return {search: self._score(path) for search, path in paths.items() if path.exists()}
+        others = [path for path in paths.values() if path.exists() and path.name != TRANSLATIONS]
+        return {search: self._score(path) for search, path in paths.items() if path.exists()} if others else {}
 
     def _score(self, path: Path) -> TokenScores:
         scores = score_tokens(*read_parallel(self.reference, path))
@@ -292,7 +294,7 @@ def main() -> None:
     """The command line of this module."""
     parser = command_line(__doc__)
     parser.add_argument("runs", type=Path, help="folder of runs; see above")
-    tokens = "the development set's target side, as tokens"
+    tokens = "the test set's target side, as tokens"
     parser.add_argument("--reference", type=Path, metavar="FILE", required=True, help=tokens)
     parser.add_argument("--trees", type=Path, metavar="FILE", help="its source's parses, - where there is none")
     args = parser.parse_args()

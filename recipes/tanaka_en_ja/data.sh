@@ -25,6 +25,19 @@ for name in {train,dev}.{en,ja}; do
     [ -f "$DATA/$name" ] || die "$DATA/$name: no such file; --data is a folder of train.en, train.ja, dev.en and dev.ja"
 done
 
+hold_out() { # make the last 4,000 pairs of kept the test set, and the others, without its English sentences, the training text
+    local side column=0
+    paste "$OUT"/text/kept.{en,ja,tree} > "$OUT/text/kept"
+    tail -n 4000 "$OUT/text/kept" > "$OUT/text/test"
+    head -n -4000 "$OUT/text/kept" | awk -F'\t' 'NR == FNR { held[$1]; next } !($1 in held)' "$OUT/text/test" - > "$OUT/text/train"
+    for side in en ja tree; do
+        column=$((column + 1))
+        cut -f $column "$OUT/text/train" > "$OUT/text/train.$side"
+        cut -f $column "$OUT/text/test" > "$OUT/text/test.$side"
+    done
+    rm "$OUT"/text/{kept,kept.en,kept.ja,kept.tree,train,test}
+}
+
 if [ ! -f "$OUT/bin/.done" ]; then
     say "preparing: a line of transitions for each sentence, words seen once are unknown, length statistics"
     rm -rf "$OUT/text" "$OUT/bin"
@@ -44,14 +57,14 @@ if [ ! -f "$OUT/bin/.done" ]; then
     done
     # Before anything is counted; the paper trains on parsed sentences only.
     rnnsearch limit "$OUT/text/train" "$OUT/text/kept" -s en -t ja --trees tree --max-words 50
-    for side in en ja tree; do mv "$OUT/text/kept.$side" "$OUT/text/train.$side"; done
+    hold_out
     # How text to translate becomes words: English is split by Moses, in lower case; Japanese must be given in words.
     cat > "$OUT/text/preparation.json" << 'END'
 {"en": {"tokenizer": "moses", "moses_no_escape": true, "moses_no_dash_splits": true, "lowercase": true}, "ja": {}}
 END
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 \
-            --trainpref "$OUT/text/train" --validpref "$OUT/text/dev" "$@" >> "$OUT/preprocess.log" 2>&1 ||
+            --trainpref "$OUT/text/train" --validpref "$OUT/text/dev" --testpref "$OUT/text/test" "$@" >> "$OUT/preprocess.log" 2>&1 ||
             die_of_log "$OUT/preprocess.log" fairseq-preprocess
     }
     preprocess -s en -t ja --thresholdsrc 2 --thresholdtgt 2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Reproduce the second paper's Tables 3, 4 and 5 on the Tanaka corpus, English-Japanese, 50,000 pairs. Four models are each
-# trained with softmax and with BlackOut, 500 and 2,000 negatives: the tree-to-sequence model and the sequential model, both
-# with two seeds, the sequential model with the source reversed, and the tree model without its LSTM. All searches of
-# Table 4 use the tree-to-sequence model of 2,000 negatives.
+# Test the second paper's claims, and print its Tables 3, 4 and 5, on the Tanaka corpus, English-Japanese: 4,000 pairs are held
+# out as the test set. The tree-to-sequence model and the sequential model are trained with softmax and with BlackOut, 2,000
+# negatives, by four seeds; the sequential model with the source reversed and the tree model without its LSTM by three; and the
+# tree-to-sequence model with 500 negatives by four. All searches of Table 4 use the tree-to-sequence models of BlackOut.
 #
 #   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N] [--jobs N]
 #
@@ -28,51 +28,57 @@ train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last
     echo "$EPOCHS" > "$run/.epochs"
 }
 
-translate() { # RUN NAME BEAM OPTIONS...: translate the development sentences to RUN/NAME.tok
+translate() { # RUN NAME BEAM OPTIONS...: translate the test set to RUN/NAME.tok
     local run=$OUT/runs/$1 name=$2
     [ -f "$run/$name.tok" ] && return
-    say "translating $(wc -l < "$DATA/dev.ja") sentences by $1: $name"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset valid \
+    say "translating the test set by $1: $name"
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset test \
         --path "$run/checkpoints/checkpoint_best.pt" --search tree2seq --beam "$3" --max-len-b 100 --batch-size 32 \
         "${@:4}" > "$run/$name.out" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
     translations "$run/$name.out" > "$run/$name.part"
-    wc -l < "$DATA/dev.ja" | grep -qx "$(wc -l < "$run/$name.part")" || die "$run/$name.out: not one translation for each sentence"
+    [ "$(wc -l < "$run/$name.part")" = 4000 ] || die "$run/$name.out: not one translation for each sentence"
     mv "$run/$name.part" "$run/$name.tok"
 }
 
-train_and_translate() { # MODEL OBJECTIVE RUN OPTIONS...: train RUN, and translate with a beam of 20 and length statistics
+train_and_translate() { # MODEL OBJECTIVE SEED: train MODEL-OBJECTIVE, and translate with a beam of 20 and length statistics
     set -euo pipefail
+    local run=$1-$2 beam
+    [ "$3" = 1 ] || run+=-seed$3
     # shellcheck disable=SC2046  # options are several words
-    train "$3" $(tree_options "$1" "$2") "${@:4}"
-    translate "$3" beam20 20 --length-statistics "$OUT/lengths"
+    train "$run" $(tree_options "$1" "$2") --seed "$3"
+    translate "$run" lengths20 20 --length-statistics "$OUT/lengths"
     case $1 in
-        tree2seq | phrases_only) attend "$3" ;;
+        tree2seq | phrases_only) attend "$run" ;;
+    esac
+    case $1-$2 in
+        tree2seq-blackout*)
+            for beam in 6 20; do translate "$run" "simple$beam" "$beam"; done
+            translate "$run" lengths6 6 --length-statistics "$OUT/lengths"
+            ;;
     esac
 }
 
-attend() { # RUN: write the attention of the model to words and phrases, on the development pairs
-    local run=$OUT/runs/$1
+attend() { # RUN: write the attention of the model to words and phrases, on the first 500 pairs of the test set
+    local run=$OUT/runs/$1 side
     [ -f "$run/score.jsonl" ] && return
-    rnnsearch score --model "$run/checkpoints/checkpoint_best.pt" --prepared "$DATA/dev.en" "$DATA/dev.ja" \
-        --trees "$OUT/text/dev.tree" --output "$run/score.jsonl" 2> "$run/score.log" || die_of_log "$run/score.log" "rnnsearch score"
+    for side in en ja tree; do head -n 500 "$OUT/text/test.$side" > "$run/first.$side"; done
+    rnnsearch score --model "$run/checkpoints/checkpoint_best.pt" --prepared "$run/first.en" "$run/first.ja" \
+        --trees "$run/first.tree" --output "$run/score.jsonl" 2> "$run/score.log" || die_of_log "$run/score.log" "rnnsearch score"
+    rm "$run"/first.*
 }
 
-export OUT DATA EPOCHS
+export OUT EPOCHS
 export -f say die die_of_log show_progress translations tree_options train translate attend train_and_translate
-for objective in $OBJECTIVES; do
-    for model in $TREE_MODELS; do
-        echo "$model $objective $model-$objective"
+for seed in 1 2 3 4; do
+    for objective in blackout2000 softmax; do
+        for model in tree2seq anmt phrases_only anmt_reversed; do
+            [[ $seed = 4 && $model != tree2seq && $model != anmt ]] || echo "$model $objective $seed"
+        done
     done
-    for model in tree2seq anmt; do
-        echo "$model $objective $model-$objective-seed2 --seed 2"
-    done
+    echo "tree2seq blackout500 $seed"
 done | each_line "$JOBS" train_and_translate
-for beam in 6 20; do
-    translate tree2seq-blackout2000 "simple$beam" "$beam"
-    translate tree2seq-blackout2000 "lengths$beam" "$beam" --length-statistics "$OUT/lengths"
-done
 
-say "the paper's tables, on the development sentences"
-tool reproduce.eriguchi_tables "$OUT/runs" --reference "$DATA/dev.ja" --trees "$OUT/text/dev.tree" --output "$OUT/tables.md"
+say "the paper's tables, on the test set"
+tool reproduce.eriguchi_tables "$OUT/runs" --reference "$OUT/text/test.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
 show_tree_model "$OUT/runs/tree2seq-blackout2000/checkpoints/checkpoint_best.pt"

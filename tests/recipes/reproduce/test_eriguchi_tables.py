@@ -76,10 +76,10 @@ def report(tmp_path: Path) -> Report:
 
 
 def test_table_3_has_models_objectives_and_the_papers_claims(make: Make, report: Report) -> None:
-    make("tree2seq-softmax", [(30, 170), (20, 180), (25, 200)], beam20=worse(2))
-    make("tree2seq-blackout500", [(22, 60)], beam20=worse(3))
-    make("anmt-softmax", [(21.5, 100)], beam20=worse(1))
-    make("anmt_reversed-softmax", [(21.5, 100)], beam20=worse(12))
+    make("tree2seq-softmax", [(30, 170), (20, 180), (25, 200)], lengths20=worse(2))
+    make("tree2seq-blackout500", [(22, 60)], lengths20=worse(3))
+    make("anmt-softmax", [(21.5, 100)], lengths20=worse(1))
+    make("anmt_reversed-softmax", [(21.5, 100)], lengths20=worse(12))
     lines = report()["3"]
     assert rows(lines) == [
         # Perplexity is the best epoch's, seconds are the median.
@@ -103,17 +103,17 @@ def test_table_3_has_models_objectives_and_the_papers_claims(make: Make, report:
 
 
 def test_runs_and_files_that_are_missing_are_named(make: Make, report: Report) -> None:
-    make("tree2seq-softmax", [(20, 180)], beam20=REFERENCE)
+    make("tree2seq-softmax", [(20, 180)], lengths20=REFERENCE)
     make("anmt-blackout500", [(20, 180)])
-    make("anmt-blackout2000", [], beam20=REFERENCE)
+    make("anmt-blackout2000", [], lengths20=REFERENCE)
     make("anmt_reversed-blackout100")
-    make("phrases_only-blackout100", [(20, 180)], beam20=REFERENCE)
+    make("phrases_only-blackout100", [(20, 180)], lengths20=REFERENCE)
     make("readings")
     sections = report()
     assert (
         "Missing: tree2seq-blackout500 (no folder), tree2seq-blackout2000 (no folder), "
-        "anmt-blackout500 (no beam20.tok), anmt-blackout2000 (no train.log), anmt-softmax (no folder), "
-        r"anmt\_reversed-blackout100 (no train.log and no beam20.tok), anmt\_reversed-blackout500 (no folder), "
+        "anmt-blackout500 (no lengths20.tok), anmt-blackout2000 (no train.log), anmt-softmax (no folder), "
+        r"anmt\_reversed-blackout100 (no train.log and no lengths20.tok), anmt\_reversed-blackout500 (no folder), "
         r"anmt\_reversed-blackout2000 (no folder), anmt\_reversed-softmax (no folder)."
     ) in sections["3"]
     assert claims(sections["3"]) == ["nothing to compare"]
@@ -142,9 +142,9 @@ def test_table_4_has_searches(make: Make, report: Report) -> None:
 
 
 def test_seeds_are_pooled_and_parsed_sentences_scored_by_themselves(make: Make, report: Report, tmp_path: Path) -> None:
-    make("tree2seq-softmax", [(30, 170)], beam20=worse(2))
-    make("tree2seq-softmax-seed2", [(20, 180)], beam20=worse(4))
-    make("anmt-softmax", [(40, 100)], beam20=worse(12))
+    make("tree2seq-softmax", [(30, 170)], lengths20=worse(2))
+    make("tree2seq-softmax-seed2", [(20, 180)], lengths20=worse(4))
+    make("anmt-softmax", [(40, 100)], lengths20=worse(12))
     trees = write(tmp_path / "trees", ["-", "-"] + ["s s r s r"] * (SENTENCES - 2))
     lines = report("--trees", trees)["3"]
     assert rows(lines)[0] == f"| proposed | softmax | 30.00 | {numbers(worse(2))} | 100.00 | 100.00 | 170 | 1 |"
@@ -155,7 +155,7 @@ def test_seeds_are_pooled_and_parsed_sentences_scored_by_themselves(make: Make, 
 
 
 def test_the_share_of_attention_on_phrases(make: Make, report: Report, tmp_path: Path) -> None:
-    make("tree2seq-softmax", [(30, 170)], beam20=REFERENCE)
+    make("tree2seq-softmax", [(30, 170)], lengths20=REFERENCE)
     pair = {"source": ["a", "b", "</s>"], "target": ["x", "</s>"], "alignment": [[0.2, 0.1, 0.1], [0.5, 0.2, 0.1]]}
     parsed = pair | {"id": 0, "phrases": [[0, 2]], "phrase_attention": [[0.6], [0.2]]}
     unparsed = pair | {"id": 1, "phrases": [], "phrase_attention": [[], []]}
@@ -164,13 +164,13 @@ def test_the_share_of_attention_on_phrases(make: Make, report: Report, tmp_path:
 
 
 def test_bad_folders_and_files_are_refused(make: Make, report: Report, tmp_path: Path) -> None:
-    make("tree2seq-softmax-2", [(20, 60)], beam20=REFERENCE)
+    make("tree2seq-softmax-2", [(20, 60)], lengths20=REFERENCE)
     with pytest.raises(InputError, match="runs: holds no run"):
         report()
-    make("anmt-softmax", [(20, 60)], beam20=REFERENCE[1:])
-    with pytest.raises(InputError, match=r"anmt-softmax/beam20\.tok has 19"):
+    make("anmt-softmax", [(20, 60)], lengths20=REFERENCE[1:])
+    with pytest.raises(InputError, match=r"anmt-softmax/lengths20\.tok has 19"):
         report()
-    log = write(tmp_path / "runs/anmt-softmax/beam20.tok", REFERENCE).with_name("train.log")
+    log = write(tmp_path / "runs/anmt-softmax/lengths20.tok", REFERENCE).with_name("train.log")
     write(log, log.read_text().splitlines()[1:])
     with pytest.raises(InputError, match=r"train\.log: no epoch was validated"):
         report()
