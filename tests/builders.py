@@ -19,6 +19,7 @@ from torch import nn
 from rnnsearch_fairseq.groundhog import convert, files
 from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchModel
 from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
+from rnnsearch_fairseq.modules.config import RNNsearchConfig
 
 PAD = 1
 EOS = 2
@@ -93,17 +94,16 @@ def modules_from(params: Mapping[str, np.ndarray], pool: int, current: bool = Fa
     n, m = params["W_f"].shape
     source, target = params["E_x"].shape[1], params["E_y"].shape[1]
     searches = "W_a" in params
-    encoder = Encoder(source, m, n, bidirectional=searches).double()
-    decoder = Decoder(
-        target,
-        m,
-        n,
-        encoder.annotation_size,
-        len(params["W_a"]) if searches else 0,
-        params["W_o"].shape[1],
-        pool,
-        reads_current_state=current,
-    ).double()
+    config = RNNsearchConfig(
+        embedding_size=m,
+        hidden_size=n,
+        alignment_size=len(params["W_a"]) if searches else 1,
+        maxout_size=params["W_o"].shape[1],
+        maxout_pool=pool,
+        context="attention" if searches else "last",
+        readout_state="current" if current else "previous",
+    )
+    encoder, decoder = Encoder(config, source).double(), Decoder(config, target).double()
     names = {encoder.embedding.table.weight: params["E_x"].T, encoder.embedding.bias: params["b_Ex"]}
     names |= gated_unit_arrays(encoder.forward_unit, params, "_f")
     if searches:

@@ -12,9 +12,14 @@ Config = TypeVar("Config", bound="NetworkConfig")
 
 
 class Choice(str, Enum):
-    """The base of the types of options that are one of some words, each named as it is written."""
+    """The base of the types of options that are one of some words."""
 
     __str__ = str.__str__
+
+
+def described(default: Any, text: str) -> Any:
+    """A field of a configuration: its default, and the help that the command line prints."""
+    return field(default=default, metadata={"help": text})
 
 
 @dataclass
@@ -26,19 +31,15 @@ class NetworkConfig:
     fairseq's own models. Word dropout: see :class:`~rnnsearch_fairseq.modules.embedding.WordEmbedding`.
     """
 
-    share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "use the target embeddings as the output matrix; they must be equally wide"}
+    share_decoder_input_output_embed: bool = described(
+        False, "use the target embeddings as the output matrix; they must be equally wide"
     )
-    share_all_embeddings: bool = field(
-        default=False,
-        metadata={
-            "help": "use one matrix as source embeddings, target embeddings and output matrix; needs a dictionary of "
-            "both languages (fairseq-preprocess --joined-dictionary)"
-        },
+    share_all_embeddings: bool = described(
+        False,
+        "use one matrix as source embeddings, target embeddings and output matrix; needs a dictionary of "
+        "both languages (fairseq-preprocess --joined-dictionary)",
     )
-    word_dropout: float = field(
-        default=0.0, metadata={"help": "probability that training replaces a word, source or previous, by <unk>"}
-    )
+    word_dropout: float = described(0.0, "probability that training replaces a word, source or previous, by <unk>")
 
     @classmethod
     def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
@@ -70,6 +71,110 @@ class NetworkConfig:
                 f"{option(shared[0])} needs an output matrix as wide as the embeddings, but "
                 f"{option(self.output_width)} is {width} and --embedding-size is {embedding}: make them equal"
             )
+
+
+# A member is named as it is written.
+Context = Choice("Context", {"attention": "attention", "last": "last"})
+Position = Choice("Position", {"previous": "previous", "current": "current"})
+Scan = Choice("Scan", {"fused": "fused", "reference": "reference"})
+Encodes = Choice("Encodes", {word: word for word in ("phrases", "words", "phrases-only")})
+
+
+@dataclass
+class RNNsearchConfig(NetworkConfig):
+    """Sizes and options, named as in the paper (Appendix A.2.3); the defaults are the paper's RNNsearch."""
+
+    embedding_size: int = described(620, "m: width of the word embeddings, source and target")
+    hidden_size: int = described(1000, "n: units of the decoder and of each encoder direction")
+    alignment_size: int = described(1000, "n': units of the alignment model (no effect with --context last)")
+    maxout_size: int = described(500, "l: units of the maxout layer, after the maximum")
+    maxout_pool: int = described(2, "units per maximum in the maxout layer")
+    context: Context = described(
+        Context.attention,
+        "the context c_i: 'attention' weights the annotations of a bidirectional encoder (RNNsearch); "
+        "'last' is always the last state of a forward encoder (RNNencdec)",
+    )
+    readout_state: Position = described(
+        Position.previous, "decoder state that the readout takes: 'previous' s_{i-1} (A.2.2) or 'current' s_i (Eq. 4)"
+    )
+    update_word: Position = described(
+        Position.previous,
+        "word that the update to s_i consumes: 'previous' y_{i-1} (Appendix A), or 'current' y_i, which "
+        "s_{i-1} predicts (the original code; the first readout sees no previous word)",
+    )
+    output_rank: int = described(
+        0,
+        "width of a linear layer between maxout and vocabulary, which makes W_o a product of two matrices "
+        "(the original code: 620); 0 for no such layer (Appendix A)",
+    )
+    dropout: float = described(0.0, "dropout on the source and target embeddings")
+    readout_dropout: float = described(0.0, "dropout on the maxout layer")
+    scan: Scan = described(
+        Scan.fused,
+        "implementation of the loops over time: 'fused' has hand-written gradients and is faster, "
+        "'reference' follows the paper's equations; the results are equal up to rounding",
+    )
+
+    @property
+    def attends(self) -> bool:
+        """Whether there is an alignment model."""
+        return self.context == Context.attention
+
+    @property
+    def annotation_size(self) -> int:
+        """The width of an annotation h_j, and of a context."""
+        return 2 * self.hidden_size if self.attends else self.hidden_size
+
+    @property
+    def output_width(self) -> str:
+        """The name of the option that is the width of the output matrix."""
+        return "output_rank" if self.output_rank else "maxout_size"
+
+    def check(self) -> None:
+        """As in the base class."""
+        super().check()
+        if self.output_rank < 0:
+            raise InputError(f"--output-rank is {self.output_rank}, but it must be a size, or 0 for no such layer")
+        if self.update_word == self.readout_state == Position.current:
+            raise InputError(
+                "--update-word current and --readout-state current exclude each other: s_i would already have consumed "
+                "the word y_i that it predicts; leave one of them at 'previous'"
+            )
+
+
+@dataclass
+class Tree2SeqConfig(NetworkConfig):
+    """Sizes and options; the defaults are the paper's model with d = 512."""
+
+    embedding_size: int = described(512, "width of the word embeddings, source and target")
+    hidden_size: int = described(512, "d: units of every LSTM and Tree-LSTM")
+    constituents: Encodes = described(
+        Encodes["phrases"],
+        "the encoder: 'phrases' is an LSTM over the words and a Tree-LSTM over their phrases "
+        "(tree-to-sequence), 'words' is the LSTM alone (the sequential baseline, ANMT), 'phrases-only' is the "
+        "Tree-LSTM over word embeddings (the ablation of Table 5; --embedding-size must equal --hidden-size)",
+    )
+    reverse_source: bool = described(
+        False, "read the source from the last word to the first (--constituents words only)"
+    )
+
+    output_width = "hidden_size"  # the option that is the width of the output matrix
+
+    @property
+    def parses(self) -> bool:
+        """Whether the encoder reads trees."""
+        return self.constituents != "words"
+
+    def check(self) -> None:
+        """As in the base class."""
+        super().check()
+        if self.constituents == "phrases-only" and self.embedding_size != self.hidden_size:
+            raise InputError(
+                f"--constituents phrases-only composes word embeddings: --embedding-size {self.embedding_size} and "
+                f"--hidden-size {self.hidden_size} must be equal"
+            )
+        if self.reverse_source and self.parses:
+            raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")
 
 
 def option(name: str) -> str:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory
+from rnnsearch_fairseq.modules.config import Position, RNNsearchConfig
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.readout import DeepOutput
@@ -24,19 +25,6 @@ class DecoderOutput(NamedTuple):
     weights: Tensor | None
     state: Tensor
     context: Tensor | None
-
-
-class Step(NamedTuple):
-    """The result of one target position.
-
-    The readout takes ``read_state`` ``(batch, n)`` and ``context`` c_i ``(batch, 2n)``. The next position takes
-    ``state`` ``(batch, n)``. ``weights`` are alpha_i ``(batch, src_len)``, or None.
-    """
-
-    read_state: Tensor
-    state: Tensor
-    context: Tensor
-    weights: Tensor | None
 
 
 class States(NamedTuple):
@@ -68,51 +56,20 @@ class Decoder(nn.Module):
 
     There s_{i-1} has already consumed y_{i-1} when it is aligned and read out.
 
-    Args:
-        alignment_size: n', or 0 for RNNencdec, whose context is fixed to →h_Tx.
-        reads_current_state: the readout sees s_i (Eq. 4) instead of s_{i-1} (A.2.2). Not in the original code's order,
-            where s_i has already consumed y_i.
-        output_rank: width of the layer that factorises W_o; 0 for none.
-
     :class:`~rnnsearch_fairseq.modules.fused.rnn.FusedDecoder` computes the same, faster.
     """
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        embedding_size: int,
-        hidden_size: int,
-        annotation_size: int,
-        alignment_size: int,
-        maxout_size: int,
-        pool_size: int,
-        reads_current_state: bool = False,
-        updates_with_current_word: bool = False,
-        output_rank: int = 0,
-        dropout: float = 0.0,
-        readout_dropout: float = 0.0,
-        word_dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: RNNsearchConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.reads_current_state = reads_current_state
-        self.updates_with_current_word = updates_with_current_word
-        self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, word_dropout)
-        self.dropout = nn.Dropout(dropout)
-        self.from_summary = nn.Linear(hidden_size, hidden_size)
-        self.attention = (
-            AlignmentModel(hidden_size, annotation_size, alignment_size) if alignment_size else FixedContext()
-        )
-        self.unit = GatedHiddenUnit(embedding_size, hidden_size, annotation_size)
-        self.readout = DeepOutput(
-            hidden_size,
-            embedding_size,
-            annotation_size,
-            maxout_size,
-            pool_size,
-            vocabulary_size,
-            output_rank,
-            readout_dropout,
-        )
+        m, n, annotation_size = config.embedding_size, config.hidden_size, config.annotation_size
+        self.reads_current_state = config.readout_state == Position.current
+        self.updates_with_current_word = config.update_word == Position.current
+        self.embedding = BiasedEmbedding(vocabulary_size, m, config.word_dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        self.from_summary = nn.Linear(n, n)
+        self.attention = AlignmentModel(n, annotation_size, config.alignment_size) if config.attends else FixedContext()
+        self.unit = GatedHiddenUnit(m, n, annotation_size)
+        self.readout = DeepOutput(config, vocabulary_size)
 
     @property
     def to_vocabulary(self) -> nn.Linear:
@@ -123,13 +80,19 @@ class Decoder(nn.Module):
         """s_0 = tanh(W_s ←h_1 + b_s) (A.2.2), ``(batch, n)``, from the encoder's summary ←h_1 ``(batch, n)``."""
         return torch.tanh(self.from_summary(summary))
 
-    def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> Step:
+    def step(
+        self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory
+    ) -> tuple[Tensor | None, ...]:
         """One target position i: its context, alignment and state, in the order that the class describes.
 
         Args:
             projected: ``unit.project_input`` of E y_{i-1}, ``(batch, 3n)``.
             state: s_{i-1}; in the original code's order s_{i-2}, or s_0 at the first position. ``(batch, n)``.
             context: c_{i-1}, ``(batch, 2n)``; None at the first position. Only the original code's order reads it.
+
+        Returns:
+            The state for the readout and the state for the next position, ``(batch, n)`` each; c_i ``(batch, 2n)``; and
+            alpha_i ``(batch, src_len)`` or None.
         """
         if self.updates_with_current_word:
             # The original code updates the state at the end of position i - 1, when it knows y_{i-1}. Here the update
@@ -137,10 +100,10 @@ class Decoder(nn.Module):
             if context is not None:
                 state = self.unit(projected + self.unit.from_context(context), state)
             context, alpha = self.attention(state, memory)
-            return Step(state, state, context, alpha)
+            return state, state, context, alpha
         context, alpha = self.attention(state, memory)
         updated = self.unit(projected + self.unit.from_context(context), state)
-        return Step(updated if self.reads_current_state else state, updated, context, alpha)
+        return updated if self.reads_current_state else state, updated, context, alpha
 
     def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
         """All positions in turn, by one :meth:`step` after the other.
@@ -153,7 +116,7 @@ class Decoder(nn.Module):
         steps = []
         for projected in self.unit.project_input(embedded):
             steps.append(self.step(projected, state, context, memory))
-            state, context = steps[-1].state, steps[-1].context
+            _, state, context, _ = steps[-1]
         read, _, contexts, weights = zip(*steps)
         return States(
             torch.stack(read), torch.stack(contexts), None if weights[0] is None else torch.stack(weights), state

@@ -1,54 +1,41 @@
 """The encoder of Section 3.2 and Appendix A.2.1: a bidirectional recurrent network for annotating sequences."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
-
-
-class EncoderOutput(NamedTuple):
-    """``annotations`` h_j ``(batch, src_len, 2n)`` (RNNencdec: n instead of 2n); ``summary`` ``(batch, n)``."""
-
-    annotations: Tensor
-    summary: Tensor
 
 
 class Encoder(nn.Module):
     """h_j = [→h_j; ←h_j] (Eq. 7): a forward and a backward gated unit over the same embeddings.
 
-    The summary, from which the decoder starts, is ←h_1: the backward state that has read the whole sentence. With
-    ``bidirectional`` false (RNNencdec) there is only the forward unit, and the summary is →h_Tx.
+    The summary, from which the decoder starts, is ←h_1: the backward state that has read the whole sentence. RNNencdec
+    has only the forward unit, and the summary is →h_Tx.
 
     :class:`~rnnsearch_fairseq.modules.fused.rnn.FusedEncoder` computes the same, faster.
     """
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        embedding_size: int,
-        hidden_size: int,
-        bidirectional: bool = True,
-        dropout: float = 0.0,
-        word_dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: RNNsearchConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.annotation_size = 2 * hidden_size if bidirectional else hidden_size
-        self.embedding = BiasedEmbedding(vocabulary_size, embedding_size, word_dropout)
-        self.dropout = nn.Dropout(dropout)
-        self.forward_unit = GatedHiddenUnit(embedding_size, hidden_size)
-        self.backward_unit = GatedHiddenUnit(embedding_size, hidden_size) if bidirectional else None
+        sizes = (config.embedding_size, config.hidden_size)
+        self.embedding = BiasedEmbedding(vocabulary_size, config.embedding_size, config.word_dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        self.forward_unit = GatedHiddenUnit(*sizes)
+        self.backward_unit = GatedHiddenUnit(*sizes) if config.attends else None
 
-    def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> EncoderOutput:
-        """Annotate ``words`` ``(batch, src_len)``; padding, left or right, does not change the words' annotations."""
+    def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The annotations h_j ``(batch, src_len, 2n)`` (RNNencdec: n) and the summary ``(batch, n)``.
+
+        ``words`` are ``(batch, src_len)``. Padding, left or right, does not change their annotations.
+        """
         embedded = self.dropout(self.embedding(words))
         forward_states = self.read(self.forward_unit, embedded, padding_mask)
         if self.backward_unit is None:
-            return EncoderOutput(forward_states, forward_states[:, -1])
+            return forward_states, forward_states[:, -1]
         backward_states = self.read(self.backward_unit, embedded, padding_mask, backward=True)
-        return EncoderOutput(torch.cat([forward_states, backward_states], dim=-1), backward_states[:, 0])
+        return torch.cat([forward_states, backward_states], dim=-1), backward_states[:, 0]
 
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:

@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.config import RNNsearchConfig
+
 
 class Maxout(nn.Module):
     """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}}: the maximum of each group of k adjacent units (A.2.2; there k = 2).
@@ -9,7 +11,7 @@ class Maxout(nn.Module):
     It has no parameters. The layer before it must have a width that is a multiple of ``pool_size``.
     """
 
-    def __init__(self, pool_size: int = 2) -> None:
+    def __init__(self, pool_size: int) -> None:
         super().__init__()
         self.pool_size = pool_size
 
@@ -30,32 +32,21 @@ class DeepOutput(nn.Module):
     where the decoder passes s_{i-1} (A.2.2) or s_i (Eq. 4) as s.
 
     Parameters: ``from_state`` is U_o ``(k·l, n)`` with its bias b_o, ``from_word`` V_o ``(k·l, m)``, ``from_context``
-    C_o ``(k·l, 2n)``, ``to_vocabulary`` W_o ``(K_y, l)`` with the softmax's bias; k is the maxout pool size.
-
-    Args:
-        rank: 0 for one matrix W_o (A.2.2). Otherwise, as in the original code, W_o is the product of two matrices:
-            ``factor`` ``(rank, l)``, then ``to_vocabulary`` ``(K_y, rank)``, without a nonlinearity between them.
+    C_o ``(k·l, 2n)``, ``to_vocabulary`` W_o ``(K_y, l)`` with the softmax's bias; k is the maxout pool size. With an
+    ``output_rank``, as in the original code, W_o is the product of two matrices: ``factor`` ``(rank, l)``, then
+    ``to_vocabulary`` ``(K_y, rank)``, without a nonlinearity between them.
     """
 
-    def __init__(
-        self,
-        state_size: int,
-        embedding_size: int,
-        context_size: int,
-        maxout_size: int,
-        pool_size: int,
-        vocabulary_size: int,
-        rank: int = 0,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: RNNsearchConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.from_state = nn.Linear(state_size, pool_size * maxout_size)
-        self.from_word = nn.Linear(embedding_size, pool_size * maxout_size, bias=False)
-        self.from_context = nn.Linear(context_size, pool_size * maxout_size, bias=False)
-        self.maxout = Maxout(pool_size)
-        self.dropout = nn.Dropout(dropout)
-        self.factor = nn.Linear(maxout_size, rank, bias=False) if rank else None
-        self.to_vocabulary = nn.Linear(rank or maxout_size, vocabulary_size)
+        units, rank = config.maxout_pool * config.maxout_size, config.output_rank
+        self.from_state = nn.Linear(config.hidden_size, units)
+        self.from_word = nn.Linear(config.embedding_size, units, bias=False)
+        self.from_context = nn.Linear(config.annotation_size, units, bias=False)
+        self.maxout = Maxout(config.maxout_pool)
+        self.dropout = nn.Dropout(config.readout_dropout)
+        self.factor = nn.Linear(config.maxout_size, rank, bias=False) if rank else None
+        self.to_vocabulary = nn.Linear(rank or config.maxout_size, vocabulary_size)
 
     def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """t_i ``(..., l)``, or its product with ``factor`` ``(..., rank)``: the input of ``to_vocabulary``.

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.embedding import WordEmbedding
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
@@ -37,13 +38,12 @@ class TreeDecoder(nn.Module):
     :class:`~rnnsearch_fairseq.modules.fused.tree.FusedTreeDecoder` computes the same, faster.
     """
 
-    def __init__(
-        self, vocabulary_size: int, embedding_size: int, size: int, parses: bool = True, word_dropout: float = 0.0
-    ) -> None:
+    def __init__(self, config: Tree2SeqConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.embedding = WordEmbedding(vocabulary_size, embedding_size, word_dropout)
-        self.start = TreeLSTM(size) if parses else None
-        self.lstm = LSTM(embedding_size, size)
+        size = config.hidden_size
+        self.embedding = WordEmbedding(vocabulary_size, config.embedding_size, config.word_dropout)
+        self.start = TreeLSTM(size) if config.parses else None
+        self.lstm = LSTM(config.embedding_size, size)
         self.from_fed = nn.Linear(size, 4 * size, bias=False)
         self.from_state = nn.Linear(size, size)
         self.from_context = nn.Linear(size, size, bias=False)

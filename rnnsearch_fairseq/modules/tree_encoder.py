@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.embedding import WordEmbedding
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
@@ -28,29 +29,20 @@ class Constituents(NamedTuple):
 class TreeEncoder(nn.Module):
     """An LSTM over the words, whose states are the leaves of a Tree-LSTM over the phrases (Section 3.1).
 
-    Args:
-        parses: false for the sequential baseline (ANMT), which encodes words only.
-        sequential: false for the ablation of Section 5.2 (Table 5), where leaves are word embeddings: h = x, c = 0.
-        reverse: read each sentence from its last word to its first; the states keep the order of the words.
+    The sequential baseline (ANMT) encodes words only. In the ablation of Section 5.2 (Table 5), the leaves are word
+    embeddings: h = x, c = 0. A reversed sentence is read from its last word to its first; the states keep the order of
+    the words.
     """
 
     LSTM, TreeLSTM = LSTM, TreeLSTM  # FusedTreeEncoder replaces them
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        embedding_size: int,
-        size: int,
-        parses: bool = True,
-        sequential: bool = True,
-        reverse: bool = False,
-        word_dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, config: Tree2SeqConfig, vocabulary_size: int) -> None:
         super().__init__()
-        self.embedding = WordEmbedding(vocabulary_size, embedding_size, word_dropout)
-        self.lstm = self.LSTM(embedding_size, size) if sequential else None
-        self.tree_lstm = self.TreeLSTM(size) if parses else None
-        self.reverse = reverse
+        self.embedding = WordEmbedding(vocabulary_size, config.embedding_size, config.word_dropout)
+        sequential = config.constituents != "phrases-only"
+        self.lstm = self.LSTM(config.embedding_size, config.hidden_size) if sequential else None
+        self.tree_lstm = self.TreeLSTM(config.hidden_size) if config.parses else None
+        self.reverse = config.reverse_source
 
     def forward(self, words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
         """Encode ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.

@@ -5,10 +5,11 @@ from typing import Any
 import torch
 
 from rnnsearch_fairseq.modules import Decoder, Encoder
+from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
 from tests.builders import pad, randomize
 
-ORDERS = [{}, {"reads_current_state": True}, {"updates_with_current_word": True, "output_rank": 2}]
+ORDERS = [{}, {"readout_state": "current"}, {"update_word": "current", "output_rank": 2}]
 SOURCES = {"full": [[2, 3, 4, 6], [5, 2, 2, 3]], "ragged": [[2, 3, 4, 6], [5, 2]]}
 
 
@@ -18,9 +19,10 @@ class Whole(torch.nn.Module):
     def __init__(self, alignment_size: int, fused: bool, size: int = 3, **order: Any) -> None:
         super().__init__()
         encoder, decoder = (FusedEncoder, FusedDecoder) if fused else (Encoder, Decoder)
-        self.encoder = encoder(7, 2, size, bidirectional=alignment_size > 0)
-        widths = (size, self.encoder.annotation_size, alignment_size)
-        self.decoder = decoder(7, 2, *widths, 2, 2, **order)
+        sizes = {"embedding_size": 2, "hidden_size": size, "alignment_size": alignment_size or 1, "maxout_size": 2}
+        context = "attention" if alignment_size else "last"
+        config = RNNsearchConfig(**sizes, context=context, **order)
+        self.encoder, self.decoder = encoder(config, 7), decoder(config, 7)
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
         mask = source.eq(1)

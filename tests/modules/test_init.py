@@ -13,9 +13,8 @@ from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 @pytest.fixture(scope="module")
 def model() -> nn.ModuleDict:
     torch.manual_seed(11)
-    encoder = Encoder(300, 80, 90)
-    decoder = Decoder(310, 80, 90, 180, alignment_size=100, maxout_size=70, pool_size=2)
-    model = nn.ModuleDict({"encoder": encoder, "decoder": decoder})
+    config = RNNsearchConfig(embedding_size=80, hidden_size=90, alignment_size=100, maxout_size=70)
+    model = nn.ModuleDict({"encoder": Encoder(config, 300), "decoder": Decoder(config, 310)})
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(7.0)  # shows that initialize sets every value

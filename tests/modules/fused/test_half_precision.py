@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules import AlignmentModel
 from rnnsearch_fairseq.modules.attention import Memory
+from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from tests.builders import randomize
@@ -62,7 +63,7 @@ def test_alignment_weights_are_in_float32(attend: Callable[..., tuple[Tensor, Te
 
 @HALVES
 def test_constituent_weights_are_in_float32(dtype: torch.dtype) -> None:
-    decoder = TreeDecoder(5, 3, WIDTH).to(dtype)
+    decoder = TreeDecoder(Tree2SeqConfig(embedding_size=3, hidden_size=WIDTH), 5).to(dtype)
     randomize(decoder)
     hidden, states = torch.randn(BATCH, WIDTH).to(dtype), torch.randn(BATCH, SOURCE, WIDTH).to(dtype)
     attended, weights = decoder.attend(hidden, states, MASK)

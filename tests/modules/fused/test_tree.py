@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
 from rnnsearch_fairseq.modules.lstm import LSTM
@@ -77,7 +78,8 @@ def test_padding_between_words_is_what_it_is_to_the_readable_loop() -> None:
 def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(2)
     monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: on_gpu)
-    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE, parses=parses).double()
+    config = Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE, constituents="phrases" if parses else "words")
+    decoder = FusedTreeDecoder(config, VOCABULARY).double()
     randomize(decoder)
     states, end, root = (
         draw(BATCH, 7, SIZE),
@@ -120,7 +122,7 @@ def test_scans_under_autocast() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_decoder_scan_in_half_precision(dtype: torch.dtype) -> None:
     torch.manual_seed(3)
-    decoder = FusedTreeDecoder(VOCABULARY, EMBEDDING, SIZE)
+    decoder = FusedTreeDecoder(Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE), VOCABULARY)
     randomize(decoder, std=0.2)
     states = draw(BATCH, 7, SIZE)
     source = Constituents(

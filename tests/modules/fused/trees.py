@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
@@ -19,7 +20,8 @@ def tree_outputs(
     words, previous = (batch[name].to(device) for name in ("src_tokens", "prev_output_tokens"))
     forest = Forest(*(part.to(device) if isinstance(part, Tensor) else part for part in batch["trees"]))
     encoder, decoder = (FusedTreeEncoder, FusedTreeDecoder) if fused else (TreeEncoder, TreeDecoder)
-    model = torch.nn.ModuleList([encoder(16, 5, size, PAD), decoder(16, 5, size, PAD)])
+    config = Tree2SeqConfig(embedding_size=5, hidden_size=size)
+    model = torch.nn.ModuleList([encoder(config, 16), decoder(config, 16)])
     randomize(model, min(0.5, size**-0.5))
     model.to(device, dtype)
     source = model[0](words, words.eq(PAD), forest)
