@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
-from xml.etree.ElementTree import ParseError, iterparse
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import shown
@@ -125,47 +125,31 @@ class Parse(NamedTuple):
     tree: Tree
 
 
-class _Refusal(Exception):
-    """No tree can be read; the argument is the :class:`NoParse` that says why."""
+def _binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
+    """The binary tree of a labelled one: True opens a node, False closes one, and a string is a word.
 
-
-class _Builder:
-    """Builds a binary tree from the nodes and words of a labelled tree; drops nodes without words or with one child."""
-
-    def __init__(self) -> None:
-        self._words: list[str] = []
-        self._transitions: list[str] = []
-        self._children: list[int] = []  # the number of children with words of each open node, so far
-        self._complete = False
-
-    def open_node(self) -> None:
-        if self._complete:
-            raise _Refusal(NoParse.UNUSABLE)  # a second tree
-        self._children.append(0)
-
-    def add_word(self, word: str) -> None:
-        if not self._children:
-            raise _Refusal(NoParse.UNUSABLE)  # text outside the tree
-        self._words.append(word)
-        self._transitions.append(SHIFT)
-        self._children[-1] += 1
-
-    def close_node(self) -> None:
-        if not self._children:
-            raise _Refusal(NoParse.UNUSABLE)
-        number = self._children.pop()
-        self._transitions += [REDUCE] * (number - 1)
-        if not self._children:
-            self._complete = True
-        elif number:
-            self._children[-1] += 1
-
-    def finish(self) -> Parse:
-        if self._children:
-            raise _Refusal(NoParse.UNUSABLE)  # cut short
-        if not self._words:
-            raise _Refusal(NoParse.EMPTY)
-        return Parse(self._words, _build(self._transitions))
+    Nodes without words or with one child are dropped.
+    """
+    words: list[str] = []
+    transitions: list[str] = []
+    children: list[int] = []  # the number of children with words of each open node, so far
+    for number, node in enumerate(nodes):
+        if not children and (number > 0 or node is not True):
+            return NoParse.UNUSABLE  # a second tree, or a word outside the tree
+        if node is True:
+            children.append(0)
+        elif node is False:
+            closed = children.pop()
+            transitions += [REDUCE] * (closed - 1)
+            if children and closed:
+                children[-1] += 1
+        else:
+            words.append(node)
+            transitions.append(SHIFT)
+            children[-1] += 1
+    if children:
+        return NoParse.UNUSABLE  # cut short
+    return Parse(words, _build(transitions)) if words else NoParse.EMPTY
 
 
 # Penn brackets
@@ -184,26 +168,19 @@ def read_penn(text: str) -> Parse | NoParse:
     Returns:
         Leaves and tree; or EMPTY without leaves, as in ``(())``; or UNUSABLE if the text is not exactly one tree.
     """
-    if text.strip() == _SKIPPED:
-        return NoParse.EMPTY
-    builder = _Builder()
-    label_may_follow = trace = False
-    try:
-        for match in _PENN_TOKEN.finditer(text):
-            token = match.group()
-            if token == "(":
-                builder.open_node()
-            elif token == ")":
-                builder.close_node()
-            elif label_may_follow:
-                trace = token == _TRACE
-            elif not trace:
-                builder.add_word(token)
-            label_may_follow = token == "("
-            trace = trace and token not in ("(", ")")
-        return builder.finish()
-    except _Refusal as refusal:
-        return refusal.args[0]
+    return NoParse.EMPTY if text.strip() == _SKIPPED else _binary(_penn_nodes(text))
+
+
+def _penn_nodes(text: str) -> Iterator[bool | str]:
+    label: str | None = ""  # None before the label of a node
+    for token in _PENN_TOKEN.findall(text):
+        if token in ("(", ")"):
+            yield token == "("
+            label = None if token == "(" else ""
+        elif label is None:
+            label = token
+        elif label != _TRACE:
+            yield token
 
 
 def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -228,9 +205,7 @@ def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 # Enju's XML
 
-
-# What may stand in the text, and in each element.
-_WITHIN = {"": ("sentence",), "sentence": ("cons", "tok"), "cons": ("cons", "tok"), "tok": ()}
+_CHILDREN = {"sentence": ("cons", "tok"), "cons": ("cons", "tok"), "tok": ()}
 
 
 def _read_sentence(text: str) -> tuple[list[str], Parse | NoParse]:
@@ -242,39 +217,33 @@ def _read_sentence(text: str) -> tuple[list[str], Parse | NoParse]:
     # without limit or name a file.
     if "<!" in text:
         return [], NoParse.UNUSABLE
-    outcome, names, tags = NoParse.UNUSABLE, [""], []
+    events = []
     try:
-        for event, element in iterparse(io.StringIO(text), ("start", "end")):
-            tags.append((event, element))
-            if event == "end":
-                names.pop()
-                continue
-            if element.tag not in _WITHIN[names[-1]]:
-                return [], outcome
-            names.append(element.tag)
-            if element.tag == "sentence" and element.get("parse_status") != "success":
-                outcome = NoParse.STATUS
+        for event in iterparse(io.StringIO(text), ("start", "end")):
+            events.append(event)
+        elements = events[0][1].iter()
+        is_sentence = all(child.tag in _CHILDREN.get(parent.tag, ()) for parent in elements for child in parent)
     except (ParseError, UnicodeEncodeError):
-        return [], outcome
-    (_, sentence), *inside, _ = tags
+        is_sentence = False
+    sentence = events[0][1] if events else Element("")
+    failed = sentence.get("parse_status") != "success"
+    if not is_sentence or sentence.tag != "sentence":
+        return [], NoParse.STATUS if failed and sentence.tag == "sentence" else NoParse.UNUSABLE
     texts = [sentence.text]
     for child in sentence:
         texts += [*(leaf.text for leaf in child.iter("tok")), child.tail]
     words = " ".join(filter(None, texts)).split()
-    if outcome is NoParse.STATUS:
-        return words, outcome
-    builder = _Builder()
-    try:
-        for event, element in inside:
-            if event == "start":
-                builder.open_node()
-                continue
-            for word in (element.text or "").split() if element.tag == "tok" else ():
-                builder.add_word(word)
-            builder.close_node()
-        return words, builder.finish()
-    except _Refusal as refusal:
-        return [], refusal.args[0]
+    if failed:
+        return words, NoParse.STATUS
+    parse = _binary(_enju_nodes(events[1:-1]))
+    return words if isinstance(parse, Parse) else [], parse
+
+
+def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
+    for event, element in events:
+        if event == "end" and element.tag == "tok":
+            yield from (element.text or "").split()
+        yield event == "start"
 
 
 def read_enju(text: str) -> Parse | NoParse:
