@@ -32,6 +32,7 @@ WRITERS = {
     "recipes/aspec_en_ja/data.sh": WITH_DATA,
     "recipes/aspec_en_ja/run.sh": WITH_DATA,
     "recipes/benchmark/gpu.sh": ["--out"],
+    "recipes/docs_en_fr/model.sh": WITH_DATA,
     "recipes/multi30k_en_fr/best.sh": WITH_DATA,
     "recipes/multi30k_en_fr/passages.sh": WITH_DATA,
     "recipes/multi30k_en_fr/readings.sh": WITH_DATA,
@@ -53,7 +54,7 @@ def checkout(tmp_path: Path) -> Path:
     """The recipes, their data, and in place of the programs that they call some that fail: each leaves a file that says
     so in ``touched``.
     """
-    shutil.copytree(ROOT / "recipes", tmp_path / "recipes", ignore=shutil.ignore_patterns("*.png"))
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes", ignore=shutil.ignore_patterns("*.png", "*.safetensors"))
     (tmp_path / "tests").mkdir()
     shutil.copy(ROOT / "tests/run.sh", tmp_path / "tests")
     (tmp_path / "pyproject.toml").touch()
