@@ -34,7 +34,7 @@ def write_pairs(data: Path, out: Path) -> None:
     pairs: dict[str, dict[tuple[str, str], None]] = {"valid": {}, "test": {}, "train": {}}
     left_out: Counter[str] = Counter()
     for path in files:
-        translated = clean(read_units(path, left_out), left_out)
+        translated = clean(read_units(path, left_out), left_out, Counter(), ("markup", "equal"))
         part = parts.get(path, "train")
         # Equal sides are names, which a model should learn to copy, or sentences that nobody has translated.
         most_equal = NAME if part == "train" else 0

@@ -98,7 +98,7 @@ tokens() {
         join "$language" newstest201{2,3} > "$RAW/valid.$language"
         join "$language" newstest2014 > "$RAW/test.$language"
     done
-    rnnsearch prepare "$RAW" "$TEXT" "${PAIR[@]}" --max-words 50 > "$OUT/prepare.log" 2>&1 ||
+    rnnsearch prepare "$RAW" "$TEXT" "${PAIR[@]}" --bpe 0 --max-words 50 > "$OUT/prepare.log" 2>&1 ||
         die_of_log "$OUT/prepare.log" "rnnsearch prepare"
     for language in en fr; do
         mv "$TEXT/train.$language" "$TEXT/all.$language"

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.lines import unescaped
+from rnnsearch_fairseq.text.lines import open_bytes, unescaped
 
 MOST_BYTES = 1 << 26  # of a document, which is held in memory
 
@@ -68,11 +68,8 @@ def read_document(path: Path) -> tuple[bytes, list[Unit]]:
     Raises:
         InputError: the file cannot be read, is too large, or is not what its name says.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    with open_bytes(path) as file:
+        content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise InputError(f"{path}: has more than {MOST_BYTES:,} bytes; split it")
     return content, READERS[path.suffix.lower()](path, content)
@@ -172,16 +169,8 @@ def _write_xliff(place: re.Match[bytes], text: str) -> bytes:
     else:
         attributes += b' state="needs-review-translation"'
     written = _xml(text, place["text"].decode()).encode()
-    return b"%b%b%b%b<%btarget%b>%b</%btarget>" % (
-        tag,
-        gap,
-        place["source"],
-        between,
-        prefix,
-        attributes,
-        written,
-        prefix,
-    )
+    target = [b"<", prefix, b"target", attributes, b">", written, b"</", prefix, b"target>"]
+    return b"".join([tag, gap, place["source"], between, *target])
 
 
 def _text(content: bytes | None) -> str:

@@ -1,11 +1,15 @@
 """Read and check text files."""
 
+import gzip
 import html
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from typing import BinaryIO
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, in_short
 
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 
@@ -23,18 +27,30 @@ def check_text_file(path: str | Path) -> int:
     return number
 
 
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to read its bytes; one whose name ends in .gz is unpacked.
+
+    Raises:
+        InputError: the file cannot be opened, or an error came up while it was read.
+    """
+    try:
+        with gzip.open(path) if str(path).lower().endswith(".gz") else open(path, "rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        cause = getattr(error, "strerror", None) or in_short(error)
+        raise InputError(f"{path}: cannot be read ({cause}); check the path") from error
+
+
 def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, each with its newline; only a newline ends a line.
+    """Yield the lines of a UTF-8 text file, or one packed as .gz, each with its newline; only a newline ends a line.
 
     Raises:
         InputError: the file cannot be read, or a line, once it is reached, is refused by `check_line`.
     """
-    try:
-        with open(path, "rb") as lines:
-            for number, line in enumerate(lines, 1):
-                yield check_line(path, number, line, stray_returns)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    with open_bytes(path) as lines:
+        for number, line in enumerate(lines, 1):
+            yield check_line(path, number, line, stray_returns)
 
 
 def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool = False) -> str:

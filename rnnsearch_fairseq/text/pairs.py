@@ -1,4 +1,7 @@
-"""Read sentence pairs as people have them: two files, or files of both sides: tables with tabs, PO, XLIFF, TMX 1.4."""
+"""Read sentence pairs as people have them: two files, or files of both sides: tables with tabs, PO, XLIFF, TMX 1.4.
+
+Text, tables and TMX may be packed: ``corpus.tsv.gz``.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,7 +10,8 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.formats import is_document, not_well_formed, read_document
-from rnnsearch_fairseq.text.lines import check_rereadable, read_lines, read_pairs
+from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes, read_lines, read_pairs
+from rnnsearch_fairseq.text.scripts import COMMON, code
 
 Pair = tuple[str, str]
 
@@ -20,7 +24,7 @@ MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
 
 def is_folder(data: Sequence[Path]) -> bool:
     """Whether ``data`` is one folder without files for `read_files`; a missing path without an ending is one."""
-    return len(data) == 1 and not data[0].is_file() and not any(map(_holds_pairs, _list_files(data)))
+    return len(data) == 1 and not data[0].is_file() and not any(map(_holds_pairs, list_files(data)))
 
 
 def read_corpus(data: Sequence[Path], languages: Pair) -> Iterator[Pair]:
@@ -37,12 +41,19 @@ def read_files(data: Sequence[Path], languages: Pair, left_out: Counter[str] | N
         left_out: counts the units that are left out, by reason.
 
     Raises:
-        InputError: other files are given, or a file cannot be read, is not UTF-8 or does not hold pairs.
+        InputError: other files are given, the names of two text files end in other languages, or a file cannot be read,
+            is not UTF-8 or does not hold pairs.
     """
-    files = _list_files(data)
+    files = list_files(data)
     check_rereadable(*files)
     holding = [path for path in files if _holds_pairs(path)]
     if len(files) == 2 and not holding:
+        for path, option, language in zip(files, "st", languages):
+            named = code(_ending(path)[1:])
+            if named != code(language) and {named, code(language)} <= COMMON.keys():
+                raise InputError(
+                    f"{path}: its name says {named}, but -{option} says {language}; give them in the order of -s, -t"
+                )
         return [read_pairs(*files, stray_returns=True)]
     if not files or holding != files:
         names = " ".join(map(str, data))
@@ -51,14 +62,20 @@ def read_files(data: Sequence[Path], languages: Pair, left_out: Counter[str] | N
         )
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
     left_out = Counter() if left_out is None else left_out
-    return [readers.get(path.suffix.lower(), lambda path: read_units(path, left_out))(path) for path in files]
+    return [readers.get(_ending(path), lambda path: read_units(path, left_out))(path) for path in files]
 
 
 def _holds_pairs(path: Path) -> bool:
-    return path.suffix.lower() in (".tsv", ".tmx") or is_document(path)
+    return _ending(path) in (".tsv", ".tmx") or is_document(path)
 
 
-def _list_files(data: Sequence[Path]) -> list[Path]:
+def _ending(path: Path) -> str:
+    """The ending of a file's name in lower case, before ``.gz``."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def list_files(data: Sequence[Path]) -> list[Path]:
+    """The files of ``data``, and in its folders those that hold pairs."""
     parts = (sorted(filter(_holds_pairs, path.rglob("*"))) if path.is_dir() else [path] for path in data)
     return [*chain.from_iterable(parts)]
 
@@ -101,7 +118,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     seen: set[str] = set()
     complete = False
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False, no_network=True):
                 texts: dict[str, str] = {}
                 for variant in unit.iterchildren("{*}tuv"):
@@ -117,8 +134,6 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
                     del unit.getparent()[0]
     except etree.XMLSyntaxError as error:
         raise not_well_formed(path, error) from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if not complete:
         listing = in_short(", ".join(sorted(seen))) or "none"
         raise InputError(

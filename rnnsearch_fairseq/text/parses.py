@@ -112,7 +112,9 @@ def _mismatch(where: str, leaves: list[str], there: str, words: list[str], posit
     has = f"leaf {position + 1} is {shown(leaf[0])}" if leaf else "the tree ends"
     needs = f"word {position + 1} of {there} is {shown(word[0])}" if word else f"{there} ends"
     cure = "give the text that was parsed, or leave such sentences without a parse by --mismatch no-parse"
-    if leaf and word and first_difference(leaf, word, lowercase=True) is None:
+    if leaf and word and first_difference(leaf, word) is None:
+        cure = "leave out --lowercase, since this text has capitals"
+    elif leaf and word and first_difference(leaf, word, lowercase=True) is None:
         cure = "give --lowercase"
     return InputError(f"{where}: {has}, but {needs}; {cure}")
 

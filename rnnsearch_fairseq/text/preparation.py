@@ -19,9 +19,7 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_plain
 
 RECORD = "preparation.json"
-CODES = "bpe.codes"
-PIECES = "sentencepiece.model"
-SUBWORDS = {"bpe": CODES, "sentencepiece": PIECES}  # the file of each kind
+SUBWORDS = {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.model"}  # the file of each kind
 MOST_BYTES = 100_000  # of a record
 MOST_SUBWORD_BYTES = 50_000_000
 CURE = "write it with rnnsearch prepare"

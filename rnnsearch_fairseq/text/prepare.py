@@ -1,15 +1,19 @@
-"""Prepare raw parallel text for ``fairseq-preprocess``: as Moses tokens, as BPE subwords of them, or as sentencepieces.
+"""Prepare raw parallel text for training: clean it, split it into parts and words, and say what to expect.
 
     rnnsearch prepare raw text -s en -t fr                       files raw/{train,valid,test}.{en,fr}, as they are
     rnnsearch prepare corpus.en corpus.fr text -s en -t fr       two files; line N of both is the same sentence
-    rnnsearch prepare corpus.tsv text -s en -t fr                lines "source TAB target"
-    rnnsearch prepare a.po b.xlf c.tmx text -s en -t fr          PO, XLIFF, translation memories
+    rnnsearch prepare a.po b.xlf c.tmx d.tsv text -s en -t fr    documents, memories, lines "source TAB target"
     rnnsearch prepare docs text -s en -t fr                      a folder of such files
 
-Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE (--split): equal sentences are in one part. Of 20
-files or more, whole files are drawn. Units that are not translated, or fuzzy or for review, are left out. Pairs
-that cannot be translations are dropped and counted: an empty side, more than 100 words on a side, or over 9 times as
-many words on one side as on the other. At the end it prints the commands to binarize, to train and to translate.
+Files (text, .tsv and .tmx also packed: .gz) are split at random into OUT/raw/{train,valid,test}.LANGUAGE (--split):
+equal sentences are in one part. Of 20 files or more, whole files are drawn. Left out and counted are units that are not
+translated, or fuzzy or for review, and pairs that cannot be translations or teach nothing: an empty side, more than 100
+words on a side, over 9 times as many words on one side as on the other, equal sides, or a pair that came before.
+Control characters and HTML's tags are taken out, and entities are undone; documentation and messages keep both.
+
+Words are split into sentencepieces of both languages, since with few pairs most words of other text are unknown as
+whole words; from a million pairs on, they are Moses tokens. At the end it says what to expect of a training, and prints
+the commands to train, to translate and to score, which "bash OUT/train.sh" runs, too. OUT changes only at the end.
 
 OUT/preparation.json and the subwords beside it tell how the text was prepared. A model that is trained on OUT/bin keeps
 them in its checkpoints, and prepares what it is given to translate in the same way.
@@ -21,34 +25,38 @@ from which sentencepiece learns; and for a hash of each sentence of files that a
 """
 
 import argparse
+import fcntl
 import multiprocessing
 import os
 import re
+import shlex
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
-from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.limit import limit, shuffle
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, mask_pair
-from rnnsearch_fairseq.text.next_commands import next_commands
-from rnnsearch_fairseq.text.pairs import is_folder
-from rnnsearch_fairseq.text.preparation import CODES, PIECES, RECORD, Preparation, write_preparations
-from rnnsearch_fairseq.text.scripts import lacks_blanks
-from rnnsearch_fairseq.text.split import PARTS, split_corpus
+from rnnsearch_fairseq.text.pairs import Pair, is_folder
+from rnnsearch_fairseq.text.plan import LARGE, Plan, expectations, next_commands, plan_training
+from rnnsearch_fairseq.text.preparation import RECORD, SUBWORDS, Preparation, write_preparations
+from rnnsearch_fairseq.text.scripts import lacks_blanks, lacks_common_words
+from rnnsearch_fairseq.text.split import MARKUP_SHARE, PARTS, SAMPLE, split_corpus
 from rnnsearch_fairseq.text.subwords import count_pieces, learn_codes, learn_pieces
 from rnnsearch_fairseq.text.texts import Texts, add_languages
 
 Convert = Callable[[Iterable[str]], Iterable[str]]
 
+SCRIPT = "train.sh"
+LOCK = ".prepare.lock"  # stays there, since two processes could hold it if it were removed
 CHUNK = 500  # lines that a process converts at a time
-SAMPLE = 1000  # lines of training text that are examined
-MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
+LONGER = 500  # sentencepieces at least beside the single characters
 
 
 @dataclass(frozen=True)
@@ -56,15 +64,15 @@ class Settings:
     """The options of the command that say how to prepare text; an InputError if two contradict each other.
 
     Attributes:
-        bpe: number of BPE merges, learnt from both sides of the training text; 0: none.
-        sentencepiece: the most sentencepieces, learnt likewise; 0: none.
+        bpe: number of BPE merges, learnt from both sides of the training text; 0: whole words.
+        sentencepiece: the most sentencepieces, learnt likewise; 0: whole words. If both are None, the text decides.
         tokenized: the text consists of tokens with blanks between; do not tokenise it.
         max_words: leave out training pairs with more words on a side, before words are split; None keeps all.
         shuffle: seed for shuffling the training pairs; None keeps their order.
     """
 
-    bpe: int = 0
-    sentencepiece: int = 0
+    bpe: int | None = None
+    sentencepiece: int | None = None
     tokenized: bool = False
     lowercase: bool = False
     max_words: int | None = None
@@ -72,9 +80,8 @@ class Settings:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        for option, number in (("bpe", self.bpe), ("sentencepiece", self.sentencepiece)):
-            if number < 0:
-                raise InputError(f"--{option} is {number}, but a number of subwords is at least 0 (0: whole words)")
+        if min(self.bpe or 0, self.sentencepiece or 0) < 0:
+            raise InputError("--bpe and --sentencepiece are numbers of subwords; give at least 0 (0: whole words)")
         if self.bpe and self.sentencepiece:
             raise InputError("--bpe and --sentencepiece are two ways to split words; give one of them")
         if self.tokenized and self.sentencepiece:
@@ -82,9 +89,9 @@ class Settings:
 
 
 def prepare(
-    data: Path, names: Mapping[str, str], languages: tuple[str, str], out: Path, settings: Settings = Settings()
-) -> None:
-    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record, and print the commands that come next.
+    data: Path, names: Mapping[str, str], languages: Pair, out: Path, settings: Settings = Settings()
+) -> tuple[Plan, Preparation]:
+    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record, and return a plan for training and what is recorded.
 
     Args:
         data: folder of the raw text.
@@ -96,15 +103,16 @@ def prepare(
     """
     raw = {part: _files(data, name, languages) for part, name in names.items()}
     counts = {part: check_parallel(paths) for part, paths in raw.items()}
+    first = [*islice(read_pairs(*raw["train"]), SAMPLE)]
+    has_markup = sum(mask_pair(*pair) != pair for pair in first) >= MARKUP_SHARE * len(first)
+    settings = _choose_subwords(settings, counts["train"], raw["train"], languages, has_markup)
     out.mkdir(parents=True, exist_ok=True)
-    (out / RECORD).unlink(missing_ok=True)  # until the new text is complete
     texts = {part: _files(out, part, languages) for part in names}
     tokenizer = None if settings.tokenized or settings.sentencepiece else "moses"
     tokens = Preparation(tokenizer, lowercase=settings.lowercase)
     for part, paths in raw.items():
         _encode_files(paths, texts[part], tokens, languages, settings.workers)
-        done = "copied" if tokenizer is None else "tokenised"
-        _say(f"{done} {counts[part]:,} pairs of {names[part]} -> {out / part}.{{{','.join(languages)}}}")
+        _say(f"{'copied' if tokenizer is None else 'tokenised'} {counts[part]:,} pairs of {names[part]}")
     train = texts["train"]
     if settings.max_words is not None:
         kept = limit(train, train, settings.max_words)
@@ -113,7 +121,7 @@ def prepare(
     if settings.shuffle is not None:
         shuffle(train, settings.shuffle)
         _say(f"shuffled the training pairs (seed {settings.shuffle})")
-    if settings.sentencepiece and _share_with_markup(train) >= MARKUP_SHARE:
+    if settings.sentencepiece and has_markup:
         for paths in texts.values():
             _mask_files(paths)
         tokens = replace(tokens, markup=True)
@@ -124,22 +132,12 @@ def prepare(
             _encode_files(paths, paths, subwords, languages, settings.workers)
     prepared = replace(tokens, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
     write_preparations(out, dict.fromkeys(languages, prepared))
-    for path in [] if settings.sentencepiece else raw["train"]:
-        if lacks_blanks(islice(read_lines(path), SAMPLE)):
-            _say(f"{path}: there are no blanks between words; prepare again with --sentencepiece 8000")
-    _say("\nThe next commands, to binarize the text, to train and to translate:\n")
-    _say(next_commands(out, languages, counts["train"], prepared, raw["test"]))
+    return plan_training(counts["train"]), prepared
 
 
-def _files(folder: Path, name: str, languages: tuple[str, str]) -> Texts:
+def _files(folder: Path, name: str, languages: Pair) -> Texts:
     source, target = (folder / f"{name}.{language}" for language in languages)
     return source, target
-
-
-def _share_with_markup(train: Texts) -> float:
-    """The share of the first training pairs that have markup in common."""
-    pairs = list(islice(read_pairs(*train), SAMPLE))
-    return sum(mask_pair(*pair) != pair for pair in pairs) / len(pairs)
 
 
 def _mask_files(texts: Texts) -> None:
@@ -150,21 +148,44 @@ def _mask_files(texts: Texts) -> None:
                 file.write(f"{line.rstrip()}\n".encode())
 
 
+def _choose_subwords(settings: Settings, pairs: int, train: Texts, languages: Pair, has_markup: bool) -> Settings:
+    """Fill in the subwords that the user has not chosen, and say why; warn of what the text's first lines show."""
+    against_tokens = ["tokens tear its markup apart (code, placeholders)"] * has_markup
+    for path, language in zip(train, languages):
+        if lacks_common_words(islice(read_lines(path), SAMPLE), language):
+            _say(f"warning: hardly a word of the {language} text is a common one of {language}; are -s and -t right?")
+        if lacks_blanks(islice(read_lines(path), SAMPLE)):
+            against_tokens.append(f"its {language} has no blanks between words")
+    if settings.bpe is not None or settings.sentencepiece is not None:
+        if against_tokens and not settings.sentencepiece:
+            why = " and ".join(against_tokens)
+            _say(f"warning: the text needs sentencepieces, since {why}; leave out --bpe and --tokenized")
+        return settings
+    if pairs >= LARGE and not against_tokens:
+        _say("whole words, as in the first paper: there are a million pairs or more (--sentencepiece 32000: subwords)")
+        return settings
+    pieces = plan_training(pairs).pieces
+    if not settings.tokenized:
+        characters = {character for path in train for line in read_lines(path) for character in line}
+        pieces = max(pieces, len(characters) + LONGER)
+    kind = "bpe" if settings.tokenized else "sentencepiece"
+    _say(f"--{kind} {pieces}: subwords, since as whole words most rare words would be unknown (--bpe 0: whole words)")
+    return replace(settings, **{kind: pieces})
+
+
 def _learn_subwords(train: Sequence[Path], settings: Settings, symbols: Sequence[str]) -> Preparation:
     """The preparation that splits words, with nothing else in it."""
     if settings.bpe:
-        _say(f"learning {settings.bpe:,} BPE merges from both languages -> {train[0].with_name(CODES)}")
+        _say(f"learning {settings.bpe:,} BPE merges from both languages")
         return Preparation(bpe=learn_codes(train, settings.bpe))
     if settings.sentencepiece:
         model = learn_pieces(train, settings.sentencepiece, symbols)
-        _say(f"learnt {count_pieces(model):,} sentencepieces from both languages -> {train[0].with_name(PIECES)}")
+        _say(f"learnt {count_pieces(model):,} sentencepieces from both languages")
         return Preparation(sentencepiece=model)
     return Preparation()
 
 
-def _encode_files(
-    texts: Texts, outs: Texts, preparation: Preparation, languages: tuple[str, str], workers: int
-) -> None:
+def _encode_files(texts: Texts, outs: Texts, preparation: Preparation, languages: Pair, workers: int) -> None:
     """Write the words of each line; an output may be its input."""
     for text, out, language in zip(texts, outs, languages):
         with open_output(out) as file, _encoder(preparation, language, workers) as encode:
@@ -209,9 +230,11 @@ def _make_parser() -> argparse.ArgumentParser:
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
     add("--split", metavar="DEV,TEST", help=size)
     add("--split-seed", type=int, default=1, metavar="SEED", help="seed of the split (default: 1)")
-    add("--bpe", type=int, default=0, metavar="N", help="BPE merges, both languages together; 0: words")
-    pieces = "sentencepieces (fewer from a small text), both languages together, instead of Moses tokens; 0: words"
-    add("--sentencepiece", type=int, default=0, metavar="N", help=pieces)
+    kept = "keep tags and entities, pairs with equal sides, or pairs that came before; may be given several times"
+    add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
+    add("--bpe", type=int, metavar="N", help="BPE merges of Moses tokens, both languages together; 0: whole words")
+    pieces = "sentencepieces (fewer from a small text), both languages together (default: as many as suit the text)"
+    add("--sentencepiece", type=int, metavar="N", help=pieces)
     add("--tokenized", action="store_true", help="the text is tokenised already: split it at blanks")
     longest = "leave out training pairs with more words on a side, counted before words are split (paper: 30, 50)"
     add("--max-words", action=Count, help=longest)
@@ -227,15 +250,70 @@ def main() -> None:
     args = _make_parser().parse_args()
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     names = {part: getattr(args, part) or part for part in PARTS}
-    prepare(_split_files(args), names, (args.source_lang, args.target_lang), args.out, settings)
+    languages = (args.source_lang, args.target_lang)
+    if languages[0] == languages[1]:
+        raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
+    splitting = _splitting(args)
+    raw = args.out / "raw" if splitting else args.data[0]
+    inputs = args.data if splitting else [path for name in names.values() for path in _files(raw, name, languages)]
+    with _written_aside(args.out, inputs) as aside:
+        if splitting:
+            split_corpus(args.data, languages, aside / "raw", *splitting)
+        plan, preparation = prepare(aside / "raw" if splitting else raw, names, languages, aside, settings)
+        commands, for_users = next_commands(
+            args.out, languages, plan, preparation, _files(raw, names["test"], languages)
+        )
+        script = ["#!/usr/bin/env bash", "set -euo pipefail", f"cd {shlex.quote(os.getcwd())}", *commands]
+        (aside / SCRIPT).write_text("\n".join([*script, ""]), encoding="utf-8")
+        _say(f"\n{expectations(plan, *map(read_lines, _files(aside, 'train', languages)))}")
+    for older in filter(Path.exists, (args.out / "bin", args.out / "checkpoints")):
+        _say(f"warning: {older} is of an earlier preparation; remove it before training")
+    run = f"bash {shlex.quote(str(args.out / SCRIPT))}"
+    _say(f"\nThe next commands, to train, to translate the test set and to score it ({run} runs them):\n")
+    _say("\n".join([*commands, "\nand to translate what you type, here or on a page:\n", *for_users]))
 
 
-def _split_files(args: argparse.Namespace) -> Path:
-    """Return the folder of the raw text; if files are given in its place, split them into it."""
+@contextmanager
+def _written_aside(out: Path, inputs: Iterable[Path]) -> Iterator[Path]:
+    """Give a new folder, whose files go to ``out`` at the end; after an error, ``out`` is as it was.
+
+    Raises:
+        InputError: ``out`` cannot be written, another process prepares text there, or a file would replace an input.
+    """
+    aside = out / ".prepare"
+    with ExitStack() as stack:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            # Forked processes do not inherit a lock of this kind.
+            fcntl.lockf(stack.enter_context((out / LOCK).open("ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(aside, ignore_errors=True)  # of a process that was killed
+            aside.mkdir()
+        except BlockingIOError as error:
+            raise InputError(f"{out}: another rnnsearch prepare writes there; wait for its end") from error
+        except OSError as error:
+            raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
+        stack.callback(shutil.rmtree, aside)
+        yield aside
+        files = sorted(filter(Path.is_file, aside.rglob("*")), key=lambda path: path.name == RECORD)
+        places = [out / path.relative_to(aside) for path in files]
+        for place in places:
+            check_not_input(place, inputs)
+        for name in (RECORD, *SUBWORDS.values()):
+            for old in out.glob(name.replace(".", ".*")):  # bpe.codes and bpe.en.codes
+                old.unlink()
+        for path, place in zip(files, places):
+            place.parent.mkdir(exist_ok=True)
+            os.replace(path, place)
+
+
+def _splitting(args: argparse.Namespace) -> tuple[tuple[int, int] | None, int, list[str]] | None:
+    """Sizes, seed and what to keep, for files that are to be split; None: a folder of parts is given."""
     if is_folder(args.data):
-        if args.split:
-            raise InputError("--split splits files, but a folder has its own parts; leave out --split, or give files")
-        return args.data[0]
+        if args.split or args.keep:
+            raise InputError(
+                "--split and --keep are for files, and the parts of a folder stay as they are; leave them out"
+            )
+        return None
     if any(getattr(args, part) for part in PARTS):
         raise InputError("--train, --valid and --test name files of a folder; leave them out, or give a folder")
     if not 0 <= args.split_seed < 1 << 32:
@@ -243,7 +321,4 @@ def _split_files(args: argparse.Namespace) -> Path:
     sizes = args.split and re.fullmatch("([1-9][0-9]*),([1-9][0-9]*)", args.split)
     if args.split and not sizes:
         raise InputError(f"--split {args.split}: give two numbers of pairs, of at least 1: --split 1000,1000")
-    raw = args.out / "raw"
-    languages = (args.source_lang, args.target_lang)
-    split_corpus(args.data, languages, raw, sizes and (int(sizes[1]), int(sizes[2])), args.split_seed)
-    return raw
+    return (int(sizes[1]), int(sizes[2])) if sizes else None, args.split_seed, args.keep

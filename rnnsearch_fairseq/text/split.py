@@ -4,11 +4,13 @@ Text is streamed. Memory is needed for hashes of the sentences and for groups of
 """
 
 import hashlib
+import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,36 +18,59 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.pairs import UNFINISHED, UNTRANSLATED, Pair, read_corpus, read_files
+from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.formats import is_document
+from rnnsearch_fairseq.text.lines import unescaped
+from rnnsearch_fairseq.text.markup import SPAN
+from rnnsearch_fairseq.text.pairs import Pair, list_files, read_corpus, read_files
 from rnnsearch_fairseq.text.scripts import count_words
 
 PARTS = ("train", "valid", "test")
-MOST_WORDS = 100
 MANY_FILES = 20  # from so many on, whole files are drawn for the development and test sets
+SAMPLE = 1000  # pairs that are examined
+MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
+MOST_WORDS = 100
 MOST_RATIO = 9  # the default of the Moses script clean-corpus-n.perl
-EMPTY = "without a sentence on a side"
-LONG = f"of more than {MOST_WORDS} words on a side"
-UNEQUAL = f"with over {MOST_RATIO} times as many words on one side as on the other"
+CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f]")
+TAG = re.compile(
+    r"</?(?:(?P<inline>a|abbr|b|big|cite|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strike|strong|sub|sup|tt|u|var)|"
+    r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
 
 
-def clean(pairs: Iterable[Pair], dropped: Counter[str]) -> Iterator[Pair]:
-    """Yield the pairs that may be translations, with single blanks between words, and count the others by reason.
+def clean(
+    pairs: Iterable[Pair], dropped: Counter[str], changed: Counter[str], keep: Collection[str] = ()
+) -> Iterator[Pair]:
+    """Yield the pairs that may be translations, cleaned, and count the others and changed sentences by reason.
 
-    A character of a script without blanks counts as half a word.
+    A character of a script without blanks counts as half a word. For ``keep``, see `split_corpus`.
     """
     for pair in pairs:
-        # U+FEFF is the byte order mark that some editors put before a file's first line.
-        source, target = (" ".join(side.replace("\ufeff", "").split()) for side in pair)
+        source, target = (_clean_sentence(side, changed, "markup" in keep) for side in pair)
         short, long = sorted((count_words(source), count_words(target)))
         if not short:
-            dropped[EMPTY] += 1
+            dropped["without a sentence on a side"] += 1
         elif long > MOST_WORDS:
-            dropped[LONG] += 1
+            dropped[f"of more than {MOST_WORDS} words on a side"] += 1
         elif long > MOST_RATIO * short:
-            dropped[UNEQUAL] += 1
+            dropped[f"with over {MOST_RATIO} times as many words on one side as on the other"] += 1
+        elif source == target and "equal" not in keep:
+            dropped["with equal sides"] += 1
         else:
             yield source, target
+
+
+def _clean_sentence(text: str, changed: Counter[str], keep_markup: bool) -> str:
+    text = text.replace("\ufeff", "")  # the byte order mark of some editors
+    clean = CONTROL.sub("", text)
+    changed["with control characters"] += clean != text
+    if not keep_markup:
+        tagless = TAG.sub(lambda tag: "" if tag["inline"] else " ", clean)
+        changed["with tags"] += tagless != clean
+        clean = unescaped(tagless)
+        changed["with entities"] += clean != tagless
+    return " ".join(clean.split())
 
 
 def hash_sentence(sentence: str) -> int:
@@ -86,7 +111,12 @@ def choose(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
 
 
 def split_corpus(
-    data: Sequence[Path], languages: Pair, out: Path, sizes: tuple[int, int] | None = None, seed: int = 1
+    data: Sequence[Path],
+    languages: Pair,
+    out: Path,
+    sizes: tuple[int, int] | None = None,
+    seed: int = 1,
+    keep: Collection[str] = (),
 ) -> None:
     """Clean a corpus (`read_corpus`), and write its parts to ``OUT/{train,valid,test}.LANGUAGE`` in the given order.
 
@@ -97,45 +127,64 @@ def split_corpus(
     Args:
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
         seed: of the random choice.
+        keep: what would else go: "markup", tags and entities; "equal", pairs with equal sides; "duplicates", pairs that
+            came before, without regard to case.
 
     Raises:
         InputError: the corpus is refused by `read_corpus`, or has too few pairs.
     """
     names = " ".join(map(str, data))
-    paths = [out / f"{part}.{language}" for part in PARTS for language in languages]
-    for path in paths:
-        check_not_input(path, data)
-    dropped: Counter[str] = Counter()
+    keep = {*keep, *(["markup"] if _is_documentation(data, languages) else [])}
+    dropped, changed = Counter(), Counter()
     hashes, files = array("Q"), array("Q")
     for number, pairs in enumerate(read_files(data, languages, dropped)):
-        for pair in clean(pairs, dropped):
+        for pair in clean(pairs, dropped, changed, keep):
             hashes.extend(map(hash_sentence, pair))
             files.append(number)
-    kept = len(files)
-    reasons = ", ".join(f"{dropped[reason]:,} {reason}" for reason in (EMPTY, LONG, UNEQUAL))
-    reasons += "".join(f", {dropped[reason]:,} {reason}" for reason in (UNTRANSLATED, UNFINISHED) if dropped[reason])
-    print(f"read {kept + dropped.total():,} pairs of {names}; dropped {dropped.total():,}: {reasons}", flush=True)
-    sizes = sizes or (min(1000, kept // 20),) * 2
+    sentences = np.array(hashes, np.uint64).reshape(-1, 2)
+    first = np.unique(sentences, axis=0, return_index=True)[1]
+    chosen = np.arange(len(files)) if "duplicates" in keep else np.sort(first)
+    kept = len(chosen)
+    dropped["that came before"] = len(files) - kept
+    total = dropped.total()
+    print(f"read {kept + total:,} pairs of {names}; dropped {total:,}{_reasons(dropped)}")
+    if changed.total():
+        print(f"cleaned sentences{_reasons(changed)} (--keep markup leaves tags and entities)")
+    sentences, sources_of = sentences[chosen], np.array(files)[chosen]
     parts, whole = np.zeros(0, np.int8), len(set(files)) >= MANY_FILES
     if kept:
-        sentences = np.frombuffer(hashes, np.uint64).reshape(-1, 2)
-        parts = choose(np.array(files) if whole else group(sentences), sizes, seed)
+        sizes = sizes or (min(1000, kept // 20),) * 2
+        parts = choose(sources_of if whole else group(sentences), sizes, seed)
         for part in (1, 2):
             source, target = (np.isin(side, side[parts < part]) for side in sentences.T)
             parts[(parts == part) & (source | target)] = len(PARTS)
     *counts, known = np.bincount(parts, minlength=len(PARTS) + 1)
+    listing = ", ".join(f"{part} {count:,}" for part, count in zip(PARTS, counts))
     if not all(counts):
-        listing = ", ".join(f"{part} {count}" for part, count in zip(PARTS, counts))
         raise InputError(
             f"{names}: {kept} pairs are too few to split ({listing}; equal sentences stay in one part); "
             "give more text, or other sizes by --split DEV,TEST"
         )
+    part_of_pair = np.full(len(files), len(PARTS), np.int8)
+    part_of_pair[chosen] = parts
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
+        paths = (out / f"{part}.{language}" for part in PARTS for language in languages)
         outputs = [stack.enter_context(open_output(path)) for path in paths]
-        for part, pair in zip(parts, clean(read_corpus(data, languages), Counter())):
+        for part, pair in zip(part_of_pair, clean(read_corpus(data, languages), Counter(), Counter(), keep)):
             for output, sentence in zip(outputs[2 * part :], pair):
                 output.write(f"{sentence}\n".encode())
-    listing = ", ".join(f"{part} {count:,}" for part, count in zip(PARTS, counts))
     listing += f", left out {known:,} (whole files are drawn; a sentence is in one part)" if whole else ""
-    print(f"split {kept:,} pairs (seed {seed}): {listing} -> {out}", flush=True)
+    print(f"split {kept:,} pairs (seed {seed}): {listing}", flush=True)
+
+
+def _is_documentation(data: Sequence[Path], languages: Pair) -> bool:
+    """Whether a text is of documentation or messages of programs, with markup that its translation must keep."""
+    pairs = [*islice(read_corpus(data, languages), SAMPLE)]
+    # Tags, URLs and entities are in text of the web, too.
+    marked = (any(span[0] not in "<&hf" for span in SPAN.findall(" ".join(pair))) for pair in pairs)
+    return any(map(is_document, list_files(data))) or sum(marked) > MARKUP_SHARE * len(pairs)
+
+
+def _reasons(counts: Counter[str]) -> str:
+    return ": " * bool(counts.total()) + ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)

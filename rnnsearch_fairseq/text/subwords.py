@@ -1,14 +1,17 @@
 """Learn subwords from text: byte-pair merges by subword-nmt, or sentencepieces."""
 
+import functools
 import io
+import re
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
 import sentencepiece
-from subword_nmt.learn_bpe import learn_bpe
+import tqdm
+from subword_nmt import learn_bpe
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import read_lines
 
 LEARN_FROM = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
@@ -17,7 +20,8 @@ LEARN_FROM = 2_000_000  # random lines that sentencepiece keeps in memory and le
 def learn_codes(texts: Sequence[Path], merges: int) -> str:
     """Learn byte-pair merges from all of ``texts`` together: the text of subword-nmt's file."""
     codes = io.StringIO()
-    learn_bpe(chain.from_iterable(map(read_lines, texts)), codes, merges)
+    learn_bpe.tqdm = functools.partial(tqdm.tqdm, disable=None)  # no bar where nobody watches
+    learn_bpe.learn_bpe(chain.from_iterable(map(read_lines, texts)), codes, merges)
     return codes.getvalue()
 
 
@@ -28,7 +32,7 @@ def learn_pieces(texts: Sequence[Path], pieces: int, whole: Sequence[str] = ()) 
         whole: symbols that are pieces of their own and never part of others.
 
     Raises:
-        InputError: the text has more different characters than ``pieces``.
+        InputError: ``pieces`` are too few for the characters of the text.
     """
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(1)
@@ -43,10 +47,9 @@ def learn_pieces(texts: Sequence[Path], pieces: int, whole: Sequence[str] = ()) 
             minloglevel=2,
         )
     except RuntimeError as error:
-        reason = str(error).rsplit("] ", 1)[-1].strip()
-        raise InputError(
-            f"--sentencepiece {pieces}: the training text does not allow it ({reason}); give another number"
-        ) from error
+        fewest = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+        cure = f"its characters need {int(fewest[1]):,}; give at least that" if fewest else in_short(error)
+        raise InputError(f"--sentencepiece {pieces}: too few for the training text: {cure}") from error
     return model.getvalue()
 
 

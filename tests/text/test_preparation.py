@@ -11,8 +11,6 @@ import torch
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.preparation import (
-    CODES,
-    PIECES,
     RECORD,
     Preparation,
     find_preparations,
@@ -28,8 +26,8 @@ OTHER_BPE = Preparation(bpe="#version: 0.2\na b\n")
 @pytest.mark.parametrize(
     ("languages", "files"),
     [
-        ({"en": BPE, "fr": BPE}, {CODES}),
-        ({"en": BPE, "ja": PIECEWISE}, {CODES, PIECES}),
+        ({"en": BPE, "fr": BPE}, {"bpe.codes"}),
+        ({"en": BPE, "ja": PIECEWISE}, {"bpe.codes", "sentencepiece.model"}),
         ({"en": BPE, "ja": OTHER_BPE}, {"bpe.en.codes", "bpe.ja.codes"}),
         ({"en": Preparation("moses"), "ja": Preparation()}, set()),
     ],
@@ -90,7 +88,7 @@ def test_a_damaged_record_is_refused_in_one_sentence(tmp_path: Path, content: An
     (tmp_path / "secret").write_text("a b\n")
     folder = tmp_path / "model"
     folder.mkdir()
-    (folder / CODES).symlink_to(tmp_path / "secret")
+    (folder / "bpe.codes").symlink_to(tmp_path / "secret")
     (folder / RECORD).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     with pytest.raises(InputError, match=message) as error:
         read_preparations(folder)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from fairseq import options
-from fairseq.data import Dictionary
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text import prepare as module
 from rnnsearch_fairseq.text.codec import TextCodec
-from rnnsearch_fairseq.text.next_commands import BATCH, EPOCHS, LARGE, next_commands
+from rnnsearch_fairseq.text.plan import LARGE, expectations, next_commands, plan_training
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations, read_preparations
-from rnnsearch_fairseq.text.prepare import Settings, main, prepare
+from rnnsearch_fairseq.text.prepare import LOCK, Settings, main, prepare
 from rnnsearch_fairseq.text.split import PARTS
 from tests.commands import BIN
 
@@ -99,7 +99,8 @@ def run(raw: Path, out: str = "out", **settings: Any) -> Path:
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["prepare", *map(str, words), "-s", "en", "-t", "fr"])
+    monkeypatch.setattr(module, "expectations", lambda plan, source, target: f"{plan.updates} updates")
+    monkeypatch.setattr(sys, "argv", ["prepare", "--workers", "1", *map(str, words), "-s", "en", "-t", "fr"])
     main()
 
 
@@ -107,7 +108,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
 
 
 def test_words_are_the_tokens_of_moses(raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = run(raw)
+    out = run(raw, bpe=0)
     english, french = read(out / "train.en"), read(out / "train.fr")
     assert english[:4] == [
         "Hello , world !",
@@ -123,7 +124,7 @@ def test_words_are_the_tokens_of_moses(raw: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize(
     ("settings", "file", "count"),
-    [({}, None, 0), ({"bpe": 40}, "bpe.codes", 40), ({"sentencepiece": PIECES}, "sentencepiece.model", PIECES)],
+    [({"bpe": 0}, None, 0), ({"bpe": 40}, "bpe.codes", 40), ({"sentencepiece": PIECES}, "sentencepiece.model", PIECES)],
 )
 @pytest.mark.parametrize("more", [{}, {"lowercase": True}, {"tokenized": True}, {"workers": 2}])
 def test_text_that_is_given_to_translate_becomes_what_was_prepared(
@@ -159,10 +160,24 @@ def test_merges_are_learnt_from_both_languages(raw: Path) -> None:
     assert any("z" not in merge for merge in codes[1:]), "the French side has nothing else"
 
 
-def test_a_small_text_gives_fewer_sentencepieces(raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(raw, sentencepiece=5000)
-    (learnt,) = re.findall(r"learnt (\d+) sentencepieces", capsys.readouterr().out)
-    assert PIECES < int(learnt) < 5000
+@pytest.mark.parametrize(
+    ("settings", "pairs", "line", "kind"),
+    [
+        ({}, 20, "Hello, world!", "sentencepiece"),
+        ({"tokenized": True}, 20, "Hello , world !", "bpe"),
+        ({}, LARGE, "Hello, world!", None),
+        ({}, LARGE, "彼は昨日、新しいiPhoneを買いました。", "sentencepiece"),
+        ({}, LARGE, "See :func:`open` and ``file``.", "sentencepiece"),
+    ],
+)
+def test_subwords_are_the_default_below_a_million_pairs(
+    raw: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, pairs: int, line: str, kind: str | None
+) -> None:
+    monkeypatch.setattr(module, "check_parallel", lambda paths: pairs)
+    for language in LANGUAGES:
+        write(raw / f"train.{language}", [line] * 20)
+    plan, preparation = prepare(raw, NAMES, LANGUAGES, raw.parent / "out", Settings(**settings))
+    assert preparation.subwords == kind and plan.pairs == pairs
 
 
 def test_windows_line_ends_change_nothing(raw: Path) -> None:
@@ -173,17 +188,6 @@ def test_windows_line_ends_change_nothing(raw: Path) -> None:
     assert all(read(windows / f"train.{language}") == read(expected / f"train.{language}") for language in RAW)
 
 
-def test_an_earlier_record_is_gone(raw: Path) -> None:
-    out = run(raw, sentencepiece=PIECES)
-    run(raw, bpe=30)
-    assert not (out / "sentencepiece.model").exists()
-    run(raw)
-    assert not (out / "bpe.codes").exists()
-    with pytest.raises(InputError, match=r"--sentencepiece 10: the training text does not allow it .*10 vs \d+"):
-        run(raw, sentencepiece=10)
-    assert read_preparations(out) is None
-
-
 # Length limit and shuffle
 
 
@@ -191,7 +195,7 @@ def test_an_earlier_record_is_gone(raw: Path) -> None:
 def test_long_training_pairs_are_left_out_by_their_words(
     raw: Path, bpe: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = run(raw)
+    words = run(raw, bpe=0)
     pairs = zip(*(read(words / f"train.{language}") for language in RAW))
     kept = [pair for pair in pairs if all(1 <= len(line.split()) <= 7 for line in pair)]
     assert 3 < len(kept) < 17
@@ -203,10 +207,10 @@ def test_long_training_pairs_are_left_out_by_their_words(
 
 
 def test_training_pairs_are_shuffled_together_and_only_they(raw: Path) -> None:
-    plain = run(raw)
+    plain = run(raw, bpe=0)
     orders = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        out = run(raw, name, shuffle=seed)
+        out = run(raw, name, bpe=0, shuffle=seed)
         orders.append(list(zip(read(out / "train.en"), read(out / "train.fr"))))
         for part in ("valid", "test"):
             assert all(read(out / f"{part}.{one}") == read(plain / f"{part}.{one}") for one in RAW)
@@ -222,8 +226,8 @@ def test_training_pairs_are_shuffled_together_and_only_they(raw: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"bpe": -1}, "--bpe is -1"),
-        ({"sentencepiece": -1}, "--sentencepiece is -1"),
+        ({"bpe": -1}, "give at least 0"),
+        ({"sentencepiece": -1}, "give at least 0"),
         ({"bpe": 10, "sentencepiece": 10}, "give one of them"),
     ],
 )
@@ -265,16 +269,58 @@ def test_the_command_line_gives_the_same_files(raw: Path, monkeypatch: pytest.Mo
         run_main(monkeypatch, raw, out, *names, *words.split(), "--workers", "2")
         for file in expected.iterdir():
             assert (out / file.name).read_bytes() == file.read_bytes()
+    assert {path.name for path in out.iterdir()} == {path.name for path in expected.iterdir()} | {LOCK, "train.sh"}
 
 
-# The next commands
+# All or nothing
 
-SUBWORDS = {
-    "words": ("", "--tokenizer moses"),
-    "bpe": ("--bpe 40", "--tokenizer moses --bpe subword_nmt --bpe-codes {}/bpe.codes"),
-    "sentencepiece": ("--sentencepiece 50", "--bpe sentencepiece --sentencepiece-model {}/sentencepiece.model"),
-    "tokens in lower case": ("--tokenized --lowercase", None),
-}
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_failed_command_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus, out = write_tsv(tmp_path), tmp_path / "out"
+    cause = r"--sentencepiece 10: too few for the training text: its characters need \d\d; give at least that"
+    with pytest.raises(InputError, match=cause):
+        run_main(monkeypatch, corpus, out, "--sentencepiece", "10")
+    assert [path.name for path in out.iterdir()] == [LOCK]
+    run_main(monkeypatch, corpus, out, "--bpe", "30")
+    before = contents(out)
+    with pytest.raises(InputError, match=cause):
+        run_main(monkeypatch, corpus, out, "--split", "9,9", "--sentencepiece", "10")
+    assert contents(out) == before
+    with pytest.raises(InputError, match=r"train\.en: it would replace an input; give another name"):
+        run_main(monkeypatch, *(out / "raw" / f"train.{language}" for language in LANGUAGES), out)
+    assert contents(out) == before
+    (out / "checkpoints").mkdir()
+    run_main(monkeypatch, corpus, out, "--sentencepiece", "60")
+    assert (out / "sentencepiece.model").exists() and not (out / "bpe.codes").exists()
+    with pytest.raises(InputError, match=r"corpus\.tsv: cannot be written .*; give another folder"):
+        run_main(monkeypatch, out / "raw", corpus)
+
+
+def test_one_command_at_a_time_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    holder = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+    )
+    command = [sys.executable, "-c", holder, str(out / LOCK)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(InputError, match="another rnnsearch prepare writes there; wait for its end"):
+            run_main(monkeypatch, write_tsv(tmp_path), out)
+        other.communicate(b"\n")
+    (out / ".prepare/raw").mkdir(parents=True)
+    (out / ".prepare/raw/left").touch()  # by a command that was killed
+    run_main(monkeypatch, write_tsv(tmp_path), out)
+    assert (out / "preparation.json").exists() and not (out / ".prepare").exists() and not (out / "left").exists()
+
+
+# What follows
+
+SUBWORDS = {"words": "--bpe 0", "bpe": "--bpe 40", "sentencepieces": "", "lower case": "--tokenized --lowercase"}
 
 
 def write_tsv(path: Path, pairs: int = 300) -> Path:
@@ -283,21 +329,10 @@ def write_tsv(path: Path, pairs: int = 300) -> Path:
     return path / "corpus.tsv"
 
 
-def commands_of(printed: str) -> dict[str, str]:
-    """The printed commands by their programs."""
-    _, commands = printed.split("The next commands, to binarize the text, to train and to translate:\n")
-    lines = [line for line in commands.replace("\\\n", " ").splitlines() if line and line[0] != "#"]
-    return {
-        " ".join(line.split()[: 1 + line.startswith("rnnsearch")]): line for line in lines if line and line[0] != "#"
-    }
-
-
 def parse(command: str) -> Any:
     name, *words = shlex.split(command)
     if name == "fairseq-preprocess":
         return options.get_preprocessing_parser().parse_args(words)
-    if name == "fairseq-interactive":
-        return options.parse_args_and_arch(options.get_interactive_generation_parser(), words)
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 
@@ -306,75 +341,76 @@ def test_printed_commands_fit_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subwords: str
 ) -> None:
     out = tmp_path / "my text"
-    words, interactive = SUBWORDS[subwords]
-    run_main(monkeypatch, write_tsv(tmp_path), out, "--max-words", "8", "--workers", "1", *words.split())
-    commands = commands_of(capsys.readouterr().out)
-    args = parse(commands["fairseq-preprocess"])
+    run_main(monkeypatch, write_tsv(tmp_path), out, "--max-words", "8", *SUBWORDS[subwords].split())
+    printed = capsys.readouterr().out
+    script = (out / "train.sh").read_text().split(f"cd {shlex.quote(str(Path.cwd()))}\n")[1]
+    assert script in printed
+    commands = [
+        line for line in printed.replace("\\\n", " ").splitlines() if line.startswith(("fairseq-", "rnn", "sacre"))
+    ]
+    preprocess, training, *rest = commands
+    args = parse(preprocess)
     for part in PARTS:
         prefix = getattr(args, f"{part}pref")
         assert prefix == str(out / part)
         assert all(Path(f"{prefix}.{language}").is_file() for language in (args.source_lang, args.target_lang))
-    has_subwords = subwords in ("bpe", "sentencepiece")
-    assert args.joined_dictionary == has_subwords
-    assert (args.nwordssrc, args.nwordstgt) == ((-1, -1) if has_subwords else (30004, 30004))
+    assert args.joined_dictionary == (subwords != "words")
+    assert (args.nwordssrc, args.nwordstgt) == ((-1, -1) if args.joined_dictionary else (30004, 30004))
     assert args.destdir == str(out / "bin")
     assert find_preparations(Path(args.destdir), LANGUAGES) is not None
-    args = parse(commands["fairseq-train"])
+    args = parse(training)
     assert (args.data, args.save_dir) == (str(out / "bin"), str(out / "checkpoints"))
+    assert args.log_file == str(out / "train.log")
     assert args.max_update == int(args.total_num_update) == 2000
-    best, hypotheses = f"{args.save_dir}/checkpoint_best.pt", str(out / "test.hyp.fr")
-    translate = [
-        "rnnsearch",
-        "translate",
-        str(out / "raw/test.en"),
-        "--model",
-        best,
-        "--beam",
-        "12",
-        "--output",
-        hypotheses,
+    assert ("--share-all-embeddings" in training) == (subwords != "words")
+    best, hypotheses, beam = f"{args.save_dir}/checkpoint_best.pt", str(out / "test.hyp.fr"), ["--beam", "12"]
+    assert [shlex.split(command) for command in rest] == [
+        ["rnnsearch", "translate", f"{out}/raw/test.en", "--model", best, *beam, "--output", hypotheses],
+        ["sacrebleu", f"{out}/raw/test.fr", "-i", hypotheses, *shlex.split("-m bleu chrf -f text -l en-fr")],
+        ["rnnsearch", "translate", "--model", best, *beam],
+        ["rnnsearch", "serve", "--model", best, *beam],
     ]
-    assert shlex.split(commands["rnnsearch translate"]) == translate
-    assert shlex.split(commands["sacrebleu"]) == [
-        "sacrebleu",
-        str(out / "raw/test.fr"),
-        "-i",
-        hypotheses,
-        "-l",
-        "en-fr",
-    ]
-    assert Path(translate[2]).is_file()
-    if interactive is None:
-        assert "fairseq-interactive" not in commands
-        return
-    args = parse(commands["fairseq-interactive"])
-    assert (args.data, args.path, args.source_lang, args.target_lang) == (str(out / "bin"), best, *LANGUAGES)
-    assert " ".join(shlex.split(commands["fairseq-interactive"])).endswith(interactive.format(out))
+    assert "2000 updates" in printed
 
 
 @pytest.mark.slow
-def test_printed_preprocessing_runs_as_printed(
+@pytest.mark.train
+def test_one_line_trains_translates_and_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_tsv(tmp_path)
     run_main(monkeypatch, "corpus.tsv", "my text")
-    preprocess = commands_of(capsys.readouterr().out)["fairseq-preprocess"]
+    script = tmp_path / "my text" / "train.sh"
+    script.write_text(
+        script.read_text().replace("update 2000", "update 3").replace("gru_small", "gru_small --hidden-size 8")
+    )
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
-    subprocess.run(["bash", "-euo", "pipefail", "-c", preprocess], env=environment, check=True)
-    dictionaries = [Dictionary.load(f"my text/bin/dict.{language}.txt") for language in LANGUAGES]
-    assert dictionaries[0] != dictionaries[1]
-    assert all(Path(f"my text/bin/{part}.en-fr.fr.idx").is_file() for part in PARTS)
+    done = subprocess.run(["bash", script], cwd="/", env=environment, check=True, capture_output=True, encoding="utf-8")
+    assert "BLEU|" in done.stdout and "chrF2|" in done.stdout
+    assert len(read(tmp_path / "my text" / "test.hyp.fr")) == 15
 
 
 def test_training_is_longer_on_more_text() -> None:
     def train(pairs: int) -> Any:
         test = (Path("test.en"), Path("test.fr"))
-        commands = next_commands(Path("text"), LANGUAGES, pairs, Preparation(bpe="a b\n"), test).replace("\\\n", " ")
-        return parse(next(line for line in commands.splitlines() if line.startswith("fairseq-train")))
+        commands, _ = next_commands(Path("text"), LANGUAGES, plan_training(pairs), Preparation(bpe="a b\n"), test)
+        return parse(commands[1].replace("\\\n", " "))
 
-    args = train(29_000)
-    assert (args.arch, args.batch_size) == ("bahdanau_gru_small", BATCH)
-    assert args.max_update == int(args.total_num_update) == EPOCHS * 363
+    few, some = train(3600), train(29_000)
+    assert (few.batch_size, few.max_update, few.dropout) == (40, 2000, 0.4)
+    assert (some.arch, some.batch_size, some.max_update, some.dropout) == ("bahdanau_gru_small", 80, 18 * 363, 0.3)
     args = train(LARGE)
     assert (args.arch, args.task, args.max_epoch) == ("bahdanau_gru", "pooled_translation", 5)
+    assert [plan_training(pairs).pieces for pairs in (100, 3600, 29_000, LARGE)] == [1000, 2000, 5600, 32_000]
+
+
+def test_updates_are_timed_to_say_what_to_expect() -> None:
+    said = expectations(plan_training(3600), ["a b c", "d e"], ["a b c"] * 2)
+    assert re.match(r"What to expect of 3,600 pairs: bahdanau_gru_small, 2\.\d million parameters \(a larger", said)
+    assert re.search(r"2,000 updates of 40 pairs, about \d+ minutes of .* \(0\.\d+ seconds an update", said)
+
+
+def test_no_bar_is_drawn_where_nobody_watches(raw: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(raw, bpe=40)
+    assert capfd.readouterr().err == ""

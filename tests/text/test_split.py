@@ -1,10 +1,12 @@
 """One corpus to training, development and test sets."""
 
+import gzip
 import json
 import random
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -12,9 +14,9 @@ from xml.sax.saxutils import escape
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.pairs import Pair, read_corpus, read_tmx
-from rnnsearch_fairseq.text.prepare import main
-from rnnsearch_fairseq.text.scripts import lacks_blanks
+from rnnsearch_fairseq.text import prepare
+from rnnsearch_fairseq.text.pairs import Pair, read_corpus, read_files, read_tmx
+from rnnsearch_fairseq.text.scripts import lacks_blanks, lacks_common_words
 from rnnsearch_fairseq.text.split import PARTS, split_corpus
 
 LANGUAGES = ("en", "fr")
@@ -89,9 +91,12 @@ def read_parts(folder: Path) -> dict[str, list[Pair]]:
     return {part: list(zip(*both, strict=True)) for part, both in sides.items()}
 
 
-def run_main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["prepare", *map(str, words), "-s", "en", "-t", "fr"])
-    main()
+def run_main(monkeypatch: pytest.MonkeyPatch, *words: str | Path, languages: Pair = LANGUAGES) -> None:
+    monkeypatch.setattr(prepare, "expectations", lambda plan, source, target: "")
+    monkeypatch.setattr(
+        sys, "argv", ["prepare", "--workers", "1", *map(str, words), "-s", languages[0], "-t", languages[1]]
+    )
+    prepare.main()
 
 
 # Parts
@@ -102,7 +107,7 @@ def test_no_sentence_is_in_two_parts(tmp_path: Path) -> None:
     plain = Counter(pairs)
     assert max(plain.values()) > 1 and len({source for source, _ in pairs}) < 500 > len({target for _, target in pairs})
     pairs += [(f"  {source.upper()}", target.replace(" ", "  ")) for source, target in pairs[::7]]
-    split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "raw", (40, 50))
+    split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "raw", (40, 50), keep=["duplicates"])
     parts = read_parts(tmp_path / "raw")
     assert {part: len(of_part) for part, of_part in parts.items()} == {
         "train": len(pairs) - 90,
@@ -142,7 +147,7 @@ def test_whole_files_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         (tmp_path / "docs" / str(number)).mkdir(parents=True)
         pairs = [(f"sentence {number} {line}", f"phrase {number} {line}") for line in range(9)]
         write_po(tmp_path / "docs" / str(number), [*pairs, ("See also", f"voir {number}")])
-    run_main(monkeypatch, tmp_path / "docs", tmp_path / "out", "--split", "30,50", "--workers", "1")
+    run_main(monkeypatch, tmp_path / "docs", tmp_path / "out", "--split", "30,50")
     assert "split 400 pairs (seed 1): train 320, valid 27, test 45, left out 8 (whole files" in capsys.readouterr().out
     parts = read_parts(tmp_path / "out" / "raw")
     files = [{pair[0].split()[1] for pair in pairs if pair[0] != "See also"} for pairs in parts.values()]
@@ -158,13 +163,58 @@ def test_dropped_pairs_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture
     empty = [("", "un"), ("one", "  "), ("\ufeff", "un")]
     long = [("a " * 101, "b " * 90), ("a " * 90, "猫" * 202)]
     unequal = [("one", "b " * 10), ("x y", "猫" * 37), ("b " * 19, "un deux")]
-    split_corpus(write_files(tmp_path, good + unequal + empty + long), LANGUAGES, tmp_path / "raw", (1, 1))
+    other = [("same  text", "same text"), ("One two", "un deux"), ("one two", "un deux")]
+    files = write_files(tmp_path, good + unequal + empty + long + other)
+    split_corpus(files, LANGUAGES, tmp_path / "raw", (1, 1))
     found = {pair for part in read_parts(tmp_path / "raw").values() for pair in part}
     assert found == {("one two", "un deux"), *((source.strip(), target.strip()) for source, target in good[1:])}
     printed = capsys.readouterr().out
-    assert "read 12 pairs" in printed and "dropped 8:" in printed
-    assert "3 without a sentence on a side, 2 of more than 100 words on a side, 3 with over 9 times as many" in printed
+    assert "read 15 pairs" in printed and "dropped 11: 3 with over 9 times as many" in printed
+    assert (
+        ", 3 without a sentence on a side, 2 of more than 100 words on a side, 1 with equal sides, 2 that came"
+        in printed
+    )
     assert "split 4 pairs (seed 1): train 2, valid 1, test 1" in printed
+    split_corpus(files, LANGUAGES, tmp_path / "raw", (1, 1), keep=["equal", "duplicates"])
+    assert sum(map(len, read_parts(tmp_path / "raw").values())) == 7
+
+
+WEB = ("<p>A <b class='x'>black</b> cat&#39;s &lt;b&gt; 5 < 6<br/>", "Un chat <i>noir</i> : 5 < 6 > <URL>\0 &amp; fin")
+DOCS = ("Call :func:`open` of <b>%s</b>", "Appeler :func:`open` de <b>%s</b> &amp; fin")
+
+
+@pytest.mark.parametrize(
+    ("pair", "keep", "expected"),
+    [
+        (WEB, [], ("A black cat's <b> 5 < 6", "Un chat noir : 5 < 6 > <URL> & fin")),
+        (WEB, ["markup"], (WEB[0], WEB[1].replace("\0", ""))),
+        (DOCS, [], DOCS),
+    ],
+)
+def test_tags_and_entities_stay_where_they_are_markup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pair: Pair, keep: list[str], expected: Pair
+) -> None:
+    files = write_files(tmp_path, [(f"{source} {n}", f"{target} {n}") for n in range(3) for source, target in [pair]])
+    split_corpus(files, LANGUAGES, tmp_path / "raw", (1, 1), keep=keep)
+    (found,) = read_parts(tmp_path / "raw")["train"]
+    assert tuple(side[:-2] for side in found) == expected
+    printed = capsys.readouterr().out
+    assert ("cleaned sentences: " in printed) == (expected != pair)
+    assert ("3 with control characters" in printed) == ("\0" in pair[1])
+    assert ("6 with tags, 6 with entities" in printed) == (expected[0] != pair[0])
+
+
+@pytest.mark.parametrize("write", [write_files, write_tsv, write_tmx])
+def test_packed_files_are_read(tmp_path: Path, write: Callable[[Path, list[Pair]], list[Path]]) -> None:
+    pairs = make_pairs(20)
+    packed = []
+    for path in write(tmp_path, pairs):
+        packed.append(path.with_name(f"{path.name}.gz"))
+        packed[-1].write_bytes(gzip.compress(path.read_bytes()))
+    assert [tuple(map(str.rstrip, pair)) for pair in read_corpus(packed, LANGUAGES)] == pairs
+    packed[0].write_bytes(packed[0].read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"\.gz: cannot be read \(Compressed file ended"):
+        list(read_corpus(packed, LANGUAGES))
 
 
 # Formats
@@ -173,8 +223,8 @@ def test_dropped_pairs_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("write", [write_tsv, write_tmx, write_po, write_folder])
 def test_formats_give_the_same_split(tmp_path: Path, write: Callable[[Path, list[Pair]], list[Path]]) -> None:
     pairs = [*make_pairs(300), ('the <b>cat</b> & the "dog"', "le <b>chat</b> & le chien")]
-    split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "files", (20, 30))
-    split_corpus(write(tmp_path, pairs), LANGUAGES, tmp_path / "other", (20, 30))
+    split_corpus(write_files(tmp_path, pairs), LANGUAGES, tmp_path / "files", (20, 30), keep=["markup"])
+    split_corpus(write(tmp_path, pairs), LANGUAGES, tmp_path / "other", (20, 30), keep=["markup"])
     assert read_parts(tmp_path / "other") == read_parts(tmp_path / "files")
 
 
@@ -235,9 +285,8 @@ def test_bad_files_are_refused(tmp_path: Path, name: str, content: bytes | None,
 @pytest.mark.parametrize(
     ("pairs", "sizes", "message"),
     [
-        (make_pairs(10), None, "10 pairs are too few to split"),
-        (make_pairs(50), (30, 30), r"50 pairs are too few .*--split DEV,TEST"),
-        ([("same", "même")] * 50, (3, 3), r"train 50, valid 0, test 0; equal sentences"),
+        ([("one", "un"), ("two", "deux")], None, "2 pairs are too few to split"),
+        ([(f"same {n}", "même") for n in range(50)], (3, 3), r"train 50, valid 0, test 0; equal .*--split DEV,TEST"),
         ([("", "vide")] * 50, None, "0 pairs are too few"),
     ],
 )
@@ -267,13 +316,6 @@ def test_impossible_options_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_corpus_is_not_overwritten(tmp_path: Path) -> None:
-    split_corpus(write_tsv(tmp_path, make_pairs(50)), LANGUAGES, tmp_path / "raw")
-    files = [tmp_path / "raw" / f"train.{language}" for language in LANGUAGES]
-    with pytest.raises(InputError, match="it would replace an input"):
-        split_corpus(files, LANGUAGES, tmp_path / "raw")
-
-
 # Scripts without blanks
 
 JAPANESE = "彼は昨日、新しいiPhoneを買いました。"
@@ -297,13 +339,58 @@ def test_text_without_blanks_is_recognised(line: str, lacking: bool) -> None:
     assert lacks_blanks([line, ""]) == lacking
 
 
-def test_text_without_blanks_is_told_of_sentencepiece(
+def test_warnings_say_what_helps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pairs = [(f"He bought a new phone on day {number}.", f"{JAPANESE}{number}") for number in range(100)]
-    hint = "train.fr: there are no blanks between words; prepare again with --sentencepiece 8000"
-    for words, hinted in (([], True), (["--bpe", "20"], True), (["--sentencepiece", "8000"], False)):
-        run_main(monkeypatch, *write_tsv(tmp_path, pairs), tmp_path / "out", "--workers", "1", *words)
+    pairs = [(f"He took the ``phone {number}`` of it.", f"{JAPANESE}``phone {number}``") for number in range(100)]
+    warning = (
+        "warning: the text needs sentencepieces, since tokens tear its markup apart (code, placeholders) and its ja "
+        "has no blanks between words; leave out --bpe and --tokenized"
+    )
+    for source, words, warned in (("en", ["--bpe", "0"], True), ("en", ["--bpe", "20"], True), ("fr", [], False)):
+        run_main(monkeypatch, *write_tsv(tmp_path, pairs), tmp_path / "out", *words, languages=(source, "ja"))
         printed = capsys.readouterr().out
-        assert (hint in printed) == hinted
-        assert printed.count("no blanks") == hinted, "English has blanks"
+        assert (warning in printed, printed.count("warning: ")) == (warned, 1)
+        assert "test.ja -i" in printed and "-f text --tokenize char" in printed
+    assert "warning: hardly a word of the fr text is a common one of fr; are -s and -t right?" in printed
+
+
+# Languages
+
+
+@pytest.mark.parametrize(
+    ("names", "languages", "message"),
+    [
+        (["a.en", "a.fr"], ("fr", "en"), r"a\.en: its name says en, but -s says fr; give them in the order of -s, -t"),
+        (["a.en", "a.de.gz"], ("en", "fr"), r"a\.de\.gz: its name says de, but -t says fr"),
+        (["a.en_GB", "a.txt"], ("en", "fr"), None),
+        (["a.pt-br", "a.in"], ("pt_BR", "eng"), None),
+        (["a.po", "b.it.po"], ("en", "fr"), None),
+    ],
+)
+def test_names_that_contradict_the_languages_are_refused(
+    tmp_path: Path, names: list[str], languages: Pair, message: str | None
+) -> None:
+    with pytest.raises(InputError, match=message) if message else nullcontext():
+        read_files([tmp_path / name for name in names], languages)
+
+
+def test_two_languages_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="-s en -t en: source and target are the same language; name two"):
+        run_main(monkeypatch, *write_files(tmp_path, make_pairs(50)), tmp_path / "out", languages=("en", "en"))
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "lacking"),
+    [
+        ("The cat of the man sleeps, and it is in the garden.", "fr", True),
+        ("The cat of the man sleeps, and it is in the garden.", "en_GB", False),
+        ("Le chat de la voisine dort dans le jardin.", "en", True),
+        (JAPANESE, "zh", True),
+        (JAPANESE, "ja", False),
+        ("The cat sleeps.", "tlh", False),
+    ],
+)
+def test_text_of_another_language_is_recognised(line: str, language: str, lacking: bool) -> None:
+    assert lacks_common_words([line] * 150, language) == lacking
+    assert not lacks_common_words([line], language), "too little text"
