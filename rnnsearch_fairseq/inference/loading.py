@@ -40,6 +40,7 @@ ARCHITECTURES = {
 MOST_CONFIG_BYTES = 1_000_000
 MOST_MEMBERS = 100
 LANGUAGE = r"[A-Za-z0-9_-]{1,40}"
+ODD = (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError)  # what damaged values raise
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
 EXPORT = "export the model again"
 TRAIN = "give a checkpoint that fairseq-train wrote with a model of this package"
@@ -85,7 +86,7 @@ def load_members(path: str | Path) -> list[Member]:
         InputError: a file is missing, damaged or hostile, or the members differ in their languages or vocabularies.
     """
     parts = [path] if os.path.exists(path) else str(path).split(":")
-    members = [member for part in parts for member in _load(Path(part))]
+    members = [member for part in map(Path, parts) for member in _load(part)]
     if any(member.text.values() != members[0].text.values() for member in members):
         raise InputError(
             f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
@@ -94,15 +95,8 @@ def load_members(path: str | Path) -> list[Member]:
 
 
 def _load(path: Path) -> list[Member]:
-    if path.is_dir():
-        if os.path.lexists(path / CONFIG):
-            return _read_folder(path)
-        near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
-        checkpoint = next((each for each in near if each.is_file()), None)
-        if checkpoint is None:
-            raise InputError(f"{path}: holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}; give a model's folder")
-        path = checkpoint
-    return [_member_of(read_checkpoint(path), path)]
+    exported = path.is_dir() and os.path.lexists(path / CONFIG)
+    return _read_folder(path) if exported else [_member_of(read_checkpoint(path), path)]
 
 
 # Exported folders
@@ -125,7 +119,7 @@ def _read_folder(folder: Path) -> list[Member]:
         text = TextSettings(languages, (source, target), preparations)
     except InputError:
         raise
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
+    except ODD as error:
         raise InputError(f"{where}: not a model's configuration ({in_short(error)}); {EXPORT}") from error
     return [_read_tensors(folder / name, *kind, text) for name, kind in zip(tensor_files(len(kinds)), kinds)]
 
@@ -161,12 +155,20 @@ def _read_tensors(path: Path, kind: Any, values: Any, text: TextSettings) -> Mem
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint of fairseq, of any model; its tensors stay in the file until they are used.
 
+    Args:
+        path: the checkpoint, or the folder of a training, whose best checkpoint is read.
+
     Returns:
         The checkpoint, with "model", a table of parameters, and "cfg", a dictionary.
 
     Raises:
         InputError: the file is damaged, names code, or is not a checkpoint, or its parameters are larger than it.
     """
+    if path.is_dir():
+        near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
+        folder, path = path, next(filter(Path.is_file, near), path)
+        if path == folder:
+            raise InputError(f"{path}: holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}; give a model's folder")
     if not path.is_file():
         others = sorted(path.parent.glob("*.pt"), key=os.path.getmtime)
         cure = f"the newest beside it is {others[-1].name}" if others else TRAIN
@@ -256,7 +258,7 @@ def _text_of(state: Any, path: Path) -> TextSettings:
         return TextSettings(_languages(state["languages"]), vocabularies, preparations)
     except InputError:
         raise
-    except (ValueError, TypeError, LookupError) as error:
+    except ODD as error:
         why = in_short(error) if isinstance(error, ValueError) else "it does not hold its vocabularies"
         raise InputError(f"{path}: {why}; train or convert the model again") from error
 
@@ -267,7 +269,7 @@ def _training(state: dict[str, Any]) -> str:
     try:
         measure = "BLEU" if state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "bleu" else "loss"
         return f"{line}, {measure} {float(state['extra_state']['val_loss']):.2f} on the development set"
-    except (ValueError, TypeError, LookupError):
+    except ODD:
         return line
 
 
@@ -275,7 +277,7 @@ def count_updates(state: dict[str, Any]) -> int:
     """The updates of a checkpoint's training; 0 if it does not say."""
     try:
         return int(state["optimizer_history"][-1]["num_updates"])
-    except (ValueError, TypeError, LookupError, OverflowError):
+    except ODD:
         return 0
 
 
@@ -302,7 +304,7 @@ def _build(kind: str, values: Mapping[str, Any], text: TextSettings, where: Path
         config = config_class.of(plain)
         with torch.device("meta"), _WithoutDraws():
             return network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False), config
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+    except ODD as error:
         raise InputError(f"{where}: its options build no model ({in_short(error)}); give another") from error
 
 

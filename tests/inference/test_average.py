@@ -38,7 +38,9 @@ def test_shared_matrices_stay_shared_and_the_text_settings_stay(tmp_path: Path) 
     for number in (1, 2):
         state = make_checkpoint(share_decoder_input_output_embed=True)
         torch.save(state, tmp_path / f"{number}.pt")
-    average_checkpoints([tmp_path / "1.pt", tmp_path / "2.pt"], tmp_path / "mean.pt")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "2.pt").rename(tmp_path / "run/checkpoint_best.pt")
+    average_checkpoints([tmp_path / "1.pt", tmp_path / "run"], tmp_path / "mean.pt")
     model = torch.load(tmp_path / "mean.pt")["model"]
     shared = [model[f"decoder.network.{name}.weight"] for name in ("embedding.table", "readout.to_vocabulary")]
     assert shared[0].data_ptr() == shared[1].data_ptr()

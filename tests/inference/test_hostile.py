@@ -1,15 +1,18 @@
 """Checkpoints and folders of strangers are refused in one sentence, before they run code or fill the memory."""
 
+import copy
+import functools
 import importlib
 import importlib.util
 import json
+import operator
 import os
 import pickle
 import shutil
 import struct
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -190,6 +193,38 @@ def test_absurd_values_are_refused(tmp_path: Path, change: Callable[[State], Any
     change(state)
     torch.save(state, tmp_path / "model.pt")
     refused(tmp_path / "model.pt", message, averages=False)
+
+
+def places(value: Any, *at: Any) -> Iterator[tuple[Any, ...]]:
+    """The keys that lead to each value in a checkpoint but the tensors; of a list, to its first two."""
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, inner in items:
+        if not isinstance(inner, torch.Tensor):
+            yield (*at, key)
+            yield from places(inner, *at, key)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [..., None, "<script>|\n# x", -0.5, float("nan"), 10**600, [], b"\xff", torch.ones(2)],
+    ids=lambda odd: repr(odd)[:20],
+)
+def test_an_odd_value_anywhere_ends_in_one_sentence_or_in_a_clean_model_card(tmp_path: Path, odd: Any) -> None:
+    """In the place of each value; ``...``: the value is missing."""
+    whole = make_checkpoint()
+    for number, (*outer, key) in enumerate(places(whole)):
+        state = copy.deepcopy(whole)
+        holder = functools.reduce(operator.getitem, outer, state)
+        holder[key] = odd
+        if odd is ...:
+            del holder[key]
+        torch.save(state, tmp_path / "model.pt")
+        try:
+            export(str(tmp_path / "model.pt"), tmp_path / str(number))
+        except InputError as error:
+            assert "\n" not in str(error) and not (tmp_path / str(number)).exists()
+        else:
+            assert "script" not in (tmp_path / str(number) / "README.md").read_text()
 
 
 def test_values_that_double_at_each_level_are_not_followed(tmp_path: Path) -> None:
