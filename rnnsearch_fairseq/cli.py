@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -39,6 +40,8 @@ def main() -> int | None:
         _make_parser().parse_args(words or ["--help"])
     module, function = COMMANDS[name][0].split(":")
     print_without_traceback()
+    # By default, PyTorch's waiting threads spin so long that beside another program all takes many times as long.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # argparse prints this as the program's name.
     sys.argv[: size + 1] = [f"rnnsearch {name}"]
     try:

@@ -19,7 +19,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each field of `SearchOptions`."""
+    """Add an option for each field of `SearchOptions`, and ``--replace-unknown``."""
     group = parser.add_argument_group("search")
     for option in fields(SearchOptions):
         name, kind = f"--{option.name.replace('_', '-')}", type(option.default)
@@ -30,6 +30,14 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
             rest = {"type": kind if kind in (int, float) else str, "choices": option.metadata.get("choices")}
             default = "" if option.default is None else f" (default: {option.default})"
             group.add_argument(name, default=option.default, help=help_text + default, **rest)
+    parser.add_argument(
+        "--replace-unknown",
+        nargs="?",
+        const="",
+        metavar="DICTIONARY",
+        help="replace each unknown word by the source word that is aligned with it, or by its translation in "
+        "DICTIONARY, whose lines are a source word and its translation",
+    )
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -134,6 +134,20 @@ def replace_unknown(words: Sequence[str], alignment: Alignment, dictionary: dict
     return [dictionary.get(other, other) if word == UNKNOWN else word for word, other in zip(words, aligned)]
 
 
+def load_with_replacements(args: argparse.Namespace) -> tuple[Translator, dict[str, str] | None]:
+    """Load the model of a command line, and the dictionary of ``--replace-unknown``: None if it is not given.
+
+    Raises:
+        InputError: either cannot be read, or the model has no alignment.
+    """
+    name = args.replace_unknown
+    dictionary = {} if name == "" else name and read_dictionary(Path(name))
+    translator = load(args.model, args.device, **search_options(args))
+    if not translator.has_attention and (dictionary is not None or getattr(args, "alignments", None) is not None):
+        raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
+    return translator, dictionary
+
+
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = make_parser(__doc__)
@@ -146,14 +160,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--alignments", type=Path, metavar="FILE", help="write the best translations' alignments, as rnnsearch score"
-    )
-    parser.add_argument(
-        "--replace-unknown",
-        nargs="?",
-        const=True,
-        metavar="DICTIONARY",
-        help="replace each unknown word by the source word that is aligned with it, or by its translation in "
-        "DICTIONARY, whose lines are a source word and its translation",
     )
     add_search_options(parser)
     args = parser.parse_args()
@@ -169,14 +175,9 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """The command line of this module."""
     args = parse_arguments()
-    dictionary: dict[str, str] | None = None
-    if args.replace_unknown is not None:
-        dictionary = {} if args.replace_unknown is True else read_dictionary(Path(args.replace_unknown))
     if args.trees is not None:
         check_text_file(args.trees)
-    translator = load(args.model, args.device, **search_options(args))
-    if not translator.has_attention and (dictionary is not None or args.alignments is not None):
-        raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
+    translator, dictionary = load_with_replacements(args)
     if _holds_documents(args.file):
 
         def search(sources: Sequence[Source]) -> list[list[Translation]]:

@@ -82,8 +82,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, stop: Callable[[], None]) -> None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        unlimited = descriptors == resource.RLIM_INFINITY
-        most = MOST_CONNECTIONS if unlimited else min(descriptors // 2, MOST_CONNECTIONS)
+        most = MOST_CONNECTIONS if descriptors == resource.RLIM_INFINITY else min(descriptors // 2, MOST_CONNECTIONS)
         config = uvicorn.Config(
             app,
             http=Connection,

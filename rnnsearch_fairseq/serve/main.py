@@ -11,18 +11,22 @@ requests wait, further ones are answered by "busy". Needs pip install 'rnnsearch
 
 import argparse
 import ipaddress
+import json
 import socket
 import sys
+from pathlib import Path
 
 import torch
 
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
-from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
-from rnnsearch_fairseq.inference.translator import Translator, load
-from rnnsearch_fairseq.serve.examples import choose_examples
+from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
+from rnnsearch_fairseq.inference.translate import load_with_replacements
+from rnnsearch_fairseq.inference.translator import Translator
+from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.text.link_grammar import LinkParser, check_installed
 
 MOST_THREADS = 2
+MOST_EXAMPLES = 3
 SECONDS_TO_PARSE = 2.0  # a sentence
 
 
@@ -41,6 +45,15 @@ def parse_arguments() -> argparse.Namespace:
     )
     add_search_options(parser)
     return parser.parse_args()
+
+
+def choose_examples(translator: Translator) -> list[str]:
+    """Up to ``MOST_EXAMPLES`` sentences of page/examples.json that hold no unknown word; frequent words come first."""
+    sentences = json.loads((Path(__file__).parent / "page" / "examples.json").read_text(encoding="utf-8"))
+    ids = {each: translator.read_source(each).ids.tolist() for each in sentences.get(translator.languages[0], [])}
+    known = [sentence for sentence in ids if UNK not in ids[sentence]]
+    # The vocabulary begins with the most frequent words.
+    return sorted(known, key=lambda sentence: max(ids[sentence]))[:MOST_EXAMPLES]
 
 
 def start_parser(translator: Translator) -> LinkParser | None:
@@ -76,26 +89,26 @@ def is_loopback(address: str) -> bool:
     return (getattr(number, "ipv4_mapped", None) or number).is_loopback
 
 
-def main() -> int:
-    """The command line of this module; returns its exit status."""
+def main() -> None:
+    """The command line of this module."""
     args = parse_arguments()
     try:
         from rnnsearch_fairseq.serve.connections import Server
         from rnnsearch_fairseq.serve.messages import Limits
         from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, stop
+        from rnnsearch_fairseq.serve.worker import Worker
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
     torch.set_num_threads(min(MOST_THREADS, torch.get_num_threads()))
-    translator = load(args.model, args.device, **search_options(args))
+    translator, dictionary = load_with_replacements(args)
     listening = listen(args.host, args.port)
     address, port = listening.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
     hosts = (*LOOPBACK, name) if is_loopback(address) else ("*",)
-    examples = args.example or choose_examples(translator)
-    app = make_app(translator, Limits(words=args.max_words), hosts, examples, start_parser(translator))
+    worker = Worker(translator, Limits(words=args.max_words), start_parser(translator), dictionary)
+    app = make_app(worker, hosts, args.example or choose_examples(translator))
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     try:
         Server(app, lambda: stop(app)).run(sockets=[listening])
     except KeyboardInterrupt:
         print()
-    return 0

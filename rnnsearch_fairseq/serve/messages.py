@@ -67,7 +67,7 @@ class Word(BaseModel):
 class Translation(BaseModel):
     """A translation. A null among its numbers is minus infinity."""
 
-    text: str = Field(description="<unk> stands for a word that the model does not know")
+    text: str = Field(description="<unk> stands for a word that the model does not know, unless it is replaced")
     score: Rounded | None = Field(description="The score by which the search ranks; null: the search failed")
     logprob: Rounded | None = Field(description="ln p of the translation, given the sentence")
     words: list[Word]

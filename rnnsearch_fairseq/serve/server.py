@@ -15,19 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rnnsearch_fairseq import __version__
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.translator import Translator
-from rnnsearch_fairseq.serve.messages import (
-    MOST_TRANSLATIONS,
-    Answer,
-    Limits,
-    Model,
-    Partial,
-    Problem,
-    TranslationRequest,
-)
+from rnnsearch_fairseq.serve.messages import MOST_TRANSLATIONS, Answer, Model, Partial, Problem, TranslationRequest
 from rnnsearch_fairseq.serve.turns import Pending, Turns
 from rnnsearch_fairseq.serve.worker import Worker
-from rnnsearch_fairseq.text.link_grammar import LinkParser
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 BUSY = "the server is busy; please try again in a moment"
@@ -93,32 +83,25 @@ async def stream(pending: InTranslation) -> AsyncIterable[Partial | Answer | Pro
     yield pending.outcome
 
 
-def make_app(
-    translator: Translator,
-    limits: Limits | None = None,
-    hosts: Sequence[str] = LOOPBACK,
-    examples: Sequence[str] = (),
-    parser: LinkParser | None = None,
-) -> FastAPI:
-    """Build the application, whose thread alone may use the translator.
+def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, examples: Sequence[str] = ()) -> FastAPI:
+    """Build the application, whose thread alone may use the worker; its parser is closed with the application.
 
     Args:
         hosts: accepted host names, which protects against DNS rebinding; "*" accepts any.
         examples: sentences that the page offers to try.
-        parser: parses sentences for a model that reads trees; it is closed with the application.
     """
-    limits = limits or Limits()
+    translator = worker.translator
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.turns = Turns(Worker(translator, limits, parser), limits.waiting)
+        app.state.turns = Turns(worker, worker.limits.waiting)
         try:
             yield
         finally:
             stop(app)
             app.state.turns.close()
-            if parser is not None:
-                parser.close()
+            if worker.parser is not None:
+                worker.parser.close()
 
     app = FastAPI(title="rnnsearch serve", version=__version__, redoc_url=None, lifespan=lifespan)
     app.state.pending = set()
@@ -127,9 +110,9 @@ def make_app(
         target_lang=translator.languages[1],
         beam=min(translator.options.beam, MOST_TRANSLATIONS),
         reads_trees=translator.reads_trees,
-        parses=parser is not None,
+        parses=worker.parser is not None,
         examples=list(examples),
-        limits=limits,
+        limits=worker.limits,
     )
     app.add_middleware(Guard, hosts=hosts)
     app.add_exception_handler(RequestValidationError, refuse)

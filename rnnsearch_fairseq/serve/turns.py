@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import logging
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +15,8 @@ from rnnsearch_fairseq.serve.messages import Answer, Partial, Problem, Translate
 logger = logging.getLogger(__name__)
 
 LATE = "the server did not finish in time; please send fewer sentences, or try again in a moment"
-# A turn ends when it has this many characters: about three seconds' work on two cores with a beam of 12.
-CHARACTERS_A_TURN = 2_048
-CHARACTERS_OF_SHORTEST = 64  # by which a shorter sentence counts
+SHORTEST = 64  # characters; a shorter sentence counts as one of these
+TURN = 4_096  # of translations' characters, rounded up to a power of two
 SECONDS_BETWEEN_REPORTS = 1.0
 
 
@@ -28,8 +29,9 @@ class Pending:
 
     def __init__(self, request: TranslationRequest, seconds: float) -> None:
         trees = request.trees or [None] * len(request.sentences)
-        pairs = enumerate(zip(request.sentences, trees))
-        self.waiting = deque(Job(self, place, *pair, request.nbest) for place, pair in pairs)
+        levels = (max(len(sentence), SHORTEST).bit_length() for sentence in request.sentences)
+        each = enumerate(zip(request.sentences, trees, levels))
+        self.waiting = deque(Job(self, place, request.nbest, *one) for place, one in each)
         self.abandoned = False
         self._results: list[Translated | Problem | None] = [None] * len(request.sentences)
         self._partials: dict[int, str] = {}
@@ -76,28 +78,30 @@ class Pending:
 
 @dataclass(eq=False)
 class Job:
-    """A sentence of a request."""
+    """A sentence of a request. Its ``level`` rises by one where its length doubles."""
 
     request: Pending
     place: int
+    nbest: int
     sentence: str
     tree: str | None
-    nbest: int
+    level: int
 
 
 class Turns:
     """A thread that translates.
 
-    In each turn it takes a sentence of each request, then a second one and so on, until the turn is long enough. So a
-    short request waits for a turn, and not for all sentences of a long one. No exception ends the thread: if ``work``
-    fails, each sentence is tried alone.
+    A turn has sentences of one level: one of each request, then a second one and so on, until it is long enough.
+    ``work`` calls ``pause`` between its steps, in which waiting sentences of lower levels have a turn; after it, the
+    work goes on for as long as that took. So a short request never waits for the end of a long one, which takes at most
+    twice its time. No exception ends the thread: if ``work`` fails, each sentence is tried alone.
 
     Args:
-        work: translates sentences and finishes each; it may raise Abandoned.
+        work: translates sentences and finishes each; ``pause``, its second argument, raises Abandoned if nobody waits.
         most_waiting: the most sentences that wait.
     """
 
-    def __init__(self, work: Callable[[Sequence[Job]], None], most_waiting: int) -> None:
+    def __init__(self, work: Callable[[Sequence[Job], Callable[[], None]], None], most_waiting: int) -> None:
         self._work, self._most_waiting = work, most_waiting
         self._requests: deque[Pending] = deque()
         self._changed = threading.Condition()
@@ -124,26 +128,40 @@ class Turns:
 
     def _run(self) -> None:
         while not self._closed:
-            self._try(self._take())
+            with self._changed:
+                self._changed.wait_for(lambda: self._requests or self._closed)
+            if jobs := self._take():
+                self._try(jobs)
 
-    def _take(self) -> list[Job]:
-        """Wait for sentences, and take those of the next turn."""
+    def _take(self, below: float = math.inf) -> list[Job]:
+        """Take the sentences of the next turn, whose level is below a level."""
         jobs: list[Job] = []
-        size = 0
         with self._changed:
-            self._changed.wait_for(lambda: self._requests or self._closed)
-            while self._requests and size < CHARACTERS_A_TURN:
-                request = self._requests.popleft()
-                if not request.abandoned:
-                    jobs.append(request.waiting.popleft())
-                    size += max(len(jobs[-1].sentence), CHARACTERS_OF_SHORTEST)
-                    if request.waiting:
-                        self._requests.append(request)
+            self._requests = deque(each for each in self._requests if not each.abandoned)
+            level = next((each.waiting[0].level for each in self._requests if each.waiting[0].level < below), None)
+            while sum(job.nbest << job.level for job in jobs) < TURN:
+                request = next((each for each in self._requests if each.waiting[0].level == level), None)
+                if request is None:
+                    break
+                self._requests.remove(request)
+                jobs.append(request.waiting.popleft())
+                if request.waiting:
+                    self._requests.append(request)
         return jobs
 
     def _try(self, jobs: Sequence[Job]) -> None:
+        goes_on_until = 0.0
+
+        def pause() -> None:
+            nonlocal goes_on_until
+            if all(job.request.abandoned for job in jobs):
+                raise Abandoned
+            if (begun := time.monotonic()) >= goes_on_until and (shorter := self._take(jobs[0].level)):
+                self._try(shorter)
+                goes_on_until = 2 * time.monotonic() - begun
+
         try:
-            self._work(jobs)
+            self._work(jobs, pause)
         except Abandoned:
             pass
         except Exception as error:

@@ -2,16 +2,19 @@
 
 import html
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import translator as inference
+from rnnsearch_fairseq.inference.translate import replace_unknown
 from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator
 from rnnsearch_fairseq.serve.messages import Limits, Problem, Translated, Translation, Word
-from rnnsearch_fairseq.serve.turns import Abandoned, Job
+from rnnsearch_fairseq.serve.turns import TURN, Job
 from rnnsearch_fairseq.text.link_grammar import LinkParser
 from rnnsearch_fairseq.text.trees import Parse, Tree, read_penn
 
@@ -20,68 +23,80 @@ SECONDS_TO_PARSE = 5.0  # the sentences of a turn; those that are left then are 
 DIGITS = 4
 
 
+@dataclass
 class Worker:
-    """Translates sentences in one thread; ``parser`` parses those that come without a tree."""
+    """Translates sentences in one thread.
 
-    def __init__(self, translator: Translator, limits: Limits, parser: LinkParser | None = None) -> None:
-        self._translator, self._limits, self._parser = translator, limits, parser
+    Attributes:
+        parser: parses the sentences that come without a tree.
+        dictionary: replaces unknown words, as ``rnnsearch translate --replace-unknown``; None: they stay.
+    """
 
-    def __call__(self, jobs: Sequence[Job]) -> None:
-        """Finish each job by its translations or by an error.
+    translator: Translator
+    limits: Limits = field(default_factory=Limits)
+    parser: LinkParser | None = None
+    dictionary: dict[str, str] | None = None
 
-        Raises:
-            Abandoned: all requests of these jobs were abandoned.
-        """
+    def __call__(self, jobs: Sequence[Job], pause: Callable[[], None]) -> None:
+        """Finish each job by its translations or by an error; call ``pause`` between steps."""
         sources: dict[Job, Source] = {}
         parse_until = time.monotonic() + SECONDS_TO_PARSE
         for job in jobs:
+            pause()
             try:
                 source = self._read(job)
             except InputError as error:
                 job.request.finish(job.place, Problem(detail=str(error)))
                 continue
-            if self._parser is not None and source.tree is None and time.monotonic() < parse_until:
+            if self.parser is not None and source.tree is None and time.monotonic() < parse_until:
                 source = source._replace(tree=self._parse(source.words))
             sources[job] = source
         if sources:
-            self._translate(sources)
+            self._translate(sources, pause)
 
     def _read(self, job: Job) -> Source:
-        source = self._translator.read_source(job.sentence, job.tree, f"sentence {job.place + 1}")
-        if (words := len(source.words)) > (most := self._limits.words):
+        source = self.translator.read_source(job.sentence, job.tree, f"sentence {job.place + 1}")
+        if (words := len(source.words)) > (most := self.limits.words):
             raise InputError(f"sentence {job.place + 1} has {words} words, and at most {most} are read; split it")
         return source
 
     def _parse(self, words: Sequence[str]) -> Tree | None:
-        tree = self._parser.parse(words)
+        tree = self.parser.parse(words)
         parse = read_penn(tree) if isinstance(tree, str) else None
         return parse.tree if isinstance(parse, Parse) and len(parse.words) == len(words) else None
 
-    def _translate(self, sources: dict[Job, Source]) -> None:
-        nbest = max(job.nbest for job in sources)
-        best = self._translator.search(list(sources.values()), nbest=nbest, on_step=self._watcher(sources))
+    def _translate(self, sources: dict[Job, Source], pause: Callable[[], None]) -> None:
+        nbest, watch = max(job.nbest for job in sources), self._watcher(sources, pause)
+        pause()
+        found = dict(zip(sources, self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)))
         # A client may have left by now.
-        wanted = {job: each[: job.nbest] for job, each in zip(sources, best) if not job.request.abandoned}
-        pairs = [(sources[job], each.words) for job, translations in wanted.items() for each in translations]
-        alignments = iter(self._translator.align_words(pairs))
-        for job, translations in wanted.items():
-            result = _translated([(translation, next(alignments)) for translation in translations])
-            job.request.finish(job.place, result)
+        wanted = [(job, each) for job in sources if not job.request.abandoned for each in found[job][: job.nbest]]
+        results: dict[Job, list[tuple[inference.Translation, Alignment]]] = defaultdict(list)
+        step = TURN >> max(job.level for job in sources) or 1
+        for first in range(0, len(wanted), step):
+            pause()
+            pairs = [(sources[job], translation.words) for job, translation in wanted[first : first + step]]
+            for (job, translation), alignment in zip(wanted[first:], self.translator.align_words(pairs)):
+                if self.dictionary is not None:
+                    words = replace_unknown(translation.words, alignment, self.dictionary)
+                    translation = replace(translation, words=words, text=self.translator.decode(words, sources[job]))
+                results[job].append((translation, alignment))
+        for job, translations in results.items():
+            job.request.finish(job.place, _translated(translations))
 
-    def _watcher(self, sources: dict[Job, Source]) -> Callable[[dict[int, list[int]]], None]:
-        """A function that shows unfinished translations, and ends a search that nobody waits for."""
+    def _watcher(self, sources: dict[Job, Source], pause: Callable[[], None]) -> Callable[[dict[int, list[int]]], None]:
+        """A function that shows unfinished translations."""
         jobs, shown = list(sources), time.monotonic()
 
         def watch(best: dict[int, list[int]]) -> None:
             nonlocal shown
-            if all(job.request.abandoned for job in jobs):
-                raise Abandoned
+            pause()
             if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
             for number, ids in best.items():
-                job, words = jobs[number], self._translator.target_vocabulary.words(ids)
-                job.request.show(job.place, self._translator.decode(words, sources[job]))
+                job, words = jobs[number], self.translator.target_vocabulary.words(ids)
+                job.request.show(job.place, self.translator.decode(words, sources[job]))
 
         return watch
 
@@ -96,7 +111,7 @@ def _translated(results: Sequence[tuple[inference.Translation, Alignment]]) -> T
                 text=translation.text,
                 score=translation.score,
                 logprob=alignment.logprobs.sum().item(),
-                words=_words(alignment.target, alignment.target_unknown, alignment.logprobs.tolist()),
+                words=_words([*translation.words, "</s>"], alignment.target_unknown, alignment.logprobs.tolist()),
                 alignment=_rows(alignment.weights),
                 phrase_alignment=_rows(alignment.phrase_weights),
             )

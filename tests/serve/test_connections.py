@@ -173,12 +173,6 @@ def test_of_too_many_the_one_that_waited_longest_for_its_request_is_closed(serve
     assert busy.status == idle[-2].status == 200
 
 
-def test_many_at_once_close_one_each(server: Simulated) -> None:
-    clients = [server.accept() for _ in range(20)]  # in one turn of the loop
-    server.wait()
-    assert sum(client.closing for client in clients) == 12
-
-
 @pytest.mark.parametrize(
     "request_",
     [b"\x16\x03\x01\x00\x00\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", GET + b"X: " + b"x" * 2**16],

@@ -34,19 +34,6 @@ def test_fifty_users_at_a_time_meet_no_error(
     assert re.fullmatch(r"median \d+\.\d{3} s, 95th percentile \d+\.\d{3} s", second)
 
 
-def test_errors_are_told_from_being_busy(live: Live) -> None:
-    assert serving_load.ask(live.url, "The dog sleeps.") == ""
-    assert serving_load.ask(live.url, "a " * 200).startswith("sentence 1 has 200 words")
-    assert serving_load.ask(live.url, "a" * 10**7).startswith("413: the request has more than 1,048,576 bytes")
-    answers = serving_load.Answers([1.0, 2.0, 3.0], busy=2)
-    answers.errors["500: a mistake"] += 1
-    assert answers.summary().splitlines() == [
-        "3 translations, 2 times busy or out of time, 1 errors",
-        "median 2.000 s, 95th percentile 2.900 s",
-        "1 x 500: a mistake",
-    ]
-
-
 def status(address: tuple[str, int], method: str = "GET", path: str = "/", body: bytes = b"", **headers: str) -> int:
     connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
     connection.request(method, path, body or None, headers)

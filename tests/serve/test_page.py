@@ -142,6 +142,19 @@ def test_unknown_words_are_marked_by_their_style(page: Page) -> None:
     assert not page.part(".legend").is_displayed() and not page.part(".source").is_displayed()
 
 
+def test_nothing_is_sure_where_the_translation_has_unknown_words(
+    browser: webdriver.Chrome, unknown_model: Path, tmp_path: Path
+) -> None:
+    with serving(unknown_model, tmp_path / "log", "--max-len-b", "6", "--replace-unknown") as live:
+        page = Page(browser, live)
+        page.translate("The dog sleeps.")
+        marked = [mark.text for mark in page.all(".translation .unknown")]
+        assert marked and marked == page.part(".translation").text.replace("(unknown)", "").split()
+        assert set(marked) <= {"the", "dog", "sleeps", "."}
+        assert page.part(".quality summary").text.startswith("Not sure, as words are unknown: ")
+        browser.get("about:blank")
+
+
 def test_all_of_it_goes_by_keyboard_and_is_labelled(page: Page) -> None:
     page.script("document.activeElement.blur()")
     page["sentence"].send_keys("The dog eats.", Keys.TAB)

@@ -22,10 +22,11 @@ from fastapi.testclient import TestClient
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
-from rnnsearch_fairseq.serve import examples, server, worker
 from rnnsearch_fairseq.serve import main as command
+from rnnsearch_fairseq.serve import server, worker
 from rnnsearch_fairseq.serve.messages import Limits
 from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
+from rnnsearch_fairseq.serve.turns import Abandoned, Job
 from rnnsearch_fairseq.text.link_grammar import Failure
 from tests.serve.live import PATIENCE
 from tests.trained import PAIRS, PARSES, train
@@ -53,9 +54,10 @@ def serve(translator: Translator) -> Iterator[Callable[..., TestClient]]:
     started: list[TestClient] = []
 
     def start(
-        model: Translator = translator, hosts: Sequence[str] = LOOPBACK, parser: Any = None, **limits: Any
+        model: Translator = translator, hosts: Sequence[str] = LOOPBACK, dictionary: Any = None, **limits: Any
     ) -> TestClient:
-        app = make_app(model, Limits(**limits), hosts, ["The dog sleeps."], parser)
+        works = worker.Worker(model, Limits(**limits), dictionary=dictionary)
+        app = make_app(works, hosts, ["The dog sleeps."])
         client = TestClient(app, base_url="http://localhost:8000", raise_server_exceptions=False)
         started.append(client.__enter__())
         return client
@@ -167,6 +169,14 @@ def test_the_nbest_come_when_asked_for(client: TestClient, translator: Translato
     assert len(ask(client, "the dog eats .", nbest=30)[0]["translations"]) == 5
 
 
+def test_unknown_words_are_replaced_and_stay_marked(serve: Callable[..., TestClient], unknown_model: Path) -> None:
+    client = serve(load(unknown_model, max_len_b=6), dictionary={"dog": "chien"})
+    (translation,) = ask(client, "The dog .")[0]["translations"]
+    *words, _ = translation["words"]
+    assert all(word["unknown"] and word["text"] in ("the", "chien", ".") for word in words)
+    assert translation["text"].replace(".", " .").split() == [word["text"] for word in words]
+
+
 def test_phrases_come_with_the_parse(serve: Callable[..., TestClient], tree_translator: Translator) -> None:
     client = serve(tree_translator)
     with_parse, without, wrong = ask(client, *["the black cat eats ."] * 3, trees=[PARSES[2], None, PARSES[3]])
@@ -197,7 +207,7 @@ def test_sentences_without_a_tree_are_parsed_while_there_is_time(
     tree_translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parser = Parser()
-    with TestClient(make_app(tree_translator, parser=parser), base_url="http://localhost") as client:
+    with TestClient(make_app(worker.Worker(tree_translator, parser=parser)), base_url="http://localhost") as client:
         sentences = ["the dog sleeps .", "the black cat eats .", "the dog eats ."]
         answers = ask(client, *sentences, trees=["(S (X the dog) sleeps .)", None, None])
         assert [answer["phrases"] for answer in answers] == [
@@ -226,10 +236,10 @@ def test_examples_are_sentences_of_known_words_the_most_frequent_first(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentences = ["It's a cat.", "The cat sleeps.", "The zebra sleeps.", "The dog sleeps.", "The black cat eats."]
-    monkeypatch.setattr(examples.json, "loads", lambda text: {"en": sentences})
-    assert examples.choose_examples(translator) == ["The dog sleeps.", "The cat sleeps.", "The black cat eats."]
-    monkeypatch.setattr(examples.json, "loads", lambda text: {})
-    assert examples.choose_examples(translator) == []
+    monkeypatch.setattr(command.json, "loads", lambda text: {"en": sentences})
+    assert command.choose_examples(translator) == ["The dog sleeps.", "The cat sleeps.", "The black cat eats."]
+    monkeypatch.setattr(command.json, "loads", lambda text: {})
+    assert command.choose_examples(translator) == []
 
 
 # Refusals
@@ -254,7 +264,7 @@ def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: Tes
         (json.dumps({"sentences": ["a"] * 33}).encode(), "sentences: List should have at most 32 items"),
         (json.dumps({"sentences": ["a" * 2001]}).encode(), "sentences.0: String should have at most 2000 characters"),
         (b'{"sentences": ["a"], "nbest": true}', "nbest: Input should be a valid integer"),
-        (b'{"sentences": ["a", "b"], "nbest": 17}', "sentences times nbest is 34; send at most 32"),
+        (json.dumps({"sentences": ["a " * 99] * 32, "nbest": 12}).encode(), "sentences times nbest is 384; send at"),
         (b'{"sentences": ["a"], "trees": []}', "there are 1 sentences and 0 trees"),
         (b'{"sentences": ["a"], "' + b"x" * 10_000 + b'": 3}', "Extra inputs are not permitted"),
         (b'{"sentences": ["a"], "\\ud800": 3}', "unable to parse raw data"),
@@ -305,28 +315,41 @@ def test_a_full_queue_is_politely_busy(serve: Callable[..., TestClient], endless
     assert response.json() == {"detail": server.BUSY}
 
 
+def test_a_sentence_that_is_translated_in_the_pauses_of_another_changes_neither(translator: Translator) -> None:
+    long, short = ([translator.read_source(text)] for text in ("the black cat eats ." * 3, "the dog sleeps ."))
+    expected, within = [translator.search(sources, nbest=3) for sources in (long, short)], []
+    again = translator.search(long, nbest=3, on_step=lambda best: within.append(translator.search(short, nbest=3)))
+    for (one,), (other,) in [(again, expected[0]), *((each, expected[1]) for each in within)]:
+        assert [(each.text, each.score) for each in one] == [(each.text, each.score) for each in other]
+
+
 @pytest.mark.parametrize("path", [PLAIN, STREAM])
 def test_what_the_client_has_left_is_given_up(
     translator: Translator, endless: Endless, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
-    asyncio.run(leave(make_app(translator, Limits(seconds=10 * PATIENCE)), path, endless))
+    asyncio.run(leave(make_app(worker.Worker(translator, Limits(seconds=10 * PATIENCE))), path, endless))
     assert endless.searches == 1
     assert not any(record.name.startswith("rnnsearch") for record in caplog.records)
 
 
-def test_nothing_is_aligned_for_a_client_that_has_left(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = SimpleNamespace(abandoned=False, show=lambda *args: None)
-    search, aligned = translator.search, []
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_client_that_has_left_ends_each_part_of_the_work(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    parts, done = ["read_source", "search", "align_words"], []
+    for name in parts:
+        part = getattr(translator, name)
+        monkeypatch.setattr(translator, name, lambda *a, n=name, p=part, **k: [done.append(n), p(*a, **k)][1])
+    monkeypatch.setattr(worker, "TURN", 1)  # the two translations are aligned one by one
 
-    def leaving(*args: Any, **options: Any) -> Any:
-        best = search(*args, **options)
-        request.abandoned = True
-        return best
+    def pause() -> None:
+        if len(done) == number:
+            raise Abandoned
 
-    monkeypatch.setattr(translator, "search", leaving)
-    monkeypatch.setattr(translator, "align_words", lambda pairs: aligned.extend(pairs) or [])
-    worker.Worker(translator, Limits())([worker.Job(request, 0, "the dog sleeps .", None, 1)])
-    assert aligned == []
+    job = Job(SimpleNamespace(abandoned=False), 0, 2, "the dog sleeps .", None, 7)
+    with pytest.raises(Abandoned):
+        worker.Worker(translator)([job], pause)
+    assert done == parts[:number]
 
 
 # Safety of the page

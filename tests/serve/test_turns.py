@@ -4,6 +4,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,25 +12,24 @@ import pytest
 pytest.importorskip("fastapi")
 
 from rnnsearch_fairseq.serve.messages import Problem, TranslationRequest
-from rnnsearch_fairseq.serve.turns import LATE, Abandoned, Job, Pending, Turns
+from rnnsearch_fairseq.serve.turns import LATE, Job, Pending, Turns
 from tests.serve.live import PATIENCE
 
 LONG = "a" * 900
 
 
 class Gate:
-    """Work that waits until it is let in; "bad" fails, and each other sentence is answered by itself."""
+    """Work that waits until it is let in, and pauses; "bad" fails, and each other sentence is answered by itself."""
 
     def __init__(self) -> None:
         self.turns: list[list[str]] = []
         self.entered, self.opened = threading.Event(), threading.Event()
 
-    def __call__(self, jobs: Sequence[Job]) -> None:
+    def __call__(self, jobs: Sequence[Job], pause: Callable[[], None]) -> None:
         self.turns.append([job.sentence for job in jobs])
         self.entered.set()
         assert self.opened.wait(PATIENCE)
-        if jobs and all(job.request.abandoned for job in jobs):
-            raise Abandoned
+        pause()
         if "bad" in self.turns[-1]:
             raise MemoryError
         for job in jobs:
@@ -80,7 +80,7 @@ def begin(turns: Turns, gate: Gate) -> Pending:
 
 
 @in_loop
-async def test_a_short_request_waits_for_one_turn_of_a_long_one(turns: Turns, gate: Gate) -> None:
+async def test_shorter_sentences_have_their_turn_in_the_pauses_of_a_longer_turn(turns: Turns, gate: Gate) -> None:
     begin(turns, gate)
     long, short = make(*[LONG + str(number) for number in range(6)]), make("b", "c")
     assert turns.submit(long) and turns.submit(short)
@@ -88,7 +88,30 @@ async def test_a_short_request_waits_for_one_turn_of_a_long_one(turns: Turns, ga
     assert await outcome(short) == ["b", "c"]
     assert await outcome(long) == [LONG + str(number) for number in range(6)]
     in_short = [[sentence.removeprefix(LONG) for sentence in turn] for turn in gate.turns]
-    assert in_short == [["first"], ["0", "b", "1", "c", "2"], ["3", "4", "5"]]
+    assert in_short == [["first"], ["0", "1", "2", "3"], ["b", "c"], ["4", "5"]]
+
+
+@in_loop
+async def test_after_a_pause_the_work_goes_on_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    long, short, shorter = requests = make(LONG), make("b"), make("c")
+    now, done = 0, ""
+    monkeypatch.setattr("rnnsearch_fairseq.serve.turns.time", SimpleNamespace(monotonic=lambda: now))
+
+    def work(jobs: Sequence[Job], pause: Callable[[], None]) -> None:
+        nonlocal now, done
+        (job,) = jobs
+        for second in range(6 if job.sentence == LONG else 2):
+            pause()
+            done, now = done + job.sentence[0], now + 1
+            if job.sentence == LONG and second < 2:
+                assert turns.submit((short, shorter)[second])
+        job.request.finish(0, Problem(detail=""))
+
+    turns = Turns(work, most_waiting=8)
+    assert turns.submit(long)
+    assert [await outcome(request) for request in requests] == [[""]] * 3
+    turns.close()
+    assert done == "abbaaccaaa"
 
 
 @in_loop

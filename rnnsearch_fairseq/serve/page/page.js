@@ -1,7 +1,7 @@
 // The form, the requests, and the results.
 
 import { drawAlignment } from "./picture.js";
-import { byId, decimals, make, plainText, textLabel, wordLabel } from "./words.js";
+import { byId, decimals, make, plainText, translationLabel, wordLabel } from "./words.js";
 
 const SURE = [["Sure", 0.8], ["Fairly sure", 0.5], ["Unsure", 0.25], ["Very unsure", 0]];
 const NOT_SURE = "Not sure, as words are unknown";
@@ -105,7 +105,7 @@ class Result {
   }
 
   showPartial(text) {
-    this.part(".translation").replaceChildren(...textLabel(text, model.target_lang), " …");
+    this.part(".translation").replaceChildren(...translationLabel({ text }, model.target_lang), " …");
   }
 
   finish(answer) {
@@ -126,11 +126,11 @@ class Result {
 
   show(translation) {
     this.translation = translation;
-    this.part(".translation").replaceChildren(...textLabel(translation.text, model.target_lang));
+    this.part(".translation").replaceChildren(...translationLabel(translation, model.target_lang));
     const unknown = [...this.sentence.source, ...translation.words].some((word) => word.unknown);
     this.part(".legend").hidden = !unknown;
     const each = Math.exp(meanLogprob(translation));
-    const [words] = this.part(".source").hidden ? SURE.find(([, least]) => each >= least) : [NOT_SURE];
+    const [words] = unknown ? [NOT_SURE] : SURE.find(([, least]) => each >= least);
     this.part(".quality summary").textContent = `${words}: ${percent(translation)} a word`;
     this.part(".quality p").textContent =
       `The model gave the ${translation.words.length} words, end of the sentence included, a probability of ` +
@@ -185,7 +185,7 @@ class Result {
     return translations.map((translation, index) => {
       const choice = make("input", { type: "radio", name, checked: index === 0 });
       choice.addEventListener("change", () => this.show(translation));
-      const text = make("bdi", { lang: model.target_lang }, ...textLabel(translation.text, model.target_lang));
+      const text = make("bdi", { lang: model.target_lang }, ...translationLabel(translation, model.target_lang));
       const title = `Score ${decimals(translation.score)}`;
       return make("label", {}, choice, text, make("span", { className: "score", title, textContent: percent(translation) }));
     });

@@ -42,11 +42,19 @@ export function wordLabel(word) {
   return word.unknown ? marked(word.text, " (unknown)") : [word.text];
 }
 
-// A translation, in which <unk> stands for each unknown word.
-export function textLabel(text, language) {
-  return written(text, language)
-    .split(UNKNOWN)
-    .flatMap((part, index) => (index === 0 ? [part] : [...marked("unknown", " word"), part]));
+// A translation: {text, words}, without words while it is found. An unknown word in it is <unk>, or what replaces it.
+export function translationLabel({ text, words }, language) {
+  let rest = written(text, language);
+  const label = [];
+  for (const word of words || (rest.match(/<unk>/g) || []).map((each) => ({ text: each, unknown: true }))) {
+    const part = word.text.replace(/^▁|@@$/g, ""); // marks of subwords
+    const place = rest.indexOf(part);
+    if (place >= 0) {
+      label.push(rest.slice(0, place), ...(word.unknown ? wordLabel({ text: part, unknown: true }) : [part]));
+      rest = rest.slice(place + part.length);
+    }
+  }
+  return [...label, rest];
 }
 
 export function plainText(text, language) {
