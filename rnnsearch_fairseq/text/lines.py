@@ -29,11 +29,7 @@ def check_text_file(path: str | Path) -> int:
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes; one whose name ends in .gz is unpacked.
-
-    Raises:
-        InputError: the file cannot be opened, or an error came up while it was read.
-    """
+    """Open a file to read its bytes, unpacked if its name ends in .gz; an InputError if that fails."""
     try:
         with gzip.open(path) if str(path).lower().endswith(".gz") else open(path, "rb") as file:
             yield file

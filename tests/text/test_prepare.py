@@ -303,9 +303,7 @@ def test_a_failed_command_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatc
 def test_one_command_at_a_time_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    holder = (
-        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
-    )
+    holder = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, 2); print(1, flush=True); input()"
     command = [sys.executable, "-c", holder, str(out / LOCK)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
