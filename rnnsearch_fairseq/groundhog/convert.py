@@ -104,7 +104,11 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     Raises:
         InputError: an input is missing or damaged, the inputs do not match, or the model is of another kind.
     """
-    check_languages(languages)
+    for language in languages:
+        if not re.fullmatch(r"[\w-]+", language):
+            raise InputError(f"the language {language!r} cannot be part of a file name; give a code, as -s en -t fr")
+    if languages[0] == languages[1]:
+        raise InputError(f"both languages are {languages[0]!r}; give two, as -s en -t fr")
     settings = read_settings(state)
     words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
     arrays = read_arrays(model, settings)
@@ -122,19 +126,6 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
         Vocabulary([*SPECIAL, *of_side]).write(path)
         print(f"{len(of_side):,} words -> {path}")
     print_commands(out, languages, options)
-
-
-def check_languages(languages: tuple[str, str]) -> None:
-    """Check that ``languages`` can name two files.
-
-    Raises:
-        InputError: they are equal, or one is empty or holds characters other than letters, digits, ``_`` and ``-``.
-    """
-    for language in languages:
-        if not re.fullmatch(r"[\w-]+", language):
-            raise InputError(f"the language {language!r} cannot be part of a file name; give a code, as -s en -t fr")
-    if languages[0] == languages[1]:
-        raise InputError(f"both languages are {languages[0]!r}; give two, as -s en -t fr")
 
 
 def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:

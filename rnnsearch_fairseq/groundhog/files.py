@@ -21,6 +21,7 @@ from rnnsearch_fairseq.modules.symbols import PAD
 MOST_BYTES = 100_000_000  # of a state or a vocabulary
 MOST_NUMBER = 10**9  # the largest number in a state
 MOST_UNPACKED = 20  # times its own size may an .npz unpack to; trained parameters hardly compress
+STATE_CURE = "give the state that GroundHog saved beside the model"
 UNUSED = 0  # GroundHog's id without a word; its row of the softmax still counts in every probability
 
 TANH = "lambda x: TT.tanh(x)"
@@ -86,13 +87,10 @@ class Symbols:
     end: int
     unknown: int
 
-    def words(self) -> list[int]:
-        """The ids of the words."""
-        return [number for number in range(self.size) if number not in (UNUSED, self.end, self.unknown)]
-
     def rearrange(self, table: np.ndarray, pad: float) -> np.ndarray:
         """Bring ``table`` (size, ...) into fairseq's order, with a row of ``pad`` for <pad>."""
-        return np.insert(table[[UNUSED, self.end, self.unknown, *self.words()]], PAD, pad, axis=0)
+        special = [UNUSED, self.end, self.unknown]
+        return np.insert(table[[*special, *sorted({*range(self.size)} - {*special})]], PAD, pad, axis=0)
 
 
 @dataclass(frozen=True)
@@ -161,21 +159,19 @@ def _text(value: Any) -> Any:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
-class State:
+class State(dict[str, Any]):
     """GroundHog's settings in a file; InputErrors name the file and the setting."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.values = path, read_plain_dict(path)
+        super().__init__(read_plain_dict(path))
+        self.path = path
 
-    def get(self, key: str) -> Any:
-        """The value of ``key``, which must be there."""
-        if key not in self.values:
-            raise InputError(f"{self.path}: {key} is missing; give the state that GroundHog saved beside the model")
-        return self.values[key]
+    def __missing__(self, key: str) -> Any:
+        raise InputError(f"{self.path}: {key} is missing; {STATE_CURE}")
 
     def expect(self, key: str, *supported: Any) -> Any:
         """The value of ``key``, which must be one of ``supported``; 1, 1.0 and True are the same."""
-        value = self.get(key)
+        value = self[key]
         if value not in supported:
             raise InputError(
                 f"{self.path}: {key} is {_shown(value)}, and only {' or '.join(map(repr, supported))} can be "
@@ -185,12 +181,12 @@ class State:
 
     def number(self, key: str) -> int:
         """The value of ``key``, which must be a whole number, as int or float, of at least 1."""
-        value = self.get(key)
+        value = self[key]
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not 1 <= value <= MOST_NUMBER or value % 1 != 0:
             raise InputError(
-                f"{self.path}: {key} is {_shown(value)}, but it must be a whole number from 1 to {MOST_NUMBER:,}; give "
-                "the state that GroundHog saved beside the model"
+                f"{self.path}: {key} is {_shown(value)}, but it must be a whole number from 1 to {MOST_NUMBER:,}; "
+                f"{STATE_CURE}"
             )
         return int(value)
 
@@ -200,7 +196,7 @@ class State:
         if end == unknown or max(end, unknown) >= size:
             raise InputError(
                 f"{self.path}: null_sym_{side} {end} and unk_sym_{side} {unknown} must be two ids below n_sym_{side} "
-                f"{size}; give the state that GroundHog saved beside the model"
+                f"{size}; {STATE_CURE}"
             )
         return Symbols(size, end, unknown)
 
@@ -229,7 +225,7 @@ def read_settings(path: Path) -> Settings:
             if searches and (layer, key) == ("dec", "rec_layer"):
                 value = "RecurrentLayerWithSearch"
             own = f"{layer}_{key}"
-            state.expect(own if own in state.values else key, value)
+            state.expect(own if own in state else key, value)
     units, pool = state.number("dim"), state.number("maxout_part")
     state.expect("unary_activ", f"Maxout({pool})")
     state.expect("c_dim", 2 * units if searches else units)
@@ -244,7 +240,7 @@ def read_words(path: Path, symbols: Symbols) -> list[str]:
     """Read the words of the vocabulary file ``path``, in the order of their ids.
 
     Raises:
-        InputError: it does not have one word for each of ``symbols.words()``, or a word cannot stand in a text.
+        InputError: it does not have one word for each id of a word, or a word cannot stand in a text.
     """
     cure = "give the vocabulary that the model was trained with"
     words: dict[int, str] = {}
@@ -280,9 +276,7 @@ def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = {record.filename.removesuffix(".npy"): record for record in archive.infolist()}
-            if any(
-                record.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for record in members.values()
-            ):
+            if {record.compress_type for record in members.values()} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
                 raise ValueError("it is compressed in an unusual way")
             if sum(record.file_size for record in members.values()) > MOST_UNPACKED * path.stat().st_size:
                 raise ValueError("unpacked, it is far larger than the file")

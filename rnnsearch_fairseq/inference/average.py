@@ -8,7 +8,6 @@ with --no-epoch-checkpoints, which keeps its best and its last checkpoint only: 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,15 +42,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     for name in total:
         total[name] = (total[name] / len(paths)).to(torch.promote_types(model[name].dtype, torch.float32))
     state["model"].update({name: total[other] for name, other in first.items()})
-    try:
-        with open_output(out) as file:
-            torch.save(_without_optimizer(state), file)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"{out}: cannot be written ({error}); make room, or give another name") from error
-
-
-def _without_optimizer(state: dict[str, Any]) -> dict[str, Any]:
-    """What fairseq needs to load a model."""
+    # What fairseq needs to load a model: all but the optimizer's state.
     history = {
         "criterion_name": "",
         "optimizer_name": "",
@@ -59,7 +50,12 @@ def _without_optimizer(state: dict[str, Any]) -> dict[str, Any]:
         "num_updates": count_updates(state),
     }
     kept = {"args": None, "cfg": state["cfg"], "model": state["model"], "optimizer_history": [history]}
-    return {**kept, "extra_state": {"train_iterator": {"epoch": 1}}, "task_state": {}, "last_optimizer_state": None}
+    kept |= {"extra_state": {"train_iterator": {"epoch": 1}}, "task_state": {}, "last_optimizer_state": None}
+    try:
+        with open_output(out) as file:
+            torch.save(kept, file)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"{out}: cannot be written ({error}); make room, or give another name") from error
 
 
 def main() -> None:

@@ -17,14 +17,7 @@ from torch import nn
 
 from rnnsearch_fairseq import __version__
 from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.inference.loading import (
-    CONFIG,
-    VOCABULARIES,
-    Member,
-    load_members,
-    shared_names,
-    tensor_files,
-)
+from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, load_members, shared_names, tensor_files
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.preparation import write_subwords
 

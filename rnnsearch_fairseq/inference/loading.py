@@ -86,17 +86,15 @@ def load_members(path: str | Path) -> list[Member]:
         InputError: a file is missing, damaged or hostile, or the members differ in their languages or vocabularies.
     """
     parts = [path] if os.path.exists(path) else str(path).split(":")
-    members = [member for part in map(Path, parts) for member in _load(part)]
+    members: list[Member] = []
+    for part in map(Path, parts):
+        exported = part.is_dir() and os.path.lexists(part / CONFIG)
+        members += _read_folder(part) if exported else [_member_of(read_checkpoint(part), part)]
     if any(member.text.values() != members[0].text.values() for member in members):
         raise InputError(
             f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
         )
     return members
-
-
-def _load(path: Path) -> list[Member]:
-    exported = path.is_dir() and os.path.lexists(path / CONFIG)
-    return _read_folder(path) if exported else [_member_of(read_checkpoint(path), path)]
 
 
 # Exported folders
@@ -166,9 +164,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     if path.is_dir():
         near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
-        folder, path = path, next(filter(Path.is_file, near), path)
-        if path == folder:
+        if not any(map(Path.is_file, near)):
             raise InputError(f"{path}: holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}; give a model's folder")
+        path = next(filter(Path.is_file, near))
     if not path.is_file():
         others = sorted(path.parent.glob("*.pt"), key=os.path.getmtime)
         cure = f"the newest beside it is {others[-1].name}" if others else TRAIN
@@ -176,7 +174,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         state = _read_archive(path)
         tensors = {name: tensor for name, tensor in state["model"].items() if name != STATE}
-        if not isinstance(state["cfg"], dict) or not all(map(_is_whole, tensors.values())):
+        whole = all(torch.is_tensor(x) and x.layout == torch.strided and x.is_contiguous() for x in tensors.values())
+        if not isinstance(state["cfg"], dict) or not whole:
             raise ValueError("a parameter is no plain tensor")
         if sum(tensors[name].nbytes for name in set(shared_names(tensors).values())) > path.stat().st_size:
             raise ValueError("its parameters are larger than the file")
@@ -228,10 +227,6 @@ class _Ignored:
 
     def __reduce__(self) -> Any:
         raise ValueError("its options are no plain data")
-
-
-def _is_whole(tensor: Any) -> bool:
-    return isinstance(tensor, Tensor) and tensor.layout == torch.strided and tensor.is_contiguous()
 
 
 def _member_of(state: dict[str, Any], path: Path) -> Member:
@@ -333,12 +328,10 @@ def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None
     if odd is not None:
         holder = "file" if odd in tensors else "model"
         raise InputError(f"{path}: its parameters are another model's ({in_short(odd)} is in the {holder} only)")
-    stored = dict.fromkeys(names.values())
-    for name in stored:
+    loaded: dict[str, nn.Parameter] = {}
+    for name in dict.fromkeys(names.values()):
         shapes = tuple(tensors[name].shape), tuple(expected[name].shape)
         if shapes[0] != shapes[1] or not tensors[name].is_floating_point():
             raise InputError(f"{path}: {name} is of the shape {shapes[0]} there, but the model's is {shapes[1]}")
-    loaded: dict[str, nn.Parameter] = {}
-    for name in stored:
         loaded[name] = nn.Parameter(tensors[name].to(torch.float32, copy=True), requires_grad=False)
     network.load_state_dict({name: loaded[first] for name, first in names.items()}, assign=True)

@@ -21,66 +21,60 @@ phrase_attention  with trees only: for each target word, a row of weights of the
   rnnsearch score raw/test.en raw/test.fr --model checkpoints --output test.scores
 """
 
-import argparse
 import contextlib
 import itertools
+import json
 import math
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options
 from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
-from rnnsearch_fairseq.text.scores import UNKNOWN, AlignedPair, write_score
+from rnnsearch_fairseq.text.scores import UNKNOWN
 
 READ_AHEAD = 2_000  # pairs that are sorted by length together
 
 
-@dataclass
-class Totals:
-    """Sums over all pairs. ``source_words`` and ``target_words`` exclude end-of-sentence; ``nll`` is in nats."""
-
-    pairs: int = 0
-    source_words: int = 0
-    target_words: int = 0
-    source_unknown: int = 0
-    target_unknown: int = 0
-    nll: float = 0.0
-
-    def add(self, alignment: Alignment) -> None:
-        """Count a pair."""
-        self.pairs += 1
-        self.source_words += len(alignment.source) - 1
-        self.target_words += len(alignment.target) - 1
-        self.source_unknown += sum(alignment.source_unknown)
-        self.target_unknown += sum(alignment.target_unknown)
-        self.nll -= alignment.logprobs.sum().item()
-
-    def summary(self) -> str:
-        """Two readable lines."""
-        words = self.target_words + self.pairs
-        per_word = self.nll / words
-        perplexity = math.exp(per_word) if per_word < 700 else math.inf
-        return (
-            f"scored {self.pairs:,} pairs, {words:,} target words with end-of-sentence: "
-            f"{self.nll / self.pairs:.4f} nats a sentence, {per_word:.4f} nats a word, perplexity {perplexity:.4f}\n"
-            f"unknown words: {self.source_unknown:,} of {self.source_words:,} in the source, "
-            f"{self.target_unknown:,} of {self.target_words:,} in the target"
-        )
+def write_score(number: int, alignment: Alignment, out: BinaryIO) -> None:
+    """Write the line of the pair of this number; unknown words are <unk>."""
+    sides = ((alignment.source, alignment.source_unknown), (alignment.target, alignment.target_unknown))
+    source, target = ([UNKNOWN if unknown else word for word, unknown in zip(*side)] for side in sides)
+    record = {
+        "id": number,
+        "source": source,
+        "target": target,
+        "logprob": round(alignment.logprobs.sum().item(), 6),
+        "word_logprobs": _rounded(alignment.logprobs),
+        "alignment": None if alignment.weights is None else _rounded(alignment.weights),
+    }
+    if alignment.phrases is not None:
+        record |= {"phrases": alignment.phrases, "phrase_attention": _rounded(alignment.phrase_weights)}
+    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
 
-def to_pair(alignment: Alignment) -> AlignedPair:
-    """What is written of an alignment: unknown words are <unk>."""
-    source, target = (
-        [UNKNOWN if unknown else word for word, unknown in zip(*side)]
-        for side in ((alignment.source, alignment.source_unknown), (alignment.target, alignment.target_unknown))
-    )
-    return AlignedPair(
-        source, target, alignment.logprobs, alignment.weights, alignment.phrases, alignment.phrase_weights
+def _rounded(tensor: Tensor) -> list[Any]:
+    return np.round(tensor.double().numpy(), 6).tolist()
+
+
+def summary(totals: Mapping[str, float]) -> str:
+    """Two readable lines of the sums over all pairs; ``nll`` is in nats."""
+    words = totals["target_words"] + totals["pairs"]
+    per_word = totals["nll"] / words
+    return (
+        f"scored {totals['pairs']:,} pairs, {words:,} target words with end-of-sentence: "
+        f"{totals['nll'] / totals['pairs']:.4f} nats a sentence, {per_word:.4f} nats a word, perplexity "
+        f"{math.exp(per_word) if per_word < 700 else math.inf:.4f}\n"
+        f"unknown words: {totals['source_unknown']:,} of {totals['source_words']:,} in the source, "
+        f"{totals['target_unknown']:,} of {totals['target_words']:,} in the target"
     )
 
 
@@ -98,8 +92,8 @@ def read_texts(
         yield read, translator.read_target(translation, read, f"{target}, line {number}", prepared)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
+def main() -> None:
+    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source text, one sentence a line")
     parser.add_argument("target", type=Path, help="its translations, line by line")
@@ -108,24 +102,21 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--trees", type=Path, metavar="FILE", help="parses of the source, line by line")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
+    inputs = [path for path in (args.source, args.target, args.trees) if path is not None]
     if args.output is not None:
-        check_not_input(args.output, [path for path in (args.source, args.target, args.trees) if path is not None])
-    return args
-
-
-def main() -> None:
-    """The command line of this module."""
-    args = parse_arguments()
-    check_parallel([path for path in (args.source, args.target, args.trees) if path is not None])
+        check_not_input(args.output, inputs)
+    check_parallel(inputs)
     translator = load(args.model, args.device)
     if translator.reads_trees and args.trees is None:
         raise InputError("the model reads trees; give --trees FILE, the parses of the source")
-    totals = Totals()
+    totals: Counter[str] = Counter()
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
         pairs = read_texts(translator, args.source, args.target, args.trees, args.prepared)
         while chunk := list(itertools.islice(pairs, READ_AHEAD)):
-            for alignment in translator.align_words(chunk):
-                write_score(totals.pairs, to_pair(alignment), out)
-                totals.add(alignment)
+            for one in translator.align_words(chunk):
+                write_score(totals["pairs"], one, out)
+                totals.update(pairs=1, nll=-one.logprobs.sum().item())
+                totals.update(source_words=len(one.source) - 1, source_unknown=sum(one.source_unknown))
+                totals.update(target_words=len(one.target) - 1, target_unknown=sum(one.target_unknown))
         out.flush()
-    print(totals.summary(), file=sys.stderr)
+    print(summary(totals), file=sys.stderr)

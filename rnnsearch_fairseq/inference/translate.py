@@ -27,14 +27,13 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.documents import translate_documents
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
-from rnnsearch_fairseq.inference.score import to_pair
+from rnnsearch_fairseq.inference.score import write_score
 from rnnsearch_fairseq.inference.translator import MOST_CHARACTERS, Alignment, Source, Translation, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.formats import is_document
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines
-from rnnsearch_fairseq.text.scores import write_score
+from rnnsearch_fairseq.text.scores import UNKNOWN
 
-UNKNOWN = "<unk>"
 READ_AHEAD = 1 << 16  # bytes
 MOST_BYTES = 4 * MOST_CHARACTERS  # of a line
 
@@ -118,12 +117,10 @@ def translate_group(
     ]
     pairs = [(sources[number], results[number][place].words) for number, place in wanted]
     alignments = dict(zip(wanted, translator.align_words(pairs)))
+    for (number, place), alignment in alignments.items() if dictionary is not None else ():
+        words = replace_unknown(results[number][place].words, alignment, dictionary)
+        results[number][place] = replace(results[number][place], text=translator.decode(words, sources[number]))
     for number, translations in enumerate(results):
-        if dictionary is not None:
-            for place, translation in enumerate(translations):
-                if UNKNOWN in translation.words:
-                    words = replace_unknown(translation.words, alignments[number, place], dictionary)
-                    translations[place] = replace(translation, text=translator.decode(words, sources[number]))
         yield translations, alignments.get((number, 0)) if align else None
 
 
@@ -158,9 +155,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--trees", type=Path, metavar="FILE", help="parses, line by line, in Penn brackets or from rnnsearch trees"
     )
-    parser.add_argument(
-        "--alignments", type=Path, metavar="FILE", help="write the best translations' alignments, as rnnsearch score"
-    )
+    parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
     add_search_options(parser)
     args = parser.parse_args()
     if _holds_documents(args.file) and (args.output is None or args.nbest or args.alignments or args.trees):
@@ -200,7 +195,7 @@ def main() -> None:
                 else:
                     out.writelines(f"{number}\t{each.score:.4f}\t{each.text}\n".encode() for each in best)
                 if alignments is not None:
-                    write_score(number - 1, to_pair(alignment), alignments)
+                    write_score(number - 1, alignment, alignments)
             out.flush()
             progress.update(len(sources))
 

@@ -348,9 +348,8 @@ def _renumber(on_step: OnStep, batch: Sequence[int]) -> OnStep:
 
 def _with(options: SearchOptions, changed: dict[str, Any]) -> SearchOptions:
     known = [field.name for field in fields(SearchOptions)]
-    for name in changed:
-        if name not in known:
-            raise InputError(f"{name!r} is no option of the search; choose among {', '.join(known)}")
+    if unknown := changed.keys() - known:
+        raise InputError(f"{min(unknown)!r} is no option of the search; choose among {', '.join(known)}")
     return replace(options, **changed)
 
 

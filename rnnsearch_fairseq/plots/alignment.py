@@ -6,6 +6,7 @@ target words down; the weight 0 is black, 1 is white.
   rnnsearch plot alignment test.scores alignment.png
 """
 
+import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -41,14 +42,19 @@ def choose(pairs: Iterable[AlignedPair], path: Path, number: int | None, most_wo
     return best
 
 
+def parse_arguments(doc: str, scores: str, most_words: int) -> argparse.Namespace:
+    """Read the command line of a picture of a sentence of a file of ``scores``."""
+    parser = make_parser(doc)
+    parser.add_argument(scores, type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
+    parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
+    which = f"number of the sentence, from 0; default: the longest of at most {most_words} words, best without <unk>"
+    parser.add_argument("--sentence", type=int, metavar="N", help=which)
+    return parser.parse_args()
+
+
 def main() -> None:
     """The command line of this module."""
-    parser = make_parser(__doc__)
-    parser.add_argument("alignments", type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
-    parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = f"number of the sentence, from 0; default: the longest of at most {MOST_WORDS} words, best without <unk>"
-    parser.add_argument("--sentence", type=int, metavar="N", help=which)
-    args = parser.parse_args()
+    args = parse_arguments(__doc__, "alignments", MOST_WORDS)
     pair = choose(read_scores(args.alignments), args.alignments, args.sentence, MOST_WORDS)
     plot_alignment(*word_alignment(pair), args.picture)
     print(f"alignment of sentence {pair.number} -> {args.picture}")

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from matplotlib.axes import Axes
 
-from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.plots.alignment import choose
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.plots.alignment import choose, parse_arguments
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
 from rnnsearch_fairseq.text.trees import Tree
@@ -36,12 +36,11 @@ def read_attention(path: Path) -> Iterator[AlignedPair]:
             raise InputError(f"{pair.where}: not a score of a model that reads trees; {CURE}")
         if pair.phrases:
             try:
-                leaves = tree_of(pair.phrases).leaves
+                fits = tree_of(pair.phrases).leaves < len(pair.source)
             except (ValueError, IndexError):
-                raise InputError(f"{pair.where}: the phrases are not those of a tree; {CURE}") from None
-            words = len(pair.source) - 1
-            if leaves > words:
-                raise InputError(f"{pair.where}: the tree has {leaves} leaves and the source {words} words; {CURE}")
+                fits = False
+            if not fits:
+                raise InputError(f"{pair.where}: the phrases are not those of a tree of its words; {CURE}")
         yield pair
 
 
@@ -100,14 +99,7 @@ def _shortened(words: list[str]) -> str:
 
 def main() -> None:
     """The command line of this module."""
-    parser = make_parser(__doc__)
-    parser.add_argument("scores", type=Path, help="what rnnsearch score --trees wrote")
-    parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = (
-        f"number of the sentence, from 0; default: the longest parsed of at most {MOST_WORDS} words, best without <unk>"
-    )
-    parser.add_argument("--sentence", type=int, metavar="N", help=which)
-    args = parser.parse_args()
+    args = parse_arguments(__doc__, "scores", MOST_WORDS)
     pairs = (pair for pair in read_attention(args.scores) if pair.phrases or args.sentence is not None)
     pair = choose(pairs, args.scores, args.sentence, MOST_WORDS)
     plot_attention(pair, args.picture)

@@ -92,9 +92,7 @@ def main() -> None:
     """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("logs", type=Path, nargs="+", metavar="TRAIN.LOG", help="log of fairseq-train")
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="PICTURE", help="file to write: .png, .svg or .pdf"
-    )
+    parser.add_argument("--output", type=Path, required=True, metavar="PICTURE", help="a .png, .svg or .pdf to write")
     parser.add_argument("--measure", choices=MEASURES, default="perplexity", help="default: perplexity")
     parser.add_argument("--against", choices=("updates", "time"), default="updates", help="default: updates")
     args = parser.parse_args()

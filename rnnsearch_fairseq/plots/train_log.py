@@ -1,5 +1,6 @@
 """Read what ``fairseq-train`` logs of each epoch, and of the updates between."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -75,16 +76,14 @@ def read_curve(path: Path, *later: Path) -> tuple[list[Point], list[Point]]:
 
 def continues(path: Path, earlier: Path) -> bool:
     """Whether the log ``path`` is of a training that was resumed where the log ``earlier`` ends, or before."""
-    before, after = (
-        [(epoch, subset, each["num_updates"]) for epoch, subset, each in _read_lines(log) if "num_updates" in each]
-        for log in (earlier, path)
-    )
+    before, after = ([line for line in _read_lines(log) if "num_updates" in line[2]] for log in (earlier, path))
     if not before or not after:
         return False
-    (epoch, _, first), inner = after[0], [updates for _, subset, updates in after if subset == SINCE]
+    first, last, start = (statistics["num_updates"] for _, _, statistics in (before[0], before[-1], after[0]))
+    inner = [statistics["num_updates"] for _, subset, statistics in after if subset == SINCE]
     # A training that was not resumed begins with its first epoch, and all its intervals have as many updates.
-    resumed = epoch > 1 or (len(inner) > 1 and inner[0] > inner[1] - inner[0])
-    return resumed and before[0][2] <= first <= before[-1][2] + before[0][2]
+    resumed = after[0][0] > 1 or (len(inner) > 1 and inner[0] > inner[1] - inner[0])
+    return resumed and first <= start <= last + first
 
 
 def _read_lines(path: Path) -> Iterator[tuple[int, str | None, Statistics]]:
@@ -150,8 +149,6 @@ def _numbers(texts: dict[str, str]) -> Statistics:
     """The statistics that are numbers."""
     numbers = {}
     for name, text in texts.items():
-        try:
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
             numbers[name] = float(text)
-        except (TypeError, ValueError, OverflowError):
-            continue
     return numbers

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ class AlignedPair:
 
     Attributes:
         source, target: the words as the model sees them: unknown ones are ``<unk>``.
-        word_logprobs: ``(T,)``, ln p of each target word in float64; None if the pair was read from a file.
         alignment: ``(T, S)``; None if the model has no attention, or if it was not printed.
         phrases: the spans of :meth:`~rnnsearch_fairseq.text.trees.Tree.spans`, empty without a parse; None if the model
             does not read trees.
@@ -35,36 +34,11 @@ class AlignedPair:
 
     source: list[str]
     target: list[str]
-    word_logprobs: Tensor | None = None
     alignment: Tensor | None = None
     phrases: list[tuple[int, int]] | None = None
     phrase_attention: Tensor | None = None
     number: int = 0
     where: str = ""
-
-    @property
-    def logprob(self) -> float:
-        """ln p of the target sentence: the sum of ``word_logprobs``."""
-        return self.word_logprobs.sum().item()
-
-
-def write_score(number: int, pair: AlignedPair, out: BinaryIO) -> None:
-    """Write the line of the pair of this number, in the format that ``rnnsearch score --help`` describes."""
-    record = {
-        "id": number,
-        "source": pair.source,
-        "target": pair.target,
-        "logprob": round(pair.logprob, 6),
-        "word_logprobs": _rounded(pair.word_logprobs),
-        "alignment": None if pair.alignment is None else _rounded(pair.alignment),
-    }
-    if pair.phrases is not None:
-        record |= {"phrases": pair.phrases, "phrase_attention": _rounded(pair.phrase_attention)}
-    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-
-
-def _rounded(tensor: Tensor) -> list[Any]:
-    return np.round(tensor.double().numpy(), 6).tolist()
 
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
@@ -101,7 +75,7 @@ def _parse(line: bytes, number: int, where: str) -> AlignedPair:
             if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
                 raise ValueError("source or target is no list of words")
         alignment = _weights(record["alignment"], (len(target), len(source)))
-        pair = AlignedPair(source, target, alignment=alignment, number=number, where=where)
+        pair = AlignedPair(source, target, alignment, number=number, where=where)
         if "phrases" in record:
             pair.phrases = [(start, end) for start, end in record["phrases"]]
             if any(type(place) is not int for phrase in pair.phrases for place in phrase):

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import score
+from rnnsearch_fairseq.text.scores import read_scores
 from tests.trained import PARSES, train
 
 SOURCE, TARGET = "It's a cat.\n\nThe zebra sleeps.\n", "C'est un chat.\nle\nle zèbre dort.\n"
@@ -44,7 +46,7 @@ def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     return run
 
 
-def test_every_pair_is_a_line(command: Command, models: Path) -> None:
+def test_every_pair_is_a_line_and_is_read_again(command: Command, models: Path, tmp_path: Path) -> None:
     records, summary = command()
     assert [record["id"] for record in records] == [0, 1, 2]
     assert records[0]["source"] == ["it", "&apos;s", "a", "cat", ".", "</s>"]
@@ -55,6 +57,12 @@ def test_every_pair_is_a_line(command: Command, models: Path) -> None:
         assert record["word_logprobs"] == pytest.approx(alignment.logprobs.tolist(), abs=1e-6)
         assert record["logprob"] == pytest.approx(alignment.logprobs.sum().item(), abs=1e-6)
         assert record["alignment"][0] == pytest.approx(alignment.weights[0].tolist(), abs=1e-6)
+    path = tmp_path / "scores"
+    command("--output", path)
+    for number, (pair, alignment) in enumerate(zip(read_scores(path), expected, strict=True)):
+        assert (pair.number, pair.where) == (number, f"{path}, line {number + 1}")
+        assert [pair.source, pair.target] == [records[number]["source"], records[number]["target"]]
+        torch.testing.assert_close(pair.alignment, alignment.weights.double(), rtol=0, atol=1e-6)
     nll = -sum(record["logprob"] for record in records)
     assert f"scored 3 pairs, 13 target words with end-of-sentence: {nll / 3:.4f} nats a sentence" in summary
     assert f"perplexity {math.exp(nll / 13):.4f}" in summary

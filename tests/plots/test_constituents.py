@@ -97,7 +97,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, pair: AlignedPair, picture: Path) -> 
     ("change", "said"),
     [
         ({"phrases": None}, "not a score"),
-        ({"phrases": [[0, 3], [0, 2]][::-1]}, "the phrases are not those of a tree; give .* --trees FILE"),
+        ({"phrases": [[0, 3], [0, 2]][::-1]}, "the phrases are not those of a tree of its words; give .* --trees FILE"),
         ({"phrases": [[0, 9], [1, 9]]}, "the phrases are not those of a tree"),
         ({"phrases": [[0, 3], [1, 4]]}, "the phrases are not those of a tree"),
         ({"phrases": [[0, 3]]}, "not a score"),

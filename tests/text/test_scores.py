@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.scores import CURE, AlignedPair, read_scores, write_score
+from rnnsearch_fairseq.text.scores import CURE, read_scores
 
 
 def record(number: int, **changes: Any) -> dict[str, Any]:
@@ -26,41 +24,11 @@ def record(number: int, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not ...}
 
 
-def pair(source: str, target: str, phrases: list[tuple[int, int]] | None) -> AlignedPair:
-    """A pair with random weights, as it is written."""
-    sides = [[*words.split(), "</s>"] for words in (source, target)]
-    rows, columns = len(sides[1]), len(sides[0])
-    to_phrases = None if phrases is None else torch.rand(rows, len(phrases))
-    return AlignedPair(*sides, torch.full((rows,), -0.5).double(), torch.rand(rows, columns), phrases, to_phrases)
-
-
 def write(path: Path, *lines: dict[str, Any] | bytes) -> Path:
     path.write_bytes(
         b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
     )
     return path
-
-
-@pytest.mark.parametrize("trees", [False, True])
-def test_what_is_read_is_what_was_written(tmp_path: Path, trees: bool) -> None:
-    torch.manual_seed(1)
-    parses = [[(0, 3), (1, 3)], [], []] if trees else [None] * 3
-    texts = ("das <unk> schläft", "the zèbre"), ("", ""), ("窓", "a b c")
-    written = [pair(*sides, phrases) for sides, phrases in zip(texts, parses)]
-    with (tmp_path / "scores").open("wb") as out:
-        for number, one in enumerate(written):
-            write_score(number, one, out)
-    read = list(read_scores(tmp_path / "scores"))
-    assert [score.number for score in read] == [0, 1, 2]
-    assert [score.where for score in read] == [f"{tmp_path / 'scores'}, line {number}" for number in (1, 2, 3)]
-    for found, given in zip(read, written):
-        assert (found.source, found.target, found.phrases) == (given.source, given.target, given.phrases)
-        np.testing.assert_allclose(found.alignment, given.alignment, rtol=0, atol=1e-6)
-        if trees:
-            assert found.phrase_attention.shape == given.phrase_attention.shape
-            np.testing.assert_allclose(found.phrase_attention, given.phrase_attention, rtol=0, atol=1e-6)
-        else:
-            assert found.phrase_attention is None
 
 
 @pytest.mark.parametrize(
