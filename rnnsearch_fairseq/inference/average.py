@@ -62,7 +62,7 @@ def main() -> None:
     """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("out", type=Path, help="checkpoint to write")
-    parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints to average")
+    parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints, or folders of trainings")
     args = parser.parse_args()
     average_checkpoints(args.checkpoints, args.out)
     print(f"average of {len(args.checkpoints)} checkpoints -> {args.out}")
