@@ -131,8 +131,7 @@ def decoder_work(decoder: Any, pairs: int, source: int, target: int) -> Work:
     annotations, keys = randn(pairs, source, 2 * size), randn(pairs, source, alignment)
 
     def forward() -> Sequence[Tensor]:
-        scanned = decoder.scan(words, state, None, Memory(annotations, keys, None))
-        return [scanned.read, scanned.contexts]
+        return decoder.scan(words, state, None, Memory(annotations, keys, None))[:2]
 
     attention = [decoder.attention.from_state.weight, decoder.attention.energy.weight]
     return gradients_of(forward, [words, state, annotations, keys, *decoder.unit.parameters(), *attention])

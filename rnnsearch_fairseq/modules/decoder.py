@@ -12,6 +12,8 @@ from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.readout import DeepOutput
 
+States = tuple[Tensor, Tensor, Tensor | None, Tensor]  # of all positions: see Decoder.scan
+
 
 class DecoderOutput(NamedTuple):
     """The decoder's output for a batch.
@@ -25,20 +27,6 @@ class DecoderOutput(NamedTuple):
     weights: Tensor | None
     state: Tensor
     context: Tensor | None
-
-
-class States(NamedTuple):
-    """The results of all target positions.
-
-    The readout takes ``read`` ``(tgt_len, batch, n)``, which is s_{i-1} or s_i, and ``contexts`` c_i
-    ``(tgt_len, batch, 2n)``. ``weights`` are the alpha_ij ``(tgt_len, batch, src_len)``, None without an alignment
-    model; ``last`` is the state after the last position, ``(batch, n)``.
-    """
-
-    read: Tensor
-    contexts: Tensor
-    weights: Tensor | None
-    last: Tensor
 
 
 class Decoder(nn.Module):
@@ -110,17 +98,19 @@ class Decoder(nn.Module):
 
         Args:
             embedded: E y_{i-1} for i = 1 ... T_y, or for one i, ``(tgt_len, batch, m)``.
-            state: the state before the first of these positions, ``(batch, n)``.
-            context: the context of the position before, ``(batch, 2n)``; None at the beginning of the sentence.
+            state, context: of the position before; the context is None at the beginning of the sentence.
+
+        Returns:
+            The states s_{i-1} or s_i, which the readout takes, ``(tgt_len, batch, n)``; c_i ``(tgt_len, batch, 2n)``;
+            alpha_ij ``(tgt_len, batch, src_len)`` or None; and the state after the last position, ``(batch, n)``.
         """
         steps = []
         for projected in self.unit.project_input(embedded):
             steps.append(self.step(projected, state, context, memory))
             _, state, context, _ = steps[-1]
         read, _, contexts, weights = zip(*steps)
-        return States(
-            torch.stack(read), torch.stack(contexts), None if weights[0] is None else torch.stack(weights), state
-        )
+        weights = None if weights[0] is None else torch.stack(weights)
+        return torch.stack(read), torch.stack(contexts), weights, state
 
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
@@ -139,9 +129,7 @@ class Decoder(nn.Module):
         embedded = self.dropout(self.embedding(previous_words.T))
         if self.updates_with_current_word and context is None:
             embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # zeros replace E y_0
-        states = self.scan(embedded, state, context, memory)
-        features = self.readout(states.read, embedded, states.contexts).transpose(0, 1)
-        weights = None if states.weights is None else states.weights.transpose(0, 1)
-        return DecoderOutput(
-            features, weights, states.last, states.contexts[-1] if self.updates_with_current_word else None
-        )
+        states, contexts, weights, last = self.scan(embedded, state, context, memory)
+        features = self.readout(states, embedded, contexts).transpose(0, 1)
+        weights = None if weights is None else weights.transpose(0, 1)
+        return DecoderOutput(features, weights, last, contexts[-1] if self.updates_with_current_word else None)

@@ -16,17 +16,10 @@ class GatedHiddenUnit(nn.Module):
     The reset gate is applied *before* the recurrent matrix U, so this is not ``torch.nn.GRU``. Only the candidate
     s~_i has a bias, as in the original code. The encoder has no context: ``context_size`` is 0, and there are no C's.
 
-    Matrices that multiply the same vector are stored as one parameter, so that they take one product:
-
-    ==========================  =====================  ==================
-    parameter                   rows                   shape
-    ==========================  =====================  ==================
-    ``from_input.weight``       W, W_z, W_r            ``(3n, m)``
-    ``from_state.weight``       U_z, U_r               ``(2n, n)``
-    ``from_reset_state.weight`` U                      ``(n, n)``
-    ``from_context.weight``     C, C_z, C_r            ``(3n, context_size)``
-    ``bias``                    b                      ``(n,)``
-    ==========================  =====================  ==================
+    Matrices that multiply the same vector are stored as one parameter, so that they take one product. The rows of
+    ``from_input.weight`` ``(3n, m)`` are W, W_z, W_r; of ``from_state.weight`` ``(2n, n)`` U_z, U_r; of
+    ``from_context.weight`` ``(3n, context_size)`` C, C_z, C_r. ``from_reset_state.weight`` ``(n, n)`` is U, and
+    ``bias`` ``(n,)`` is b.
     """
 
     def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:

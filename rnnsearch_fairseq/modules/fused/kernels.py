@@ -2,7 +2,7 @@
 
 :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` has the same functions as GPU kernels. Every function writes its
 results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~, z and r side by side. The
-"sum" of s~, z or r is the argument of its nonlinearity.
+"sum" of s~, z or r is the argument of its nonlinearity. States and their gradients are ``(batch, n)``.
 """
 
 import torch
@@ -20,13 +20,10 @@ scratch = torch.empty_like  # scratch(keys) is the argument ``aligned`` of the a
 
 
 def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
-    """Replace the sums in ``gates`` by z and r = σ(sums); write r ∘ s_{i-1} into ``reset_state``.
+    """Replace the sums in ``gates`` ``(batch, 2n)`` by z and r = σ(sums); write r ∘ s_{i-1} into ``reset_state``.
 
-    Args:
-        gates: the sums of z and r, ``(batch, 2n)``.
-        summand: the part of the sums that is not yet in ``gates``, ``(batch, 2n)``, or None.
-        state: s_{i-1}, ``(batch, n)``, like ``reset_state``.
-        mask: ``(batch, 1)``, one at words and zero at padding. There z becomes zero, which keeps the state unchanged.
+    ``summand`` ``(batch, 2n)`` is the part of the sums that is not yet in ``gates``. ``mask`` ``(batch, 1)`` is one at
+    words and zero at padding, where z becomes zero, which keeps the state.
     """
     size = state.size(1)
     if summand is not None:
@@ -38,10 +35,7 @@ def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tens
 
 
 def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
-    """Replace the sum in ``candidate`` by s~ = tanh(sum); write s_i = (1 - z) ∘ s_{i-1} + z ∘ s~ into ``new_state``.
-
-    All arguments are ``(batch, n)``.
-    """
+    """Replace the sum in ``candidate`` by s~ = tanh(sum); write s_i = (1 - z) ∘ s_{i-1} + z ∘ s~ into ``new_state``."""
     torch.lerp(state, candidate.tanh_(), update, out=new_state)
 
 
@@ -50,12 +44,8 @@ def update_state_backward(
 ) -> None:
     """Write the gradients of the sums of s~ and z into ``grads``; add (1 - z) ∘ dL/ds_i to ``grad_before``.
 
-    Args:
-        activations: s~, z and r, ``(batch, 3n)``.
-        state: s_{i-1}, ``(batch, n)``.
-        grad_state: dL/ds_i, ``(batch, n)``.
-        grads: the gradients of the sums of s~, z and r, ``(batch, 3n)``; the last is left alone.
-        grad_before: dL/ds_{i-1}, ``(batch, n)``.
+    ``state`` is s_{i-1}, ``grad_state`` dL/ds_i, ``grad_before`` dL/ds_{i-1}. ``grads`` ``(batch, 3n)`` are the
+    gradients of the sums of s~, z and r, the last of which is left alone.
     """
     candidate, update, _ = activations.chunk(3, dim=1)
     grad_candidate, grad_update, _ = grads.chunk(3, dim=1)
@@ -69,11 +59,7 @@ def update_state_backward(
 def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_before: Tensor) -> None:
     """Write the gradient of the sum of r into ``grad_reset``; add r ∘ ``grad_product`` to ``grad_before``.
 
-    Args:
-        reset: r. All arguments are ``(batch, n)``.
-        state: s_{i-1}.
-        grad_product: the gradient of r ∘ s_{i-1}.
-        grad_before: dL/ds_{i-1}.
+    ``state`` is s_{i-1}, ``grad_product`` the gradient of r ∘ s_{i-1}, and ``grad_before`` dL/ds_{i-1}.
     """
     torch.mul(grad_product, state, out=grad_reset)
     sigmoid_backward(grad_reset, reset, grad_input=grad_reset)
@@ -189,9 +175,8 @@ def apply_cell_backward(
     """Write the gradient of each sum into ``grad_gates``, and add the gradient of each c_m to ``grad_before``.
 
     Args:
-        gates: i, f_1 to f_k, o and u, ``(batch, (k + 3) n)``.
-        before: the c_m side by side, ``(batch, k n)``.
-        cells, grad_hiddens, grad_cells: c and the gradients of h and c, as in :func:`apply_cell`.
+        gates, before, places: as :func:`apply_cell` leaves them.
+        cells, grad_hiddens, grad_cells: c and the gradients of h and c, in the same places.
     """
     if places is not None:
         cells, grad_hiddens, grad_cells = (table.index_select(0, places) for table in (cells, grad_hiddens, grad_cells))

@@ -25,7 +25,8 @@ def packed_matmul(weight: Tensor, rows: int | None) -> Callable[..., Tensor]:
         rows: the number of rows of x; other numbers work, but may take longer. None: it varies, and W is used so often
             that a copy for one row and one for several pay.
     """
-    packed = _packed(weight.contiguous()) if is_packable(weight) else None
+    # Packing pays for a matrix that does not fit in the cache.
+    packed = _packed(weight.contiguous()) if weight.numel() >= WIDE and _for_onednn(weight) else None
     if packed is not None and rows is not None:
         return packed
     # On a CPU a product with the transposed view takes 10 to 50 % longer, but for few rows the copy costs more.
@@ -53,11 +54,6 @@ def _packed(weight: Tensor) -> Callable[..., Tensor]:
         return torch.add(product, summand, out=out)
 
     return multiply
-
-
-def is_packable(weight: Tensor) -> bool:
-    """Whether oneDNN can pack the matrix and packing pays, because the matrix does not fit in the cache."""
-    return weight.numel() >= WIDE and _for_onednn(weight)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

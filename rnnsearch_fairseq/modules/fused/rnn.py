@@ -31,8 +31,7 @@ class FusedEncoder(Encoder):
         projected = unit.project_input(inputs.transpose(0, 1))
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
         mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(projected.dtype)
-        with torch.cuda.device_of(projected):
-            states = _UnitScan.apply(projected, *dispatch.like(projected, zero, *_recurrent(unit)), mask, backward)
+        states = _scan_unit(unit, projected, zero, mask, backward)
         return (states[:-1] if backward else states[1:]).transpose(0, 1)
 
 
@@ -49,10 +48,7 @@ class FusedDecoder(Decoder):
             projected = projected[1:]  # no update before the first position, none after the last
         if memory.keys is None:
             projected = projected + self.unit.from_context(memory.annotations)
-            with torch.cuda.device_of(projected):
-                states = _UnitScan.apply(
-                    projected, *dispatch.like(projected, state, *_recurrent(self.unit)), None, False
-                )
+            states = _scan_unit(self.unit, projected, state)
             contexts, weights = memory.annotations.expand(steps, -1, -1), None
         else:
             tensors = (
@@ -68,11 +64,15 @@ class FusedDecoder(Decoder):
                 states, contexts, weights = _AttendingScan.apply(
                     steps, projected, *dispatch.like(projected, *tensors), memory.padding_mask
                 )
-        return States(states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1])
+        return states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1]
 
 
-def _recurrent(unit: GatedHiddenUnit) -> tuple[Tensor, Tensor]:
-    return unit.from_state.weight, unit.from_reset_state.weight
+def _scan_unit(
+    unit: GatedHiddenUnit, projected: Tensor, state: Tensor, mask: Tensor | None = None, reverse: bool = False
+) -> Tensor:
+    tensors = dispatch.like(projected, state, unit.from_state.weight, unit.from_reset_state.weight)
+    with torch.cuda.device_of(projected):
+        return _UnitScan.apply(projected, *tensors, mask, reverse)
 
 
 class _UnitScan(torch.autograd.Function):
@@ -93,10 +93,8 @@ class _UnitScan(torch.autograd.Function):
         Args:
             projected: [W x + b; W_z x; W_r x], plus [C c; C_z c; C_r c] with a context, ``(steps, batch, 3n)``.
             state: s_0, ``(batch, n)``.
-            gate_weight: [U_z; U_r], ``(2n, n)``.
-            reset_weight: U, ``(n, n)``.
+            gate_weight, reset_weight: [U_z; U_r] ``(2n, n)`` and U ``(n, n)``.
             mask: ``(steps, batch, 1)``, one at words; zero at padding, where the state is copied unchanged.
-            reverse: read from the last position to the first.
         """
         steps, size = len(projected), state.size(1)
         states = projected.new_empty(steps + 1, *state.shape)
@@ -171,10 +169,7 @@ def _gradient(tensor: Tensor, grad: Tensor | None) -> Tensor:
 
 
 class _AttendingScan(torch.autograd.Function):
-    """States, contexts and alignments of the decoder with an alignment model (A.2.2), given the words::
-
-        c_i = sum_j alpha_ij h_j, aligned with s_{i-1}       (Eq. 5 and 6)
-        s_i = f(s_{i-1}, y, c_i)                             y: the word of the i-th projection
+    """States, contexts and alignments of a decoder with an alignment model, given the words.
 
     ``steps`` is the number of contexts; the number of updates is ``len(projected)``. They are equal, or there is one
     context more: in the original code's order no update follows the last context.
@@ -199,8 +194,7 @@ class _AttendingScan(torch.autograd.Function):
         Args:
             projected: [W x + b; W_z x; W_r x] of the words, ``(updates, batch, 3n)``.
             state: s_0, ``(batch, n)``.
-            recurrent: [U_z; U_r; W_a], ``(2n + n', n)``.
-            reset_weight: U, ``(n, n)``.
+            recurrent, reset_weight: [U_z; U_r; W_a] ``(2n + n', n)`` and U ``(n, n)``.
             context_weight: [C; C_z; C_r], ``(3n, 2n)``.
             energy: v_a, ``(n',)``.
             annotations, keys, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.

@@ -75,15 +75,9 @@ class SearchStep:
         self.factor, self.pool = readout.factor, readout.maxout.pool_size
         self.size = unit.hidden_size
         table = decoder.embedding.table.weight + decoder.embedding.bias
-        from_word, from_state, from_context, bias = (
-            self._pools_last(tensor)
-            for tensor in (
-                readout.from_word.weight,
-                readout.from_state.weight,
-                readout.from_context.weight,
-                readout.from_state.bias,
-            )
-        )
+        layers = (readout.from_word, readout.from_state, readout.from_context)
+        from_word, from_state, from_context = (self._pools_last(layer.weight) for layer in layers)
+        bias = self._pools_last(readout.from_state.bias)
         self.words = torch.cat([unit.project_input(table), F.linear(table, from_word, bias)], dim=1)
         self.no_word = F.pad(bias, (3 * self.size, 0))
         state_weights = [unit.from_state.weight]

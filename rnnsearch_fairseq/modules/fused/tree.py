@@ -253,17 +253,12 @@ class _DecoderScan(torch.autograd.Function):
         times_recurrent, times_combining = (packed_matmul(weight.T, len(states)) for weight in (recurrent, combining))
         (grad_alpha,) = ([None] * len(alpha),) if grad_weights is None else words.split(words.pack(grad_weights))
         for j, count in reversed(list(enumerate(words.counts))):
+            attended, _, context = vector[j].split(size, dim=1)
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
-            kernels.tanh_backward(grad_attended, vector[j][:, :size], grad_input=grad_sum[j])
+            kernels.tanh_backward(grad_attended, attended, grad_input=grad_sum[j])
             times_combining(grad_sum[j], grad_vector[j][:, size:], grad_vector[j][:, size:])
             ops.attend_states_backward(
-                states[:count],
-                alpha[j],
-                vector[j][:, 2 * size :],
-                grad_alpha[j],
-                grad_context,
-                grad_score[j],
-                grad_hidden,
+                states[:count], alpha[j], context, grad_alpha[j], grad_context, grad_score[j], grad_hidden
             )
             if j:
                 ops.apply_cell_backward(

@@ -328,7 +328,8 @@ def _attend(
     for first in range(0, src_len, positions):
         position = first + tl.arange(0, positions)
         valid = position < src_len
-        energies = _energies(product, keys + position[:, None] * size, energy, valid, precise, size, block)
+        energies = _products(keys + position[:, None] * size, product, energy, valid, precise, size, block)
+        energies = tl.where(valid, energies, float("-inf"))
         if padding_mask is not None:
             padded = tl.load(padding_mask + row * mask_row + position * mask_position, mask=valid, other=0)
             energies = tl.where(padded, float("-inf"), energies)
@@ -353,25 +354,6 @@ def _attend(
             for first in range(0, size, block):
                 unit = first + tl.arange(0, block)
                 tl.store(query + row * size + unit, tl.load(product + unit, unit < size), unit < size)
-
-
-@triton.jit
-def _energies(
-    query: tl.tensor, keys: tl.tensor, energy: tl.tensor, valid: tl.tensor,
-    precise: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
-    """v_a^T tanh(query + key), or query^T key without ``energy``, at the ``valid`` positions, -inf at the others."""
-    energies = tl.zeros([valid.shape[0]], precise)
-    for first in range(0, size, block):
-        unit = first + tl.arange(0, block)
-        inside = unit < size
-        of_keys = _load(keys + unit[None, :], valid[:, None] & inside[None, :])
-        of_query = _load(query + unit, inside)[None, :]
-        if energy is None:
-            energies += tl.sum(of_keys * of_query, axis=1)
-        else:
-            energies += tl.sum(_tanh(of_keys + of_query) * _load(energy + unit, inside)[None, :], axis=1)
-    return tl.where(valid, energies, float("-inf"))
 
 
 @triton.jit(do_not_specialize=["weights", "grad_weights", "src_len", "grad_weights_row", "grad_weights_position"])
@@ -404,7 +386,7 @@ def _attend_backward(
     for first in range(0, src_len, positions):
         position = first + tl.arange(0, positions)
         valid = position < src_len
-        grad = _products(annotations + position[:, None] * width, grad_context, valid, precise, width, columns)
+        grad = _products(annotations + position[:, None] * width, grad_context, None, valid, precise, width, columns)
         if grad_weights is not None:
             grad += _load(grad_weights + position * grad_weights_position, valid)
         grad = (_load(weights + position, valid) * (grad - expected))[:, None]
@@ -443,7 +425,7 @@ def _attend_states_backward(
     for first in range(0, src_len, positions):
         position = first + tl.arange(0, positions)
         valid = position < src_len
-        grad = _products(states + position[:, None] * size, grad_context, valid, precise, size, block)
+        grad = _products(states + position[:, None] * size, grad_context, None, valid, precise, size, block)
         if grad_weights is not None:
             grad += _load(grad_weights + position, valid)
         grad = _load(weights + position, valid) * (grad - expected)
@@ -469,16 +451,20 @@ def _dot(
 
 @triton.jit
 def _products(
-    rows: tl.tensor, vector: tl.tensor, valid: tl.tensor,
+    rows: tl.tensor, vector: tl.tensor, energy: tl.tensor, valid: tl.tensor,
     precise: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
-    """The dot products of ``vector`` with the ``valid`` rows."""
+    """The dot product of ``vector`` with each of the ``valid`` rows; with ``energy``, v_a^T tanh(row + vector)."""
     products = tl.zeros([valid.shape[0]], precise)
     for first in range(0, size, block):
         place = first + tl.arange(0, block)
         inside = place < size
-        read = _load(rows + place[None, :], valid[:, None] & inside[None, :])
-        products += tl.sum(read * _load(vector + place, inside)[None, :], axis=1)
+        of_rows = _load(rows + place[None, :], valid[:, None] & inside[None, :])
+        of_vector = _load(vector + place, inside)[None, :]
+        if energy is None:
+            products += tl.sum(of_rows * of_vector, axis=1)
+        else:
+            products += tl.sum(_tanh(of_rows + of_vector) * _load(energy + place, inside)[None, :], axis=1)
     return products
 
 

@@ -14,7 +14,7 @@ from tests.modules.fused.trees import tree_outputs
 
 pytest.importorskip("triton")
 
-HELPERS = {"_place", "_load", "_tanh", "_energies", "_dot", "_products"}  # functions inside kernels
+HELPERS = {"_place", "_load", "_tanh", "_dot", "_products"}  # functions inside kernels
 Compile = Callable[[int, torch.dtype, int], list[tuple[str, Any]]]
 
 
