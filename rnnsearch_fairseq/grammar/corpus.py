@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.grammar.derivations import Grammar
-from rnnsearch_fairseq.grammar.phrases import Phrase, brackets, contract, elide, leaves
+from rnnsearch_fairseq.grammar.phrases import Phrase, brackets, contract, elide
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
 
@@ -29,7 +29,7 @@ class SentencePair:
 
 def finish(phrase: Phrase) -> SentencePair:
     """Spell a derivation out: contraction, elision, and word positions for the links."""
-    words = leaves(phrase.english)
+    words = phrase.words
     position = {leaf: index for index, leaf in enumerate(words)}
     french = elide(contract(phrase.french))
     links = [(position[leaf], j) for j, word in enumerate(french) for leaf in word.links]

@@ -1,31 +1,12 @@
 """Random derivations: choose the rules and the words of each sentence."""
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rnnsearch_fairseq.grammar import lexicon
-from rnnsearch_fairseq.grammar.lexicon import Adjective, Noun, Verb
-from rnnsearch_fairseq.grammar.phrases import (
-    Branch,
-    FrenchWord,
-    Leaf,
-    NounPhrase,
-    Phrase,
-    children,
-    closed,
-    comma,
-    conjunction,
-    determined,
-    extended,
-    french_words,
-    fronted,
-    governed,
-    idiom,
-    in_front_of,
-    leaves,
-    pair,
-    prepositional,
-    rule,
-)
+from rnnsearch_fairseq.grammar.lexicon import ANY, Adjective, Determiner, Noun, Verb
+from rnnsearch_fairseq.grammar.phrases import Branch, FrenchWord, Leaf, NounPhrase, Phrase, french_words, pair, rule
 from rnnsearch_fairseq.grammar.verbs import Complement, Predicate, negate, particle, predicate, verb_group
 
 
@@ -93,10 +74,10 @@ class Grammar:
         plural = self.chance(0.3)
         if self.chance(0.5):
             return extended(determined(lexicon.THE, [], noun, plural), prepositional("of", "de", owner))
-        mark = Leaf("POS", "'" if owner.plural and leaves(owner.english)[-1].word.endswith("s") else "'s")
+        mark = Leaf("POS", "'" if owner.plural and owner.words[-1].word.endswith("s") else "'s")
         head = pair("NNS" if plural else "NN", noun.english[plural], noun.french[plural])
         article = french_words(lexicon.THE.agree(noun.gender, plural, noun.french[plural]), mark)
-        tree = Branch("NP", (Branch("NP", (*children(owner.english), mark)), head.english))
+        tree = Branch("NP", (Branch("NP", (*owner.english.children, mark)), head.english))
         french = article + head.french + french_words("de", mark) + owner.french
         return NounPhrase(tree, french, noun.gender, plural, kinds=noun.kinds)
 
@@ -326,7 +307,7 @@ class Grammar:
         # Things have the copula as their only verb, and the copula has no future: a future needs a living subject.
         alive = tense not in ("", "present", "past")
         subject = self.subject(self.rng.randrange(1, max(2, min(room // 2, 9)) + 1), alive)
-        left = room - len(leaves(subject.english))
+        left = room - len(subject.words)
         joined = left >= 8 and subject.kinds[0] in ("person", "animal") and self.chance(0.4)
         if alive or not joined:
             return rule("S", (subject, self.verb_phrase(subject, left, tense=tense).phrase()))
@@ -334,7 +315,7 @@ class Grammar:
         # verb phrase, since its French form depends on that: one tense for both, no auxiliary, a short first half.
         tense = tense or self.rng.choice(("present", "past"))
         first = self.verb_phrase(subject, self.rng.randrange(2, 5), tense=tense, plain=True).phrase()
-        second = self.verb_phrase(subject, left - len(leaves(first.english)) - 1, tense=tense, plain=True).phrase()
+        second = self.verb_phrase(subject, left - len(first.words) - 1, tense=tense, plain=True).phrase()
         joint = conjunction(self.rng.choice(("and", "and", "but")))
         return rule("S", (subject, rule("VP", (first, joint, second))))
 
@@ -356,7 +337,7 @@ class Grammar:
         word = pair(tag, english, french)
         adverbial = rule("SBAR", (rule("WHADVP", (word,)) if tag == "WRB" else word, inner))
         main_tense = self.rng.choice(("present", "present", "must", "will")) if tense == "present" else tense
-        main = self.simple_clause(room - len(leaves(adverbial.english)), main_tense)
+        main = self.simple_clause(room - len(adverbial.words), main_tense)
         return fronted(adverbial, main) if self.chance(0.4) else closed(main, adverbial)
 
     def reported_clause(self, room: int) -> Phrase:
@@ -376,7 +357,7 @@ class Grammar:
             rest = rule("SQ", (self.verb_phrase(someone, room - 2, plain=True).phrase(),))
             return rule("SBARQ", (rule("WHNP", (pair("WP", "who", "qui"),)), rest, end))
         subject = self.subject(min(3, room // 3))
-        asked = self.verb_phrase(subject, room - 2 - len(leaves(subject.english)), question=True)
+        asked = self.verb_phrase(subject, room - 2 - len(subject.words), question=True)
         assert asked.auxiliary is not None, "a question has an auxiliary to front"
         tree = Branch("SQ", (asked.auxiliary, subject.english, asked.body))
         core = Phrase(tree, french_words("est-ce que", asked.auxiliary) + subject.french + asked.french)
@@ -396,12 +377,83 @@ class Grammar:
             part = min(left, self.rng.randrange(9, 25))
             made = self.complex_clause(part) if part >= 9 and self.chance(0.45) else self.simple_clause(part)
             clauses.append(made)
-            left -= len(leaves(made.english)) + 2
+            left -= len(made.words) + 2
         stop = pair(".", ".", ".")
         first, *others = clauses
         if not others:
-            return Phrase(Branch("S", (*children(first.english), stop.english)), first.french + stop.french)
+            return Phrase(Branch("S", (*first.english.children, stop.english)), first.french + stop.french)
         parts = [first]
         for other in others:
             parts += [comma(), conjunction(self.rng.choice(("and", "and", "but"))), other]
         return rule("S", (*parts, stop))
+
+
+def idiom(label: str, english: str, french: str) -> Phrase:
+    """A rule without variables, translated word for word; `english` is tagged ("this/DT morning/NN")."""
+    tokens = [token.split("/") for token in english.split()]
+    return rule(label, [pair(tag, word, other) for (word, tag), other in zip(tokens, french.split(), strict=True)])
+
+
+def comma() -> Phrase:
+    return pair(",", ",", ",")
+
+
+def conjunction(english: str) -> Phrase:
+    return pair("CC", english, {"and": "et", "but": "mais"}[english])
+
+
+def fronted(adverbial: Phrase, main: Phrase) -> Phrase:
+    """S -> adverbial , NP VP."""
+    mark = comma()
+    tree = Branch("S", (adverbial.english, mark.english, *main.english.children))
+    return Phrase(tree, adverbial.french + mark.french + main.french)
+
+
+def closed(main: Phrase, adverbial: Phrase) -> Phrase:
+    """S -> NP VP, where the adverbial is the last part of the verb phrase."""
+    subject, verb_phrase = main.english.children
+    tree = Branch("S", (subject, Branch("VP", (*verb_phrase.children, adverbial.english))))
+    return Phrase(tree, main.french + adverbial.french)
+
+
+def extended(core: NounPhrase, modifier: Phrase) -> NounPhrase:
+    """NP -> NP PP | NP SBAR."""
+    phrase = rule("NP", (core, modifier))
+    return replace(core, english=phrase.english, french=phrase.french)
+
+
+def prepositional(english: str, french: str, ground: Phrase) -> Phrase:
+    """PP -> IN NP; "to" is TO in the Penn Treebank, whatever it does."""
+    return rule("PP", (pair("TO" if english == "to" else "IN", english, french), ground))
+
+
+def governed(preposition: tuple[Leaf, ...], tree: Leaf | Branch) -> Leaf | Branch:
+    """PP -> IN NP in English alone, or the noun phrase as it is if the verb has no preposition."""
+    return Branch("PP", (*preposition, tree)) if preposition else tree
+
+
+def in_front_of(ground: Phrase) -> Phrase:
+    """PP -> in NP, NP -> NP PP, NP -> front, PP -> of NP; "devant" translates all three words."""
+    words = (Leaf("IN", "in"), Leaf("NN", "front"), Leaf("IN", "of"))
+    side = Branch("NP", (Branch("NP", words[1:2]), Branch("PP", (words[2], ground.english))))
+    return Phrase(Branch("PP", (words[0], side)), french_words("devant", *words) + ground.french)
+
+
+def determined(
+    determiner: Determiner, adjectives: Sequence[Adjective], noun: Noun, plural: bool, negated: bool = False
+) -> NounPhrase:
+    """NP -> DT JJ JJ NN: each adjective before or after the French noun, everything in agreement with it."""
+    if negated and determiner.english == "some":
+        determiner = ANY
+    first = next((adjective for adjective in adjectives if adjective.before_noun), None)
+    head = pair("NNS" if plural else "NN", noun.english[plural], noun.french[plural])
+    before = [] if first is None else [pair("JJ", first.english, first.agree(noun.gender, plural, noun.french[plural]))]
+    after = [pair("JJ", a.english, a.agree(noun.gender, plural)) for a in adjectives if not a.before_noun]
+    french = determiner.agree(noun.gender, plural, (before[0] if before else head).french[0].text)
+    if (negated and determiner.english == "a") or (french == "des" and before):
+        french = "de"  # "elle n' a pas vu de chat"; "de petits chats"
+    next_word = [*(adjective.english for adjective in adjectives), noun.english[plural]][0]
+    takes_an = determiner.english == "a" and (next_word[0] in "aeiou" or next_word == "honest")
+    article = pair(determiner.tag, "an" if takes_an else determiner.english, french)
+    phrase = rule("NP", english=(article, *before, *after, head), french=(article, *before, head, *after))
+    return NounPhrase(phrase.english, phrase.french, noun.gender, plural, kinds=noun.kinds)

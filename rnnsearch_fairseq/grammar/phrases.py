@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from rnnsearch_fairseq.grammar.lexicon import (
-    ANY,
-    CONTRACTIONS,
-    ELISIONS,
-    Adjective,
-    Determiner,
-    Noun,
-    starts_with_vowel,
-)
+from rnnsearch_fairseq.grammar.lexicon import CONTRACTIONS, ELISIONS, starts_with_vowel
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +40,11 @@ class Phrase:
 
     english: Leaf | Branch
     french: tuple[FrenchWord, ...]
+
+    @property
+    def words(self) -> list[Leaf]:
+        """The English words."""
+        return leaves(self.english)
 
 
 @dataclass(frozen=True)
@@ -88,17 +85,6 @@ def rule(label: str, english: Sequence[Phrase], french: Sequence[Phrase] | None 
     return Phrase(tree, tuple(word for phrase in (french or english) for word in phrase.french))
 
 
-def idiom(label: str, english: str, french: str) -> Phrase:
-    """A rule without variables, translated word for word; `english` is tagged ("this/DT morning/NN")."""
-    tokens = [token.split("/") for token in english.split()]
-    return rule(label, [pair(tag, word, other) for (word, tag), other in zip(tokens, french.split(), strict=True)])
-
-
-def children(tree: Leaf | Branch) -> tuple[Leaf | Branch, ...]:
-    """The daughters of an English constituent, for a rule that puts them directly under another label."""
-    return tree.children if isinstance(tree, Branch) else (tree,)
-
-
 def leaves(tree: Leaf | Branch) -> list[Leaf]:
     """The leaves of a tree from left to right."""
     return [tree] if isinstance(tree, Leaf) else [leaf for child in tree.children for leaf in leaves(child)]
@@ -108,71 +94,6 @@ def brackets(tree: Leaf | Branch) -> str:
     if isinstance(tree, Leaf):
         return f"({tree.tag} {tree.word})"
     return f"({tree.label} {' '.join(brackets(child) for child in tree.children)})"
-
-
-def comma() -> Phrase:
-    return pair(",", ",", ",")
-
-
-def conjunction(english: str) -> Phrase:
-    return pair("CC", english, {"and": "et", "but": "mais"}[english])
-
-
-def fronted(adverbial: Phrase, main: Phrase) -> Phrase:
-    """S -> adverbial , NP VP."""
-    mark = comma()
-    tree = Branch("S", (adverbial.english, mark.english, *children(main.english)))
-    return Phrase(tree, adverbial.french + mark.french + main.french)
-
-
-def closed(main: Phrase, adverbial: Phrase) -> Phrase:
-    """S -> NP VP, where the adverbial is the last part of the verb phrase."""
-    subject, verb_phrase = children(main.english)
-    tree = Branch("S", (subject, Branch("VP", (*children(verb_phrase), adverbial.english))))
-    return Phrase(tree, main.french + adverbial.french)
-
-
-def extended(core: NounPhrase, modifier: Phrase) -> NounPhrase:
-    """NP -> NP PP | NP SBAR."""
-    phrase = rule("NP", (core, modifier))
-    return replace(core, english=phrase.english, french=phrase.french)
-
-
-def prepositional(english: str, french: str, ground: Phrase) -> Phrase:
-    """PP -> IN NP; "to" is TO in the Penn Treebank, whatever it does."""
-    return rule("PP", (pair("TO" if english == "to" else "IN", english, french), ground))
-
-
-def governed(preposition: tuple[Leaf, ...], tree: Leaf | Branch) -> Leaf | Branch:
-    """PP -> IN NP in English alone, or the noun phrase as it is if the verb has no preposition."""
-    return Branch("PP", (*preposition, tree)) if preposition else tree
-
-
-def in_front_of(ground: Phrase) -> Phrase:
-    """PP -> in NP, NP -> NP PP, NP -> front, PP -> of NP; "devant" translates all three words."""
-    words = (Leaf("IN", "in"), Leaf("NN", "front"), Leaf("IN", "of"))
-    side = Branch("NP", (Branch("NP", words[1:2]), Branch("PP", (words[2], ground.english))))
-    return Phrase(Branch("PP", (words[0], side)), french_words("devant", *words) + ground.french)
-
-
-def determined(
-    determiner: Determiner, adjectives: Sequence[Adjective], noun: Noun, plural: bool, negated: bool = False
-) -> NounPhrase:
-    """NP -> DT JJ JJ NN: each adjective before or after the French noun, everything in agreement with it."""
-    if negated and determiner.english == "some":
-        determiner = ANY
-    first = next((adjective for adjective in adjectives if adjective.before_noun), None)
-    head = pair("NNS" if plural else "NN", noun.english[plural], noun.french[plural])
-    before = [] if first is None else [pair("JJ", first.english, first.agree(noun.gender, plural, noun.french[plural]))]
-    after = [pair("JJ", a.english, a.agree(noun.gender, plural)) for a in adjectives if not a.before_noun]
-    french = determiner.agree(noun.gender, plural, (before[0] if before else head).french[0].text)
-    if (negated and determiner.english == "a") or (french == "des" and before):
-        french = "de"  # "elle n' a pas vu de chat"; "de petits chats"
-    next_word = [*(adjective.english for adjective in adjectives), noun.english[plural]][0]
-    takes_an = determiner.english == "a" and (next_word[0] in "aeiou" or next_word == "honest")
-    article = pair(determiner.tag, "an" if takes_an else determiner.english, french)
-    phrase = rule("NP", english=(article, *before, *after, head), french=(article, *before, head, *after))
-    return NounPhrase(phrase.english, phrase.french, noun.gender, plural, kinds=noun.kinds)
 
 
 def contract(words: Sequence[FrenchWord]) -> list[FrenchWord]:
