@@ -3,6 +3,7 @@
 import io
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rnnsearch_fairseq.errors import InputError, in_short
@@ -83,16 +84,13 @@ def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str
         return _same, _same
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
-    tokenizer, detokenizer = MosesTokenizer(language), MosesDetokenizer(language)
-
-    def tokenize(text: str) -> str:
-        return tokenizer.tokenize(
-            text,
-            aggressive_dash_splits=not preparation.moses_no_dash_splits,
-            escape=not preparation.moses_no_escape,
-            return_str=True,
-        )
-
+    tokenize = partial(
+        MosesTokenizer(language).tokenize,
+        aggressive_dash_splits=not preparation.moses_no_dash_splits,
+        escape=not preparation.moses_no_escape,
+        return_str=True,
+    )
+    detokenizer = MosesDetokenizer(language)
     return tokenize, lambda words: detokenizer.detokenize(words.split())
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.text.trees import Tree
@@ -17,11 +18,11 @@ def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src
     words = len(trees) * src_len
     children: list[tuple[int, int]] = []
     heights: list[int] = []
-    first_phrases = []
+    counts = []  # of the phrases of each sentence
     roots = []
     for sentence, (tree, first_column) in enumerate(zip(trees, first_columns, strict=True)):
         first_word, first_phrase = sentence * src_len + first_column, words + len(children)
-        first_phrases.append(first_phrase)
+        counts.append(0 if tree is None else tree.leaves - 1)
         if tree is None:
             roots.append(0)
             continue
@@ -34,17 +35,14 @@ def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src
     by_height = np.argsort(np.array(heights, dtype=np.int64), kind="stable")
     row = np.arange(words + len(heights))
     row[words + by_height] = np.arange(words, words + len(heights))
-    lengths = np.diff([*first_phrases, words + len(heights)])
-    column = np.arange(lengths.max(initial=0))
-    is_padding = column >= lengths[:, None]
-    phrases = np.where(is_padding, 0, row[np.where(is_padding, 0, np.array(first_phrases)[:, None] + column)])
+    phrases = pad_sequence(torch.from_numpy(row[words:]).split(counts), batch_first=True)
     pairs = torch.from_numpy(row[np.array(children, dtype=np.int64).reshape(-1, 2)[by_height]])
     return Forest(
         pairs[:, 0],
         pairs[:, 1],
         tuple(np.bincount(heights)[1:].tolist()) if heights else (),
-        torch.from_numpy(phrases),
-        torch.from_numpy(is_padding),
+        phrases,
+        torch.arange(phrases.size(1)) >= torch.tensor(counts).unsqueeze(1),
         torch.from_numpy(row[roots]),
         torch.tensor([tree is None for tree in trees]),
     )

@@ -52,10 +52,6 @@ class Failure(Enum):
     ENDED = f"at which {PROGRAM} ended"
 
 
-class _Failed(Exception):
-    """There is no tree, for the reason that is the argument."""
-
-
 class LinkParser:
     """A running ``link-parser``, started at the first sentence, and again after a sentence at which it ended.
 
@@ -76,26 +72,21 @@ class LinkParser:
             return Failure.TOO_LONG
         if not words:
             return Failure.NONE_GIVEN
-        try:
-            if self._process is None:
-                self._start()
-            answer = self._ask(line, self._seconds)
-        except _Failed as failed:
+        if self._process is None:
+            self._start()
+        answer = self._ask(line, self._seconds)
+        if isinstance(answer, Failure):
             self.close()
-            return failed.args[0]
+            return answer
         trees = [line for line in answer.splitlines() if line.startswith("(")]
         return put_words(trees[0], plain, words) if trees else Failure.NONE_GIVEN
 
     def close(self) -> None:
         """End the program."""
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-        self._process = None
+        if self._process is not None:
+            with self._process:  # at the end it closes the pipes, and waits
+                self._process.kill()
+            self._process = None
 
     def _start(self) -> None:
         # After its own time limit it would try again with other settings, so that limit is longer than ours.
@@ -103,37 +94,35 @@ class LinkParser:
         with tempfile.TemporaryFile() as messages:
             self._process = subprocess.Popen(
                 command,
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=messages,
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
             )
-            try:
-                self._ask(b"", START_SECONDS)
-            except _Failed:
+            if isinstance(self._ask(b"", START_SECONDS), Failure):
                 self.close()
                 messages.seek(0)
                 said = messages.read().decode(errors="replace").split("\n")
                 reason = next((line for line in said if "rror" in line), "it says nothing of use")
-                raise InputError(f"{PROGRAM} does not start ({reason.strip()}); {INSTALL}") from None
+                raise InputError(f"{PROGRAM} does not start ({reason.strip()}); {INSTALL}")
 
-    def _ask(self, line: bytes, seconds: float) -> str:
+    def _ask(self, line: bytes, seconds: float) -> str | Failure:
         """What the program prints for a line of input."""
         deadline = time.monotonic() + seconds
         answer = b""
         try:
             self._process.stdin.write(line + _MARK)
-            self._process.stdin.flush()
         except BrokenPipeError:
-            raise _Failed(Failure.ENDED) from None
+            return Failure.ENDED
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while not answer.endswith(_MARKED):
                 if not selector.select(max(0, deadline - time.monotonic())):
-                    raise _Failed(Failure.TIMEOUT)
+                    return Failure.TIMEOUT
                 read = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not read:
-                    raise _Failed(Failure.ENDED)
+                    return Failure.ENDED
                 answer += read
         return answer.decode("utf-8", errors="replace")
 
