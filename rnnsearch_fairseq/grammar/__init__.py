@@ -1,16 +1,11 @@
 """A small English-French corpus, written by a synchronous grammar.
 
-A synchronous grammar (Chiang 2006, "An introduction to synchronous grammars") rewrites two strings at once. Each rule
-builds an English constituent and its French translation together, so that every sentence pair comes with its exact
-English parse and word alignment. A rule reads::
+Each rule of a synchronous grammar (Chiang 2006, "An introduction to synchronous grammars") builds an English
+constituent and its French translation together, so that every sentence pair comes with its exact English parse and word
+alignment. What the corpus promises:
 
-    rule("NP", english=(determiner, adjective, noun), french=(determiner, noun, adjective))
-
-What the corpus promises:
-
-* The French sentence is a function of the English one. Gender and number are decided by words of the English sentence:
-  "they" is always "ils", "you" always "vous", and wherever the English does not show a gender ("I", "we", "you" and
-  the bare rare names) no rule is used in which French would have to show it.
+* The French sentence is a function of the English one: "they" is always "ils", "you" always "vous", and where the
+  English does not show a gender ("I", "we", "you", bare rare names) no rule is used in which French must show it.
 * Both sides are tokenised as the Moses tokenizer would do it ("l' homme"). Only names, titles and "I" have capitals.
 * Rare names are open-ended: held-out sentences contain names that no training sentence has. They are spelt alike in
   both languages and start with a consonant, so that no elision depends on them.

@@ -10,11 +10,9 @@ class Memory(NamedTuple):
     """The encoded source of a batch, from which the context vectors are computed.
 
     ``annotations`` are the h_j, ``(batch, src_len, 2n)``, or for RNNencdec the one vector →h_Tx, ``(batch, n)``.
-    ``keys`` are the U_a h_j, ``(batch, src_len, n')``; None for RNNencdec.
-    ``padding_mask`` is ``(batch, src_len)``, true at padding; None if no sentence is padded.
-
-    In a search, all hypotheses of a sentence share one row of the memory. The states ``(batch · beam, n)`` of a
-    sentence's hypotheses are adjacent rows.
+    ``keys`` are the U_a h_j, ``(batch, src_len, n')``; None for RNNencdec. ``padding_mask`` ``(batch, src_len)`` is
+    true at padding; None if no sentence is padded. In a search, the adjacent rows of a sentence's hypotheses in the
+    states ``(batch · beam, n)`` share one row of the memory.
     """
 
     annotations: Tensor

@@ -19,10 +19,8 @@ def blackout_loss(
 
     Args:
         features: s~, ``(words, d)``.
-        targets: ``(words,)``.
-        negatives: ``(words, K)``.
-        weight, bias: W_s ``(K_y, d)`` and b_s ``(K_y,)``.
-        log_proposal: log Q, ``(K_y,)``.
+        targets, negatives: ``(words,)`` and ``(words, K)``.
+        weight, bias, log_proposal: W_s ``(K_y, d)``, b_s and log Q ``(K_y,)``.
     """
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
     scores = torch.einsum("wd,wkd->wk", features, weight[candidates]) + (bias - log_proposal)[candidates]
@@ -33,9 +31,7 @@ def blackout_loss(
 class AliasTable(NamedTuple):
     """A distribution over n words as n cells of equal probability, each shared by at most two words (Walker, 1977).
 
-    Attributes:
-        limits: ``(n,)``, float64. Cell i is the interval [i, i + 1); word i owns the part below ``limits[i]``.
-        aliases: ``(n,)``: the word that owns the rest of cell i.
+    Cell i is the interval [i, i + 1): word i owns the part below ``limits[i]``, ``aliases[i]`` the rest.
     """
 
     limits: Tensor
@@ -69,10 +65,7 @@ def draw_negatives(
 ) -> Tensor:
     """Draw ``count`` negatives for each target, with replacement and never the target itself: ``(words, count)``.
 
-    Args:
-        targets: ``(words,)``.
-        proposal: the distribution Q, with at least two possible words.
-        generator: random number generator on the device of ``targets``; default: torch's own.
+    The ``proposal`` Q has at least two possible words. The ``generator`` is on the device of ``targets`` ``(words,)``.
     """
     drawn = _draw(len(targets) * count, proposal, generator)
     hits = drawn.view(-1, count).eq(targets.unsqueeze(1)).flatten().nonzero().squeeze(1)

@@ -75,7 +75,7 @@ class Decoder(nn.Module):
 
         Args:
             projected: ``unit.project_input`` of E y_{i-1}, ``(batch, 3n)``.
-            state: s_{i-1}; in the original code's order s_{i-2}, or s_0 at the first position. ``(batch, n)``.
+            state: s_{i-1}, ``(batch, n)``; in the original code's order s_{i-2}, or s_0 at the first position.
             context: c_{i-1}, ``(batch, 2n)``; None at the first position. Only the original code's order reads it.
 
         Returns:
@@ -115,15 +115,10 @@ class Decoder(nn.Module):
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
     ) -> DecoderOutput:
-        """The features of every next word, given the previous words.
+        """The features of every next word, given the previous words y_{i-1}, ``(batch, tgt_len)``.
 
-        Training gives all of y_0 ... y_{T-1} in one call. A search gives one word a call, with the ``state`` and
-        ``context`` of the call before. The results are the same.
-
-        Args:
-            previous_words: y_{i-1}, ``(batch, tgt_len)``: all from y_0 on, or the one word after the previous call's.
-            state: :meth:`initial_state`, or the ``state`` of the previous call, ``(batch, n)``.
-            context: the ``context`` of the previous call, ``(batch, 2n)``; None at the beginning of the sentence.
+        Training gives all of y_0 ... y_{T-1} in one call, with :meth:`initial_state` and no context. A search gives one
+        word a call, with the ``state`` and ``context`` of the call before. The results are the same.
         """
         # Time is the first dimension from here on, so that each position is contiguous in memory.
         embedded = self.dropout(self.embedding(previous_words.T))

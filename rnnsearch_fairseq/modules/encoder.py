@@ -39,13 +39,11 @@ class Encoder(nn.Module):
 
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
-        """The states of one direction, starting from zero, in word order: ``(batch, src_len, n)``.
+        """The states ``(batch, src_len, n)`` of one direction, starting from zero, in word order.
 
-        Args:
-            inputs: embedded words, ``(batch, src_len, m)``.
-            padding_mask: ``(batch, src_len)``, true at padding, where the state is copied unchanged. With padding on
-                either side, →h at the last position is therefore →h_Tx, and ←h at the first position is ←h_1.
-            backward: read from the last word to the first.
+        The embedded words are ``(batch, src_len, m)``. Where ``padding_mask`` ``(batch, src_len)`` is true, the state
+        is copied unchanged. With padding on either side, →h at the last position is therefore →h_Tx, and ←h at the
+        first position is ←h_1.
         """
         projected = unit.project_input(inputs).unbind(dim=1)
         padded = None if padding_mask is None else padding_mask.unsqueeze(-1).unbind(dim=1)

@@ -33,9 +33,7 @@ class LSTM(nn.Module):
     def scan(self, inputs: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """h and c of every word, ``(batch, src_len, d)`` each, starting from zero; zero at padding, left or right.
 
-        Args:
-            inputs: embedded words, ``(batch, src_len, m)``.
-            padding_mask: ``(batch, src_len)``, true at padding.
+        The embedded words are ``(batch, src_len, m)``; ``padding_mask`` ``(batch, src_len)`` is true at padding.
         """
         hidden = cell = inputs.new_zeros(inputs.size(0), self.size)
         hiddens, cells = [], []

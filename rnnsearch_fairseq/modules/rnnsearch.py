@@ -22,8 +22,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 class RNNsearch(nn.Module):
     """The model of Section 3: an encoder that annotates the source, and a decoder that attends to the annotations.
 
-    Its parameters have PyTorch's own initial values; :func:`~rnnsearch_fairseq.modules.init.initialize` gives them the
-    paper's.
+    :func:`~rnnsearch_fairseq.modules.init.initialize` gives its parameters the paper's initial values.
     """
 
     def __init__(self, config: RNNsearchConfig, source_size: int, target_size: int) -> None:

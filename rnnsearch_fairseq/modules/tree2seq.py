@@ -22,8 +22,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 class Tree2Seq(nn.Module):
     """The model of Section 3, its sequential baseline, and its ablation.
 
-    Its parameters have PyTorch's own initial values; :func:`~rnnsearch_fairseq.modules.init.initialize_uniform` gives
-    them the paper's.
+    :func:`~rnnsearch_fairseq.modules.init.initialize_uniform` gives its parameters the paper's initial values.
     """
 
     def __init__(self, config: Tree2SeqConfig, source_size: int, target_size: int) -> None:

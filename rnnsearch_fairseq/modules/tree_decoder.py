@@ -13,11 +13,7 @@ from rnnsearch_fairseq.modules.tree_lstm import TreeLSTM
 
 
 class DecoderState(NamedTuple):
-    """The decoder's recurrent state after target position j, ``(batch, d)`` each.
-
-    ``hidden`` and ``cell`` are (s_j, c_j); ``fed`` is s~_j. Before the first position, ``hidden`` and ``cell`` are
-    already (s_1, c_1), and ``fed`` is None.
-    """
+    """(s_j, c_j) and s~_j after target position j, ``(batch, d)`` each; before the first, (s_1, c_1) and None."""
 
     hidden: Tensor
     cell: Tensor
@@ -84,13 +80,9 @@ class TreeDecoder(nn.Module):
         return fed, alpha, DecoderState(hidden, cell, fed)
 
     def scan(self, previous_words: Tensor, source: Constituents) -> tuple[Tensor, Tensor]:
-        """s~ and alpha of all positions, by one :meth:`step` after the other.
+        """s~ ``(batch, tgt_len, d)`` and alpha ``(batch, tgt_len, src_len + most_phrases)`` of all positions, in turn.
 
-        Args:
-            previous_words: y_{j-1}, ``(batch, tgt_len)``; the first column is ignored.
-
-        Returns:
-            ``(batch, tgt_len, d)`` and ``(batch, tgt_len, src_len + most_phrases)``.
+        ``previous_words`` are the y_{j-1}, ``(batch, tgt_len)``; the first column is ignored.
         """
         state = self.initial_state(source)
         attended, weights = [], []

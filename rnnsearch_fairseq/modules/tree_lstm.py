@@ -9,9 +9,8 @@ from torch import Tensor, nn
 class Forest(NamedTuple):
     """The trees of a batch as indices into one table of states.
 
-    The rows of the table are first all words, padding included, then all phrases. Word j of sentence b is row
-    ``b · src_len + j``. Phrases are sorted by height, so that the children of a phrase come before all phrases of its
-    height.
+    The rows of the table are first all words, padding included, then all phrases, sorted by height. Word j of sentence
+    b is row ``b · src_len + j``. The children of a phrase come before all phrases of its height.
 
     ``left`` and ``right`` ``(phrases,)`` are the rows of each phrase's children; ``height_sizes`` are the numbers of
     phrases of each height, from height 1 up. ``phrases`` ``(batch, most_phrases)`` are the rows of each sentence's
@@ -56,11 +55,7 @@ class TreeLSTM(nn.Module):
         return out_gate * torch.tanh(cell), cell
 
     def encode(self, hidden: Tensor, cell: Tensor, forest: Forest) -> tuple[Tensor, Tensor]:
-        """(h, c) of all words and phrases, ``(words + phrases, d)`` each.
-
-        Args:
-            hidden, cell: (h, c) of the words, ``(words, d)``.
-        """
+        """(h, c) of all words and phrases, ``(words + phrases, d)`` each, from those of the words, ``(words, d)``."""
         end = 0
         for size in forest.height_sizes:
             begin, end = end, end + size

@@ -22,12 +22,11 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """A translation; tensors are on the CPU.
+    """A translation of T word ids, end-of-sentence included if it is finished; tensors are on the CPU.
 
-    ``words`` are T ids, end-of-sentence included if it is finished. ``score`` ranks it. ``logprobs`` ``(T,)`` are ln p
-    of the words (unknown words: less their penalty). ``weights`` ``(T, columns)`` is the attention to the source's
-    words, padding included, then to its phrases; None without attention, for a source without words, and if the search
-    failed.
+    ``logprobs`` ``(T,)`` are ln p of the words (unknown words: less their penalty). ``weights`` ``(T, columns)`` is the
+    attention to the source's words, padding included, then to its phrases; None without attention, for a source
+    without words, and if the search failed.
     """
 
     words: list[int]
@@ -46,10 +45,7 @@ class SearchModel(Protocol):
         """The state before the first word, one row a sentence."""
 
     def step(self, words: Tensor, state: Any) -> tuple[Tensor, Tensor | None, Any]:
-        """Score the next words.
-
-        Args:
-            words: the last word of each row, end-of-sentence at the beginning, ``(rows,)``.
+        """Score the next words, given the last word of each row ``(rows,)``, end-of-sentence at the beginning.
 
         Returns:
             Log-probabilities in float32 at least, which the caller may overwrite, ``(rows, K_y)``, where K_y is rounded

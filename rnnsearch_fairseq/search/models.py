@@ -69,12 +69,11 @@ class _RNNsearch:
 
 
 class _Tree2SeqState(NamedTuple):
-    """``source`` holds each sentence once; ``repeated`` is it for the rows, whose sentences are ``sentences``."""
+    """``source`` has a row for each hypothesis; ``sentences`` are the numbers of their sentences."""
 
     recurrent: DecoderState
     source: Constituents
     sentences: list[int]
-    repeated: Constituents
 
 
 class _Tree2Seq:
@@ -85,10 +84,10 @@ class _Tree2Seq:
     def begin(self, source: Source) -> _Tree2SeqState:
         encoded = self.encoder(source.words, source.words.eq(PAD), source.forest)
         recurrent = self.decoder.initial_state(encoded)
-        return _Tree2SeqState(recurrent, encoded, list(range(len(source.words))), encoded)
+        return _Tree2SeqState(recurrent, encoded, list(range(len(source.words))))
 
     def step(self, words: Tensor, state: _Tree2SeqState) -> tuple[Tensor, Tensor, _Tree2SeqState]:
-        features, weights, recurrent = self.decoder.step(words, state.recurrent, state.repeated)
+        features, weights, recurrent = self.decoder.step(words, state.recurrent, state.source)
         return _log_softmax(self.times_vocabulary(features)), weights, _Tree2SeqState(recurrent, *state[1:])
 
     def select(self, state: _Tree2SeqState, rows: Sequence[int]) -> _Tree2SeqState:
@@ -96,12 +95,10 @@ class _Tree2Seq:
             return state
         index = torch.tensor(rows, device=state.recurrent.hidden.device)
         recurrent = DecoderState(*(None if part is None else part.index_select(0, index) for part in state.recurrent))
-        sentences, repeated = [state.sentences[row] for row in rows], state.repeated
+        sentences, source = [state.sentences[row] for row in rows], state.source
         if sentences != state.sentences:
-            index = torch.tensor(sentences, device=index.device)
-            states, mask = state.source.states[index], state.source.padding_mask[index]
-            repeated = state.source._replace(states=states, padding_mask=mask)
-        return _Tree2SeqState(recurrent, state.source, sentences, repeated)
+            source = source._replace(states=source.states[index], padding_mask=source.padding_mask[index])
+        return _Tree2SeqState(recurrent, source, sentences)
 
 
 class Ensemble:

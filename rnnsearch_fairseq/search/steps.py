@@ -65,9 +65,7 @@ class Batch:
 class Beam(ABC):
     """The beam of one sentence, which decides what is continued and what is finished.
 
-    Args:
-        length: words of the source, end-of-sentence included.
-        limit: steps after which the search of this sentence ends.
+    The source has ``length`` words, end-of-sentence included; the search ends after ``limit`` steps.
     """
 
     def __init__(self, options: SearchOptions, length: int, limit: int) -> None:
@@ -82,10 +80,9 @@ class Beam(ABC):
 
     @abstractmethod
     def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
-        """The candidates of this step, counted from 0, that go on; none at the end of the search.
+        """Those of the likeliest ``candidates``, best first, that go on after this step; none at the end of the search.
 
-        Args:
-            candidates: at least the :attr:`candidates` likeliest continuations if so many are possible, best first.
+        They are at least :attr:`candidates`, if so many are possible. Steps count from 0.
         """
 
     def end_term(self, step: int) -> float:
@@ -121,10 +118,8 @@ class BeamSearch(ABC):
     def search(self, model: SearchModel, source: Source, on_step: OnStep | None = None) -> list[list[Hypothesis]]:
         """The translations of each sentence, best first. The only one of a failed search has a score of minus infinity.
 
-        A sentence without words is not searched: its translation has no words, and a score of zero.
-
-        Args:
-            on_step: called after each step. An exception that it raises ends the search.
+        A sentence without words is not searched: its translation has no words, and a score of zero. ``on_step`` is
+        called after each step; an exception that it raises ends the search.
 
         Raises:
             InputError: the model's scores are not numbers, or the least length exceeds the greatest.
@@ -184,8 +179,7 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
 
     Args:
         log_probs: of the next words, ``(rows, groups · GROUP)``; overwritten.
-        totals: of the rows, ``(rows,)``.
-        sizes: the number of rows of each sentence.
+        totals, sizes: of the rows, ``(rows,)``; and the number of rows of each sentence.
 
     Raises:
         InputError: if the best are not numbers.
@@ -232,7 +226,6 @@ def trace_back(history: Sequence[Step], row: int) -> list[Candidate]:
 @torch.inference_mode(False)  # the callers may change the tensors
 def hypotheses_of(beams: Sequence[Beam], history: list[Step], dtype: torch.dtype) -> list[list[Hypothesis]]:
     """The finished hypotheses of each beam, best first; log-probabilities have the ``dtype``."""
-    results = []
     ranked = [sorted(beam.finished, key=lambda finished: -finished.score) for beam in beams]
     flat = [finished for of_sentence in ranked for finished in of_sentence]
     paths = [[*trace_back(history[: each.step], each.last.parent), each.last] for each in flat]
@@ -245,15 +238,11 @@ def hypotheses_of(beams: Sequence[Beam], history: list[Step], dtype: torch.dtype
         rows = torch.tensor([first[number] + c.parent for path in paths for number, c in enumerate(path)])
         every = torch.cat([step.weights for step in history])
         weights = every[rows.to(every.device)].cpu().split(lengths)
-    parts = zip(flat, paths, logprobs, weights)
-    for of_sentence in ranked:
-        results.append(
-            [
-                Hypothesis([c.word for c in path], finished.score, gain, attention)
-                for finished, path, gain, attention in islice(parts, len(of_sentence))
-            ]
-        )
-    return results
+    hypotheses = (
+        Hypothesis([c.word for c in path], finished.score, gain, attention)
+        for finished, path, gain, attention in zip(flat, paths, logprobs, weights)
+    )
+    return [list(islice(hypotheses, len(of_sentence))) for of_sentence in ranked]
 
 
 def _no_words(score: float) -> Hypothesis:

@@ -1,4 +1,4 @@
-"""The choice of kernels for a tensor's device."""
+"""The choice between ``kernels`` (PyTorch) and ``triton_kernels`` (a GPU), which have the same functions."""
 
 import functools
 import logging

@@ -33,11 +33,8 @@ def smoothed_loss(
     target has the probability 1 - ``smoothing``, and the other words share the rest.
 
     Args:
-        features: f, ``(..., l)``.
-        weight: W, ``(K_y, l)``.
-        bias: b, ``(K_y,)``.
-        targets: ``(...)``.
-        padding_idx: the target of padding, which costs nothing.
+        features, weight, bias: f ``(..., l)``, W ``(K_y, l)`` and b ``(K_y,)``.
+        targets: ``(...)``; ``padding_idx`` is that of padding, which costs nothing.
     """
     if padding_idx is None or dispatch.on_gpu(features):  # to choose the words, the host would wait for a GPU
         features, targets = features.flatten(0, -2), targets.flatten()

@@ -10,12 +10,10 @@ from torch import Tensor
 class Packing(NamedTuple):
     """The words of a batch ``(batch, columns)`` in the order of a loop: all first words, then all second words, ...
 
-    The k-th words are in the order of ``sentences``, longest first. The sentences with a k-th word are therefore the
-    first of those with a word before it.
-
-    ``sentences`` is ``(batch,)``. ``places`` ``(words,)`` are the words' places in the flattened batch. ``counts`` are
-    the numbers of first words, second words and so on; ``before`` ``(words - counts[0],)``, from the second words on,
-    are the packed rows of the words before them. ``shape`` is ``(batch, columns)``.
+    The k-th words are in the order of ``sentences`` ``(batch,)``, longest first, so that the sentences with a k-th word
+    are the first of those before. ``places`` ``(words,)`` are the words' places in the flattened batch, ``counts`` the
+    numbers of first words, second words and so on; ``before`` ``(words - counts[0],)``, from the second words on, are
+    the packed rows of the words before them. ``shape`` is ``(batch, columns)``.
     """
 
     sentences: Tensor

@@ -31,10 +31,7 @@ class RecurrentState(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the rows of sentences that have different numbers of them stand in a grid ``(sentences, width)``.
-
-    ``numbers`` ``(rows,)`` are the places of the rows in the flattened grid.
-    """
+    """Where the rows of sentences with unequally many rows stand, in a flattened grid ``(sentences, width)``."""
 
     width: int
     numbers: Tensor
@@ -60,10 +57,8 @@ class SearchStep:
     Matrices that multiply the same vector are joined and transposed once. Products that depend on the previous word
     only are looked up in a table: [W; W_z; W_r] E y and V_o E y with their biases, ``(K_y, 3n + k l)``. The matrices
     that multiply the context multiply the annotations instead, once a sentence: C c_i = sum_j alpha_ij (C h_j). The
-    alignment model's tanh(a) is 2 σ(2a) - 1, where W_a and U_a h_j are doubled beforehand, as is v_a: on a processor of
-    AMD, PyTorch's sigmoid takes a sixth of its tanh's time. The sum of v_a is left out: it does not change the softmax.
-
-    Make a new one when the decoder's parameters change.
+    alignment model's tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`; W_a, U_a h_j
+    and v_a are doubled beforehand. Make a new one when the decoder's parameters change.
     """
 
     @torch.no_grad()
@@ -150,12 +145,7 @@ class SearchStep:
         return self.times_vocabulary(features), weights, after
 
     def _update(self, sums: Tensor, gates: Tensor, state: Tensor) -> Tensor:
-        """s_i ``(rows, n)`` from s_{i-1}.
-
-        Args:
-            sums: the sums of s~, z and r without the terms in s_{i-1}, ``(rows, 3n)``.
-            gates: the terms in s_{i-1} of the sums of z and r, ``(rows, 2n)``.
-        """
+        """s_i ``(rows, n)`` from s_{i-1}: its terms in the sums of z and r are ``gates``, all other terms ``sums``."""
         update, reset = (sums[:, self.size :] + gates).sigmoid_().chunk(2, dim=1)
         candidate = self.times_reset_state(reset * state, sums[:, : self.size]).tanh_()
         return torch.lerp(state, candidate, update)

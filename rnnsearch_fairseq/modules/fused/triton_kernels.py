@@ -83,13 +83,7 @@ def attend_backward(*tensors: Tensor | None) -> None:
 
 
 def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
-    _, count, size = states.shape
-    _attend[_grid(states, size)](
-        state, states, states, None, padding_mask, None, weights, context,
-        count, *_strides(padding_mask),
-        state.stride(0), context.stride(0), size, size, _block(size), _block(size), _positions(size, size),
-        num_warps=WARPS,
-    )  # fmt: skip
+    attend(state, states, states, None, padding_mask, None, None, weights, context)
 
 
 def attend_states_backward(*tensors: Tensor | None) -> None:
