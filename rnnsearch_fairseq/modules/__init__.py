@@ -1,7 +1,6 @@
-"""The networks and costs of both papers in plain PyTorch.
+"""The networks and costs of both papers in plain PyTorch, without fairseq.
 
-Imports nothing of fairseq, and errors alone of this package. ``rnnsearch`` and ``tree2seq`` are the whole networks;
-they import the faster versions in ``fused/``, and the other files do not.
+``rnnsearch`` and ``tree2seq`` are the whole networks; they alone import the faster versions in ``fused/``.
 """
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, average_annotations

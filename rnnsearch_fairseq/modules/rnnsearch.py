@@ -36,14 +36,10 @@ class RNNsearch(nn.Module):
             self.decoder.to_vocabulary.weight = target.weight
 
     def forward(self, source: Tensor, previous_words: Tensor, forest: None = None) -> tuple[Tensor, Tensor | None]:
-        """Score every next word.
+        """Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and alpha ``(batch, tgt_len, src_len)`` or None.
 
-        Args:
-            source: x, ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
-            previous_words: y_{i-1}, ``(batch, tgt_len)``, beginning with end-of-sentence as y_0.
-
-        Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and alpha ``(batch, tgt_len, src_len)`` or None.
+        The ``source`` is ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right. The
+        ``previous_words`` y_{i-1} ``(batch, tgt_len)`` begin with end-of-sentence as y_0.
         """
         padding_mask = source.eq(PAD)
         annotations, summary = self.encoder(source, padding_mask)

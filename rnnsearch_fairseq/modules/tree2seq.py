@@ -36,16 +36,11 @@ class Tree2Seq(nn.Module):
             self.decoder.to_vocabulary.weight = target.weight
 
     def forward(self, source: Tensor, previous_words: Tensor, forest: Forest | None = None) -> tuple[Tensor, Tensor]:
-        """Score every next word.
+        """Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, alpha ``(batch, tgt_len, src_len + most_phrases)``.
 
-        Args:
-            source: x, ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
-            previous_words: y_{j-1}, ``(batch, tgt_len)``; the first column is ignored.
-            forest: the trees of the batch; None in the sequential baseline.
-
-        Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and alpha of words and phrases ``(batch, tgt_len,
-            src_len + most_phrases)``.
+        The ``source`` is ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right. Of the
+        ``previous_words`` y_{j-1} ``(batch, tgt_len)`` the first column is ignored. ``forest`` has the trees of the
+        batch; None in the sequential baseline.
         """
         encoded = self.encoder(source, source.eq(PAD), forest)
         features, weights = self.decoder.scan(previous_words, encoded)

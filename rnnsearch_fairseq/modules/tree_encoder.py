@@ -47,9 +47,7 @@ class TreeEncoder(nn.Module):
     def forward(self, words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
         """Encode ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
-        Args:
-            padding_mask: ``(batch, src_len)``, true at padding.
-            forest: the trees of the batch; None in the sequential baseline.
+        ``padding_mask`` is true at padding. ``forest`` has the trees of the batch; None in the sequential baseline.
         """
         embedded = self.embedding(reverse_words(words, padding_mask) if self.reverse else words)
         if self.lstm is None:

@@ -37,9 +37,8 @@ class GroundhogSearch(BeamSearch):
     - each finished hypothesis shrinks the beam by one, and the search ends when the beam is empty. Hypotheses that are
       still unfinished are dropped;
     - a sentence without a finished hypothesis is searched again. If unknown words were banned (an ``unkpen`` of
-      infinity, which does not renormalise the probabilities), they are allowed first. Then the beam is doubled
-      repeatedly while it is below 500. If nothing helps, the search fails. Warnings name the sentences by their
-      positions in the batch, from 1.
+      infinity, which does not renormalise the probabilities), they are allowed first. Then the beam is doubled while it
+      is below 500. If nothing helps, the search fails. Warnings number the sentences of a batch from 1.
 
     Hypotheses are ranked by the mean log-probability of their words or, if ``unnormalized``, by the total.
     """

@@ -74,14 +74,10 @@ def make_codecs(
     return source, target
 
 
-def _same(text: str) -> str:
-    return text
-
-
 def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str], Callable[[str], str]]:
     """Functions that tokenize and detokenize."""
     if preparation.tokenizer is None:
-        return _same, _same
+        return str, str
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     tokenize = partial(
@@ -109,7 +105,7 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], str], Callable[
             lambda text: " ".join(processor.encode(text, out_type=str)),
             lambda words: words.replace(" ", "").replace("▁", " ").strip(),
         )
-    return _same, _same
+    return str, str
 
 
 class _Bounded:

@@ -64,13 +64,10 @@ class ParseCounts:
 def read_trees(
     source: Path, parses: Path, form: str, counts: ParseCounts, lowercase: bool = False, refuse: bool = True
 ) -> Iterator[Tree | None]:
-    """Read the tree of every sentence of ``source``; None is a sentence without a parse.
+    """Read, and count, the tree of every sentence of ``source``; None is a sentence without a parse.
 
-    Args:
-        form: the format of ``parses``, one of ``READERS``.
-        counts: the sentences are added as they are read.
-        lowercase: the words are compared with lowercased leaves.
-        refuse: leaves that are not the words are an error, not a sentence without a parse.
+    ``parses`` have the format ``form``, one of ``READERS``. With ``lowercase``, leaves are lowercased before they are
+    compared with the words. Leaves that are not the words are an error or, without ``refuse``, no parse.
 
     Raises:
         InputError: a file is bad, the files are not of the same number of sentences, leaves are not the words, or no

@@ -163,10 +163,8 @@ _SKIPPED, _SKIPPED_NOTE = "SENTENCE_SKIPPED_OR_UNPARSABLE", "Sentence skipped:"
 def read_penn(text: str) -> Parse | NoParse:
     """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``, without traces (``-NONE-``).
 
-    A node with more than two children becomes (a (b (c d))).
-
-    Returns:
-        Leaves and tree; or EMPTY without leaves, as in ``(())``; or UNUSABLE if the text is not exactly one tree.
+    A node with more than two children becomes (a (b (c d))). Without leaves, as in ``(())``, a tree is EMPTY; a text
+    that is not exactly one tree is UNUSABLE.
     """
     return NoParse.EMPTY if text.strip() == _SKIPPED else _binary(_penn_nodes(text))
 
@@ -249,9 +247,8 @@ def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
 def read_enju(text: str) -> Parse | NoParse:
     """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
 
-    Returns:
-        Leaves, which are the texts of the ``tok`` elements, and tree; or EMPTY without leaves; or STATUS if
-        ``parse_status`` is not success; or UNUSABLE if the text is not one tree of ``cons`` and ``tok`` elements.
+    The leaves are the texts of the ``tok`` elements. There may be none (EMPTY), ``parse_status`` may be another one
+    (STATUS), or the text may be no tree of ``cons`` and ``tok`` elements (UNUSABLE).
     """
     return _read_sentence(text)[1] if text and not text.isspace() else NoParse.EMPTY
 

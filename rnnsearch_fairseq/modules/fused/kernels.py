@@ -110,9 +110,8 @@ def attend_backward(
     """Write the gradient of ``query``; add to the gradients of ``keys`` (divided by v_a) and of ``energy``.
 
     Args:
-        context: c_i; only :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` reads it.
+        context, grad_context: c_i, which only the GPU's kernel reads, and its gradient, ``(batch, 2n)``.
         grad_weights: the gradient of alpha_i without its part through the context, ``(batch, src_len)``, or None.
-        grad_context: the gradient of c_i, ``(batch, 2n)``.
         grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
         grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
         grad_energy: one gradient of v_a for each sentence, ``(batch, n')``. Both are in float32 at least.
@@ -201,10 +200,7 @@ def apply_cell_backward(
 def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
     """Attention by products (Eriguchi et al., 2016, Section 2.2): write alpha_j into ``weights``, d_j into ``context``.
 
-    Args:
-        state: s_j, ``(batch, d)``, like ``context``.
-        states: the h_i, ``(batch, n, d)``.
-        padding_mask: ``(batch, n)``, like ``weights``.
+    s_j and d_j are ``(batch, d)``, the ``states`` h_i ``(batch, n, d)``, ``padding_mask`` and alpha_j ``(batch, n)``.
     """
     scores = score_states(state, states).masked_fill_(padding_mask, float("-inf"))
     weights.copy_(torch.softmax(scores, dim=1, dtype=weights.dtype))
@@ -223,9 +219,8 @@ def attend_states_backward(
     """Write the gradients of the scores s_j · h_i into ``grad_scores`` ``(batch, n)``; add s_j's to ``grad_state``.
 
     Args:
-        context: d_j; only :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` reads it.
+        context, grad_context: d_j, which only the GPU's kernel reads, and its gradient, ``(batch, d)``.
         grad_weights: the gradient of alpha_j without its part through the context, ``(batch, n)``, or None.
-        grad_context: the gradient of d_j, ``(batch, d)``.
     """
     grad_alpha = score_states(grad_context, states).to(weights.dtype)
     if grad_weights is not None:

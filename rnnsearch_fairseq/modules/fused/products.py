@@ -18,12 +18,8 @@ WIDE = 2**18  # elements of a matrix that is too large to stay in a core's cache
 def packed_matmul(weight: Tensor, rows: int | None) -> Callable[..., Tensor]:
     """A function of ``x`` ``(rows, k)``, a ``summand`` ``(rows, n)`` or ``(n,)``, and ``out`` ``(rows, n)``.
 
-    It computes x W^T, plus ``summand`` if not None, and returns it: in ``out``, or in a new tensor if that is None.
-
-    Args:
-        weight: W, ``(n, k)``, of any strides.
-        rows: the number of rows of x; other numbers work, but may take longer. None: it varies, and W is used so often
-            that a copy for one row and one for several pay.
+    It returns x W^T, plus ``summand`` if not None, in ``out`` or in a new tensor. W is ``(n, k)``, of any strides.
+    Other numbers of ``rows`` work, but may take longer. None: they vary, and W is used so often that two copies pay.
     """
     # Packing pays for a matrix that does not fit in the cache.
     packed = _packed(weight.contiguous()) if weight.numel() >= WIDE and _for_onednn(weight) else None

@@ -178,11 +178,7 @@ def _siblings(table: Tensor, phrases: int) -> Tensor:
 
 
 class _DecoderScan(torch.autograd.Function):
-    """The decoder over all target positions.
-
-    The gradients of the weights and of the encoded source are one product each for all positions; autograd would
-    compute one at every position.
-    """
+    """The decoder over all target positions, each of which autograd would give a product for each gradient."""
 
     @staticmethod
     def forward(
@@ -202,8 +198,7 @@ class _DecoderScan(torch.autograd.Function):
         Args:
             projected: the LSTM's products with the packed y_{j-1}, without those of the first position, ``(..., 4d)``.
             recurrent: the LSTM's weight for [s~_{j-1}; s_{j-1}], ``(4d, 2d)``.
-            combining: W_d, the weight for [s_j; d_j], ``(d, 2d)``.
-            bias: b_d, ``(d,)``.
+            combining, bias: W_d, the weight for [s_j; d_j], ``(d, 2d)``, and b_d ``(d,)``.
             hidden, cell: (s_1, c_1), ``(batch, d)`` each.
             states, padding_mask: see :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`.
             words: those of the target.
