@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,36 +19,26 @@ class LengthStatistics:
     that was never seen with the source length.
     """
 
-    counts: dict[int, Counter[int]]
-
-    @classmethod
-    def count(cls, lengths: Iterable[tuple[int, int]]) -> "LengthStatistics":
-        """The statistics of pairs of lengths."""
-        counts: dict[int, Counter[int]] = {}
-        for source, target in lengths:
-            counts.setdefault(source, Counter())[target] += 1
-        return cls(counts)
+    counts: Counter[tuple[int, int]]
 
     def log_prob(self, source_length: int, target_length: int) -> float:
         """log p(target length | source length), in nats."""
-        of_source = self.counts.get(source_length)
-        if of_source is None:
+        if source_length not in self.totals:
             return 0.0
-        seen = of_source[target_length]
+        seen = self.counts[source_length, target_length]
         return math.log(seen / self.totals[source_length]) if seen else -math.inf
 
     @cached_property
-    def totals(self) -> dict[int, int]:
+    def totals(self) -> Counter[int]:
         """The number of pairs of each source length."""
-        return {length: of_source.total() for length, of_source in self.counts.items()}
+        totals: Counter[int] = Counter()
+        for (source, _), pairs in self.counts.items():
+            totals[source] += pairs
+        return totals
 
     def write(self) -> str:
         """The text of a file of statistics."""
-        lines = [
-            f"{source}\t{target}\t{pairs}"
-            for source, of_source in sorted(self.counts.items())
-            for target, pairs in sorted(of_source.items())
-        ]
+        lines = [f"{source}\t{target}\t{pairs}" for (source, target), pairs in sorted(self.counts.items())]
         return "\n".join([HEADER, *lines, ""])
 
     @classmethod
@@ -64,7 +53,7 @@ class LengthStatistics:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"--length-statistics {path}: cannot be read ({error}); {cure}") from error
-        counts: dict[int, Counter[int]] = {}
+        counts: Counter[tuple[int, int]] = Counter()
         for number, line in enumerate(text.splitlines(), 1):
             if line == HEADER and number == 1:
                 continue
@@ -72,7 +61,7 @@ class LengthStatistics:
             if len(fields) != 3 or not all(field.isascii() and field.isdigit() and len(field) < 16 for field in fields):
                 raise InputError(f"{path}, line {number}: not two lengths and a number of pairs; {cure}")
             source, target, pairs = map(int, fields)
-            counts.setdefault(source, Counter())[target] += pairs
+            counts[source, target] += pairs
         if not counts:
             raise InputError(f"{path}: it holds no lengths; {cure}")
         return cls(counts)

@@ -1,5 +1,6 @@
 """The command ``lengths``: statistics of the lengths of training pairs, for tree2seq's search."""
 
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def main() -> None:
     with open_output(args.output) as out:
         pairs = read_pairs(args.source, args.target)
         lengths = ((len(source.split()), len(target.split())) for source, target in pairs)
-        statistics = LengthStatistics.count(islice(lengths, args.pairs))
+        statistics = LengthStatistics(Counter(islice(lengths, args.pairs)))
         out.write(statistics.write().encode())
-    counted = sum(of_source.total() for of_source in statistics.counts.values())
-    print(f"{counted:,} pairs, {len(statistics.counts):,} source lengths -> {args.output}")
+    counts, totals = statistics.counts, statistics.totals
+    print(f"{counts.total():,} pairs, {len(totals):,} source lengths -> {args.output}")

@@ -280,18 +280,15 @@ def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: boo
     Escapes equal their characters (`unescape`). Words after the last leaf may be punctuation; any other word there is a
     difference. The position may be at or after the end of ``leaves`` or ``words``.
     """
-    for position, (leaf, word) in enumerate(zip(leaves, words)):
-        leaf = leaf.lower() if lowercase else leaf
-        if leaf != word and unescape(leaf) != unescape(word):
+    for position, word in enumerate(words):
+        if position < len(leaves):
+            leaf = leaves[position].lower() if lowercase else leaves[position]
+            differs = leaf != word and unescape(leaf) != unescape(word)
+        else:
+            differs = any(character.isalnum() for character in unescape(word))
+        if differs:
             return position
-    if len(leaves) > len(words):
-        return len(words)
-    outside = (
-        position
-        for position, word in enumerate(words[len(leaves) :], len(leaves))
-        if any(character.isalnum() for character in unescape(word))
-    )
-    return next(outside, None)
+    return len(words) if len(leaves) > len(words) else None
 
 
 def unescape(word: str) -> str:

@@ -1,6 +1,7 @@
 """tree2seq's search against a transcription of the original's, and against recorded translations."""
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_length_statistics_as_in_the_transcription(
     records = original.described["dev"][:6]
     lengths = [(len(r["src"]) - 1, len(r["tgt"]) - 1) for r in original.described["train40"]]
     lengths += [(len(record["src"]) - 1, 3 + number) for number, record in enumerate(records[:4])]
-    statistics = LengthStatistics.count(lengths)
+    statistics = LengthStatistics(Counter(lengths))
     path = tmp_path / "lengths"
     path.write_text(statistics.write())
     with np.load(TREE2SEQ / "softmax.npz") as arrays:
@@ -71,7 +72,7 @@ def test_length_statistics_as_in_the_transcription(
     options = {"max_len_b": max_words, "length_statistics": str(path)}
     eos = original.described["tgt_eos"]
     for record, hypotheses in zip(records, search(original, records, beam, **options), strict=True):
-        counts = {source: dict(of_source) for source, of_source in statistics.counts.items()}
+        counts = {n: {t: pairs for (s, t), pairs in statistics.counts.items() if s == n} for n in statistics.totals}
         expected = reference.beam_search(params, record["src"], record["tree"], beam, eos, max_words, counts)
         assert [recorded_ids(original, h) for h in hypotheses] == [list(words) for words, _ in expected]
         np.testing.assert_allclose([h.score for h in hypotheses], [s for _, s in expected], **EXACT)
@@ -94,7 +95,7 @@ def test_of_equal_scores_the_unfinished_come_first_and_the_search_goes_on() -> N
 
 
 def test_probabilities_are_relative_frequencies() -> None:
-    statistics = LengthStatistics.count([(3, 2), (3, 2), (3, 5), (4, 1)])
+    statistics = LengthStatistics(Counter([(3, 2), (3, 2), (3, 5), (4, 1)]))
     assert statistics.log_prob(3, 2) == pytest.approx(math.log(2 / 3))
     assert statistics.log_prob(3, 4) == -math.inf, "a target length never seen with this source length"
     assert statistics.log_prob(9, 4) == 0, "a source length never seen"

@@ -28,10 +28,10 @@ def test_lengths_are_counted_and_can_be_read_back(
 ) -> None:
     out = tmp_path / "lengths"
     run(monkeypatch, *texts, "--output", out)
-    assert LengthStatistics.read(out).counts == {3: {2: 1, 1: 1}, 0: {1: 1}, 1: {3: 1}}
+    assert LengthStatistics.read(out).counts == {(3, 2): 1, (3, 1): 1, (0, 1): 1, (1, 3): 1}
     assert "4 pairs, 3 source lengths" in capsys.readouterr().out
     run(monkeypatch, *texts, "--output", out, "--pairs", "2")
-    assert LengthStatistics.read(out).counts == {3: {2: 1, 1: 1}}
+    assert LengthStatistics.read(out).counts == {(3, 2): 1, (3, 1): 1}
 
 
 def test_what_cannot_be_counted_is_refused(
