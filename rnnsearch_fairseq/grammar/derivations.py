@@ -11,11 +11,7 @@ from rnnsearch_fairseq.grammar.verbs import Complement, Predicate, negate, parti
 
 
 class Grammar:
-    """Draws derivations. Rules take `room`, about how many English words they may use, and pass it on to their parts.
-
-    Args:
-        rng: source of all random choices.
-    """
+    """Draws derivations. A rule takes `room`, about how many English words it may use, and divides it up."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

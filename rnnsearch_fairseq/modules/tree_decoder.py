@@ -64,9 +64,7 @@ class TreeDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor, DecoderState]:
         """One target position j: the LSTM, except at the first position, then the attention.
 
-        Args:
-            previous_words: y_{j-1}, ``(batch,)``; ignored at the first position.
-            state: the state after position j - 1, or :meth:`initial_state`.
+        ``previous_words`` are y_{j-1}, ``(batch,)``, ignored at the first position.
 
         Returns:
             s~_j ``(batch, d)``, the input of ``to_vocabulary``; alpha_j ``(batch, src_len + most_phrases)``; and the

@@ -11,10 +11,7 @@ from rnnsearch_fairseq.text.trees import Tree
 
 
 def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:
-    """The trees of a batch of ``src_len`` columns, padding included; None without a parse.
-
-    ``first_columns`` are the columns of the sentences' first words, which are not 0 with padding on the left.
-    """
+    """The trees, or None, of a batch of ``src_len`` columns, whose first words are in the ``first_columns``."""
     words = len(trees) * src_len
     children: list[tuple[int, int]] = []
     heights: list[int] = []

@@ -55,8 +55,7 @@ class Failure(Enum):
 class LinkParser:
     """A running ``link-parser``, started at the first sentence, and again after a sentence at which it ended.
 
-    Args:
-        seconds: the longest time for a sentence.
+    A sentence may take ``seconds`` at the longest.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -79,11 +79,8 @@ def attend(
 ) -> None:
     """Write alpha_i (Eq. 6) into ``weights`` ``(batch, src_len)``, and c_i (Eq. 5) into ``context`` ``(batch, 2n)``.
 
-    Args:
-        product: W_a s_{i-1}, ``(batch, n')``, which is also copied into ``query``.
-        keys, annotations, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.
-        energy: v_a, ``(n',)``.
-        aligned: :func:`scratch`.
+    ``product`` W_a s_{i-1} ``(batch, n')`` is also copied into ``query``. ``energy`` is v_a ``(n',)``, ``aligned``
+    :func:`scratch`. The other arguments are those of :class:`~rnnsearch_fairseq.modules.attention.Memory`.
     """
     query.copy_(product)
     # The sum of v_a is left out, which does not change the softmax.
@@ -235,10 +232,8 @@ def softmax_cost(
     """The cost H(q, p) of the ``targets`` ``(words,)``, and -sum log p: ``(2,)`` in float32 at least.
 
     p = softmax(scores), and q is 1 - ``smoothing`` for the target and ``smoothing`` / (K_y - 1) for each other word.
-
-    Args:
-        scores: ``(words, K_y)``, which are overwritten: with the gradient of the cost, p - q, if ``keep_gradient``.
-        padding_idx: a target without cost and gradient, or None.
+    The scores ``(words, K_y)`` are overwritten: with the gradient of the cost, p - q, if ``keep_gradient``. Targets
+    equal to ``padding_idx`` have neither cost nor gradient.
     """
     share = smoothing / (scores.size(1) - 1) if smoothing else 0.0
     words = targets.unsqueeze(1)

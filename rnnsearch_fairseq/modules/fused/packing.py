@@ -37,11 +37,7 @@ class Packing(NamedTuple):
 
 
 def packing(is_word: Tensor, device: torch.device) -> Packing:
-    """The packing of a batch, its tensors on ``device``.
-
-    Args:
-        is_word: ``(batch, columns)``, false at padding; the words of a sentence are adjacent.
-    """
+    """The packing of a batch on ``device``. ``is_word`` ``(batch, columns)`` is false at padding, not between words."""
     is_word = is_word.cpu()
     lengths, firsts = is_word.sum(dim=1), is_word.long().argmax(dim=1)
     sentences = lengths.argsort(descending=True, stable=True)

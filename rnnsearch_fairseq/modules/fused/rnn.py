@@ -195,8 +195,7 @@ class _AttendingScan(torch.autograd.Function):
             projected: [W x + b; W_z x; W_r x] of the words, ``(updates, batch, 3n)``.
             state: s_0, ``(batch, n)``.
             recurrent, reset_weight: [U_z; U_r; W_a] ``(2n + n', n)`` and U ``(n, n)``.
-            context_weight: [C; C_z; C_r], ``(3n, 2n)``.
-            energy: v_a, ``(n',)``.
+            context_weight, energy: [C; C_z; C_r] ``(3n, 2n)`` and v_a ``(n',)``.
             annotations, keys, padding_mask: see :class:`~rnnsearch_fairseq.modules.attention.Memory`.
         """
         (batch, size), updates = state.shape, len(projected)

@@ -103,10 +103,9 @@ class SearchStep:
         """The scores of every next word, the alignments, and the state for the next position.
 
         Args:
-            words: y_{i-1}, ``(rows,)``.
+            words: y_{i-1}, ``(rows,)``; the rows of a sentence are adjacent.
             recurrent: the state after the previous position; at the beginning, ``RecurrentState(s_0)``.
-            memory: from :meth:`prepare_memory`. The rows of each of its sentences are adjacent.
-            places: of the rows; None if every sentence has the same number of them.
+            memory, places: from :meth:`prepare_memory`, and of the rows; None if all sentences have equally many.
 
         Returns:
             Unnormalised log-probabilities ``(rows, K_y)``, K_y rounded up to whole groups; alpha ``(rows, src_len)`` or
