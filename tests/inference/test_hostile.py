@@ -80,11 +80,7 @@ def test_a_pickle_that_calls_a_function_is_not_followed(tmp_path: Path, place: s
     assert not (tmp_path / "touched").exists()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [Call(bytearray, 1 << 40), Call(torch.FloatTensor, 1 << 40)],
-    ids=lambda call: call.call[0].__name__,
-)
+@pytest.mark.parametrize("call", [Call(bytearray, 1 << 40), Call(torch.FloatTensor, 1 << 40)], ids=["bytes", "tensor"])
 def test_functions_that_pytorch_allows_are_refused_too(tmp_path: Path, call: Call) -> None:
     torch.save({**make_checkpoint(), "x": call}, tmp_path / "model.pt")
     refused(tmp_path / "model.pt", "which may be code")
@@ -177,10 +173,7 @@ def set_text(name: str, value: Any) -> Callable[[State], None]:
         (set_text("vocabularies", [[1], [2]]), "does not begin with <s> <pad>"),
         (set_text("preparation", [{"bpe": "/etc/passwd"}] * 2), "not the options of a preparation"),
         (lambda state: state["model"].pop("_extra_state"), "it does not hold its vocabularies"),
-        (
-            lambda state: state["model"].update(x=torch.zeros(1)),
-            r"its parameters are another model's \(x is in the file",
-        ),
+        (lambda state: state["model"].update(x=torch.zeros(1)), r"are another model's \(x is in the file"),
     ],
 )
 def test_absurd_values_are_refused(tmp_path: Path, change: Callable[[State], Any], message: str) -> None:
