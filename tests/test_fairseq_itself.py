@@ -12,8 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 import rnnsearch_fairseq  # noqa: F401  (the plugin is loaded)
-from rnnsearch_fairseq.models.common import NetworkDecoder
-from tests.builders import EOS, make_dictionary, make_model, make_sample, parse_training
+from tests.builders import EOS, make_dictionary, make_sample, parse_training
 
 # Hydra and fairseq warn of each other's age.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -41,19 +40,6 @@ def test_models_of_fairseq_can_be_scripted() -> None:
         assert [hypothesis["tokens"].tolist() for hypothesis in found] == [
             hypothesis["tokens"].tolist() for hypothesis in expected
         ]
-
-
-@pytest.mark.parametrize("log_probs", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_our_models_keep_double_precision_and_raise_half(log_probs: bool, dtype: torch.dtype) -> None:
-    model = make_model()
-    assert isinstance(model.decoder, NetworkDecoder)
-    scores = torch.tensor([[0.1, 0.7, -3.0]], dtype=torch.float64).to(dtype)
-    found = model.get_normalized_probs((scores, None), log_probs)
-    precise = max(dtype, torch.float32, key=lambda each: torch.finfo(each).bits)
-    assert found.dtype == precise
-    expected = scores.to(precise).log_softmax(-1) if log_probs else scores.to(precise).softmax(-1)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def run_fairseq_tests(*options: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
@@ -15,7 +15,7 @@ from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.features import features_of
+from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
 from rnnsearch_fairseq.criterions.target_counts import count_targets, training_data
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
@@ -36,16 +36,16 @@ class BlackOutConfig(FairseqDataclass):
 
 
 @register_criterion("blackout", dataclass=BlackOutConfig)
-class BlackOut(FairseqCriterion):
+class BlackOut(SummedNLL):
     """The cost of Section 3.4, summed over the words; with ``--sentence-avg`` gradients are averaged over sentences."""
 
     def __init__(self, task: FairseqTask, blackout_samples: int, blackout_alpha: float, sentence_avg: bool) -> None:
-        super().__init__(task)
+        super().__init__(task, sentence_avg)
         if blackout_samples < 1:
             raise InputError(f"--blackout-samples is {blackout_samples}, but it must be at least 1")
         if not 0 <= blackout_alpha < math.inf:
             raise InputError(f"--blackout-alpha is {blackout_alpha}, but it must be 0 or a positive number")
-        self.samples, self.alpha, self.sentence_avg = blackout_samples, blackout_alpha, sentence_avg
+        self.samples, self.alpha = blackout_samples, blackout_alpha
         self.proposal: tuple[Tensor, AliasTable] | None = None
 
     def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
@@ -60,15 +60,15 @@ class BlackOut(FairseqCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """The cost of a batch (a scalar), the divisor of the gradients, and the values to log."""
-        features, (weight, bias) = features_of(model, sample["net_input"])
+        features, extra = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
         if model.training:
             log_proposal, proposal = self.distribution(features.device)
             negatives = draw_negatives(targets, self.samples, proposal, generator_of_process(features.device))
-            loss = blackout_loss(features, targets, negatives, weight, bias, log_proposal)
+            loss = blackout_loss(features, targets, negatives, *extra["output_layer"], log_proposal)
         else:
-            loss = softmax_loss(features, weight, bias, targets)
+            loss = softmax_loss(features, *extra["output_layer"], targets)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
         return loss, divisor, {"loss": loss.detach(), **counts}
@@ -79,11 +79,6 @@ class BlackOut(FairseqCriterion):
         loss, words = (sum(log.get(name, 0) for log in logging_outputs) for name in ("loss", "ntokens"))
         metrics.log_scalar("loss", loss / words / math.log(2), words, round=3)
         metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        """True: every logged value is a sum."""
-        return True
 
 
 def generator_of_process(device: torch.device) -> torch.Generator | None:

@@ -11,8 +11,8 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.features import features_of, gives_features
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.models.common import NetworkModel
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
@@ -41,10 +41,10 @@ class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """As in fairseq: the cost of a batch, the divisor of the gradients, and the values to log."""
-        if not reduce or not gives_features(model):
+        if not reduce or not isinstance(model, NetworkModel):
             return super().forward(model, sample, reduce)
-        features, layer = features_of(model, sample["net_input"])
-        loss, nll = smoothed_loss(features, *layer, sample["target"], self.eps, self.padding_idx)
+        features, extra = model(**sample["net_input"], features_only=True)
+        loss, nll = smoothed_loss(features, *extra["output_layer"], sample["target"], self.eps, self.padding_idx)
         sentences, words = len(sample["target"]), sample["ntokens"]
         sample_size = sentences if self.sentence_avg else words
         log = {"loss": loss.detach(), "nll_loss": nll, "ntokens": words, "nsentences": sentences}

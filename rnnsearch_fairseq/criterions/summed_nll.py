@@ -15,7 +15,7 @@ from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.features import features_of, gives_features
+from rnnsearch_fairseq.models.common import NetworkModel
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
 # fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). Any other
@@ -56,9 +56,9 @@ class SummedNLL(FairseqCriterion):
         The cost is a scalar, or ``(batch · tgt_len,)`` if not ``reduce``.
         """
         target = sample["target"]
-        if reduce and gives_features(model):
-            features, layer = features_of(model, sample["net_input"])
-            loss = softmax_loss(features, *layer, target, self.padding_idx)
+        if reduce and isinstance(model, NetworkModel):
+            features, extra = model(**sample["net_input"], features_only=True)
+            loss = softmax_loss(features, *extra["output_layer"], target, self.padding_idx)
         else:
             scores = model(**sample["net_input"])[0].flatten(0, 1)
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))

@@ -13,16 +13,8 @@ def longer_side(pairs: LanguagePairDataset) -> np.ndarray:
 
 
 def within_limit(pairs: LanguagePairDataset, max_words: int | None) -> np.ndarray:
-    """Whether each side of a pair has at most ``max_words`` words (None: no limit): bool, ``(pairs,)``.
-
-    Raises:
-        InputError: if the limit is below 1.
-    """
-    if max_words is None:
-        return np.ones(len(pairs), dtype=bool)
-    if max_words < 1:
-        raise InputError(f"--max-words is {max_words}, but the limit must be at least 1 word")
-    return longer_side(pairs) <= max_words
+    """Whether each side of a pair has at most ``max_words`` words (None: no limit): bool, ``(pairs,)``."""
+    return longer_side(pairs) <= (np.inf if max_words is None else max_words)
 
 
 class PooledPairs(BaseWrapperDataset):
@@ -49,10 +41,8 @@ class PooledPairs(BaseWrapperDataset):
         self.batches_per_update = 1
         self.longer_side = longer_side(pairs)
         short_enough = np.flatnonzero(within_limit(pairs, max_words))
-        if not len(pairs):
-            raise InputError("the training data holds no pair; give fairseq-preprocess a --trainpref that does")
         if not len(short_enough):
-            raise InputError(f"None of {len(pairs):,} training pairs has at most {max_words} words; raise --max-words")
+            raise InputError(f"none of {len(pairs):,} training pairs is left; see --max-words and --trainpref")
         self.order = np.random.RandomState(seed).permutation(short_enough).astype(np.int64)
 
     def ordered_indices(self) -> np.ndarray:

@@ -113,11 +113,7 @@ class TreePairs(BaseWrapperDataset):
 
 
 def _check_transitions(transitions: FairseqDataset, dictionary: Dictionary) -> None:
-    """Check all transitions at the beginning, so that no training fails on a bad line later.
-
-    Raises:
-        InputError: if a line does not form a tree.
-    """
+    """Check all transitions at the beginning, so that no training fails on a bad line later."""
     steps = np.zeros(len(dictionary), dtype=np.int64)
     steps[dictionary.index(SHIFT)], steps[dictionary.index(REDUCE)] = 1, -1
     steps[dictionary.unk()] = 0

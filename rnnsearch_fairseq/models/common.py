@@ -75,18 +75,6 @@ class NetworkDecoder(FairseqIncrementalDecoder):
             }
             self.set_incremental_state(incremental_state, "search", reordered)
 
-    def get_normalized_probs_scriptable(
-        self, net_output: tuple[Tensor, Any], log_probs: bool, sample: dict[str, Any] | None = None
-    ) -> Tensor:
-        """The probabilities of the next words, or their logarithms, as in fairseq, but in float64 for float64 scores.
-
-        Args:
-            net_output: scores ``(batch, tgt_len, K_y)``, and the model's other outputs.
-        """
-        scores = net_output[0]
-        softmax = torch.log_softmax if log_probs else torch.softmax
-        return softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-
     def max_positions(self) -> int:
         """The longest target that the decoder writes, in words."""
         return MAX_POSITIONS
@@ -177,7 +165,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         if strict:
             if "_extra_state" in state_dict:
                 self.set_extra_state(state_dict["_extra_state"])
-            explain_misfit(state_dict, self.state_dict())
+            _check_shapes(state_dict, self.state_dict())
             self._check_shared(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
@@ -190,12 +178,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
                 )
 
 
-def explain_misfit(loaded: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Compare the names and shapes of a checkpoint's parameters with a model's.
-
-    Raises:
-        InputError: they differ; it says what does not fit, and the likely cure.
-    """
+def _check_shapes(loaded: dict[str, Any], expected: dict[str, Any]) -> None:
     cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
     if loaded.keys() != expected.keys():
         name = min(loaded.keys() ^ expected.keys())

@@ -13,8 +13,6 @@ from omegaconf import II, DictConfig
 
 from rnnsearch_fairseq.errors import InputError
 
-LEARNING_RATE = 1.0
-
 
 @dataclass
 class AdadeltaConfig(FairseqDataclass):
@@ -50,7 +48,7 @@ class Adadelta(FairseqOptimizer):
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the options, and change the default of ``--lr`` from fairseq's 0.25 to 1."""
         gen_parser_from_dataclass(parser, AdadeltaConfig())
-        parser.set_defaults(lr=str(LEARNING_RATE))
+        parser.set_defaults(lr="1.0")
 
     @property
     def optimizer_config(self) -> dict[str, float]:

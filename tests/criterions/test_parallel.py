@@ -58,4 +58,4 @@ def test_gradients_are_those_without_it(name: str, find_unused: bool) -> None:
     found = gradients(criterion, parallel, sample)
     assert found.keys() == expected.keys()
     for parameter in expected:
-        torch.testing.assert_close(found[parameter], expected[parameter], rtol=0, atol=1e-12)
+        torch.testing.assert_close(found[parameter], expected[parameter], rtol=0, atol=1e-5)

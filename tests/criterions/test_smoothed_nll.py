@@ -45,10 +45,10 @@ def test_the_numbers_are_fairseqs(kind: str, smoothing: float, sentence_avg: boo
         with torch.set_grad_enabled(training):
             ours, theirs = map(run, criterions)
         assert ours[2] == theirs[2] and ours[1].keys() == theirs[1].keys()
-        torch.testing.assert_close(ours[:2], theirs[:2], rtol=1e-12, atol=0)
+        torch.testing.assert_close(ours[:2], theirs[:2], rtol=1e-6, atol=0, check_dtype=False)
         assert not any(isinstance(value, Tensor) and value.requires_grad for value in ours[1].values())
         assert bool(ours[3]) == training
-        torch.testing.assert_close(ours[3], theirs[3], rtol=0, atol=1e-10)
+        torch.testing.assert_close(ours[3], theirs[3], rtol=0, atol=1e-5)  # in float32
 
 
 def test_the_cost_may_be_changed_in_place() -> None:
