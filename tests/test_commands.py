@@ -423,7 +423,7 @@ def train_here(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     ("extra", "message"),
     [
         (["--alignment-size", "-1"], "--alignment-size is -1"),
-        (["--max-words", "1"], "None of 200 training pairs has at most 1 words"),
+        (["--max-words", "1"], "none of 200 training pairs is left; see --max-words"),
         (["--max-tokens", "100"], "give --batch-size"),
     ],
     ids=lambda value: value[0].removeprefix("--") if isinstance(value, list) else "",

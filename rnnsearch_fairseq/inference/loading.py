@@ -185,13 +185,22 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def _read_archive(path: Path) -> dict[str, Any]:
+def check_records(path: Path) -> None:
+    """Check the records of a zip archive before any is unpacked: they are stored as they are, and undamaged.
+
+    Raises:
+        ValueError: they are not; damaged archives raise other kinds of errors, too.
+    """
     with zipfile.ZipFile(path) as archive:
         records = archive.infolist()
         if any(record.compress_type != zipfile.ZIP_STORED for record in records):
             raise ValueError("it is compressed")
         if sum(record.file_size for record in records) > path.stat().st_size or archive.testzip() is not None:
             raise ValueError("it is damaged")
+
+
+def _read_archive(path: Path) -> dict[str, Any]:
+    check_records(path)
     # Another reader could find another pickle in a crafted file, so this is PyTorch's own.
     reader = torch._C.PyTorchFileReader(str(path))
     for opcode, argument, _ in pickletools.genops(reader.get_record("data.pkl")):

@@ -25,6 +25,8 @@ PATCHES: dict[str, Callable[..., Any]] = {
     "fairseq.file_io.PathManager.copy": saving.copy_whole,
     "fairseq.checkpoint_utils.verify_checkpoint_directory": saving.begin_alone,
     "fairseq.checkpoint_utils.load_checkpoint": resuming.go_on,
+    "fairseq.optim.fp16_optimizer.FP16Optimizer.state_dict": resuming.keep_float32,
+    "fairseq.optim.fp16_optimizer.FP16Optimizer.load_state_dict": resuming.restore_float32,
     "fairseq.trainer.Trainer._aggregate_logging_outputs": stopping.share_the_signal,
     "fairseq_cli.train.validate_and_save": stopping.stop_after_update,
 }

@@ -133,6 +133,10 @@ def set_up_processes(call_main: Callable[..., Any], cfg: DictConfig, main: Calla
         cfg.common.user_dir = str(Path(rnnsearch_fairseq.__file__).parent)
     try:
         return call_main(cfg, main, **kwargs)
+    except AssertionError as error:
+        if str(error).startswith(("Must specify batch size", "--batch-size cannot be larger than --buffer-size")):
+            raise InputError(str(error)) from error
+        raise
     finally:
         stopping.restore_handlers()
         saving.unlock()

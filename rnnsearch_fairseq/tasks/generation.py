@@ -1,5 +1,7 @@
 """This package's searches for fairseq-generate, fairseq-interactive and --eval-bleu: the base of its tasks."""
 
+import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
@@ -8,8 +10,11 @@ from typing import Any, Optional
 import torch
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks.translation import TranslationConfig
+from omegaconf import II
+from omegaconf.errors import InterpolationKeyError
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
@@ -47,12 +52,21 @@ FAIRSEQS_OWN: dict[str, tuple[Any, ...]] = {
 
 @dataclass
 class SearchTaskConfig(TranslationConfig):
-    """The options of ``translation``, and those of this package's searches."""
+    """The options of ``translation``, those of this package's searches, and a limit of the training pairs."""
 
     search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
     length_statistics: Optional[str] = field(  # noqa: UP045 (fairseq reads the type's name)
         default=None, metadata=HELP["length_statistics"]
     )
+    max_words: Optional[int] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
+            "(the papers: 30 or 50; default: no limit)"
+        },
+    )
+    seed: int = II("common.seed")
+    num_shards: int = II("dataset.num_shards")
 
 
 class SearchTask(PaperTask):
@@ -74,9 +88,16 @@ class SearchTask(PaperTask):
         """The generator for fairseq's generation options ``args``.
 
         Raises:
-            InputError: an option has no effect with this search, or it cannot search these models.
+            InputError: an option has an impossible value or no effect, or the search cannot search these models.
         """
         search = str(self.cfg.search)
+        names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
+        options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+        options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
+        _check_options(args, options.beam)
+        with contextlib.suppress(InterpolationKeyError):  # the task's options alone, from a checkpoint
+            if self.cfg.num_shards > 1:
+                raise InputError("--num-shards has no effect: the task translates all sentences; leave it out")
         theirs = [name for name, off in FAIRSEQS_OWN.items() if getattr(args, name, off[0]) not in off]
         ours = all(isinstance(halves(model)[1], (Decoder, TreeDecoder)) for model in models)
         of_fairseq = getattr(args, "score_reference", False) or seq_gen_cls or prefix_allowed_tokens_fn
@@ -87,9 +108,6 @@ class SearchTask(PaperTask):
                 f"--{theirs[0].replace('_', '-')} has no effect with" if theirs else "another package's model has no"
             )
             raise InputError(f"{cause} --search {search}; leave one of them out")
-        names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
-        options = {name: getattr(args, name) for name in names if hasattr(args, name)}
-        options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
         return Generator(models, make_search(options), getattr(args, "print_alignment", None))
 
     def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
@@ -154,6 +172,22 @@ class Generator:
             "alignment": alignment,
             "positional_scores": hypothesis.logprobs,
         }
+
+
+def _check_options(args: Any, beam: int) -> None:
+    """Raise `InputError` for options of fairseq's generator that it does not check, or only after a while."""
+    names = ("nbest", "temperature", "sampling", "sampling_topk", "sampling_topp")
+    nbest, temperature, sampling, topk, topp = (getattr(args, name, getattr(GenerationConfig, name)) for name in names)
+    possible = {
+        f"--nbest is {nbest}; give 1 to --beam {beam}": 1 <= nbest <= beam,
+        f"--temperature is {temperature}; give a number above 0": 0 < temperature < math.inf,
+        f"--sampling-topk is {topk}; give at least 1": topk == -1 or topk >= 1,
+        f"--sampling-topp is {topp}; give a probability above 0": topp == -1 or 0 < topp <= 1,
+        "--sampling-topk and --sampling-topp need --sampling": sampling or topk == topp == -1,
+    }
+    for message, is_possible in possible.items():
+        if not is_possible:
+            raise InputError(message)
 
 
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
@@ -17,20 +17,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class PooledTranslationConfig(SearchTaskConfig):
-    """The options of ``translation`` and of the searches, and two for the paper's order of the training pairs."""
+    """The options of ``translation`` and of the searches, and one for the paper's order of the training pairs."""
 
-    max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
-        default=None,
-        metadata={
-            "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
-            "(the paper: 30 or 50; default: no limit)"
-        },
-    )
     pool_batches: int = field(
         default=20,
         metadata={"help": "updates (of all processes) whose sentences are sorted by length together (the paper: 20)"},
     )
-    seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
 
 

@@ -3,17 +3,16 @@
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from fairseq import utils
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
-from omegaconf import II
 
 from rnnsearch_fairseq.data.tree_pairs import TreePairs
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.tasks.base import explain_missing_data
+from rnnsearch_fairseq.tasks.base import check_data
 from rnnsearch_fairseq.tasks.generation import SearchTask, SearchTaskConfig
 
 logger = logging.getLogger(__name__)
@@ -21,21 +20,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TreeTranslationConfig(SearchTaskConfig):
-    """The options of ``translation`` and of the searches, and three for trees and the choice of training pairs."""
+    """The options of ``translation`` and of the searches, and two for trees and the choice of training pairs."""
 
     tree_lang: str = field(
         default="tree",
         metadata={"help": "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX)"},
     )
-    max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
-        default=None,
-        metadata={
-            "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
-            "(the paper: 50; default: no limit)"
-        },
-    )
     require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
-    seed: int = II("common.seed")
 
 
 @register_task("tree_translation", dataclass=TreeTranslationConfig)
@@ -61,10 +52,8 @@ class TreeTranslationTask(SearchTask):
         Raises:
             InputError: the data folder or a dictionary is missing.
         """
-        with explain_missing_data(cfg):
-            if cfg.source_lang is None or cfg.target_lang is None:
-                cfg.source_lang, cfg.target_lang = infer_languages(utils.split_paths(cfg.data)[0], cfg.tree_lang)
-            plain = TranslationTask.setup_task(cfg, **kwargs)
+        check_data(cfg)
+        plain = TranslationTask.setup_task(cfg, **kwargs)
         path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
         if not path.is_file():
             raise InputError(
@@ -106,12 +95,3 @@ class TreeTranslationTask(SearchTask):
             InputError: always.
         """
         raise InputError("fairseq-interactive reads no trees; translate by rnnsearch translate --trees")
-
-
-def infer_languages(folder: str, tree_lang: str) -> tuple[str | None, str | None]:
-    """The languages in the names of the files. fairseq takes the first file that it finds, which may be the trees."""
-    for path in sorted(Path(folder).glob("*.*-*.*")):
-        source, _, target = path.name.split(".")[1].partition("-")
-        if source != tree_lang and target and not path.name.startswith("dict."):
-            return source, target
-    return None, None

@@ -93,7 +93,7 @@ def test_limits(limits: dict[str, Any], kept: list[int]) -> None:
         (["S S S R R", "R", "S", "-"], {}, "line 2: .*transition 1 is R"),
         (["S S S R R", "S", "S", "- S -"], {}, "line 4: .*transition 1 is '-'"),
         (["S S S R R", "S", "S", "S S S"], {}, "line 4: .*end with 3 phrases"),
-        (TRANSITIONS, {"max_words": 0}, "--max-words is 0"),
+        (TRANSITIONS, {"max_words": 0}, "none of 4 pairs is left; .*--max-words"),
         (["-"] * 4, {"require_parse": True}, "none of 4 pairs is left; .* --require-parse"),
     ],
 )

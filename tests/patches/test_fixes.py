@@ -133,6 +133,14 @@ def test_one_process_is_left_alone(ran: list[DictConfig]) -> None:
     assert ran.pop().distributed_training == parse_training(*TRAINING).distributed_training
 
 
+def test_a_missing_batch_size_is_told_in_one_sentence(ran: list[DictConfig]) -> None:
+    def main(cfg: DictConfig) -> None:
+        assert cfg.dataset.max_tokens, "Must specify batch size either with --max-tokens or --batch-size"
+
+    with pytest.raises(InputError, match="Must specify batch size either with --max-tokens or --batch-size"):
+        fairseq.distributed.utils.call_main(parse_training(*TRAINING), main)
+
+
 @pytest.mark.parametrize(("given", "named"), [(None, str(PLUGIN)), ("elsewhere", "elsewhere")])
 def test_the_plugin_is_named_to_spawned_processes(ran: list[DictConfig], given: str | None, named: str) -> None:
     config = parse_training(*TRAINING)

@@ -56,7 +56,7 @@ def test_a_command_that_is_a_module_is_patched_and_ends_in_one_sentence(tmp_path
     words = ["-m", "fairseq_cli.train", tmp_path / "none", "--user-dir", ROOT / "rnnsearch_fairseq"]
     words += ["--arch", "bahdanau_gru", "--batch-size", "8", "--cpu", "--save-dir", tmp_path / "saved"]
     done = run("python", *words, "--task", "pooled_translation", cwd=tmp_path, status=1)
-    assert re.search(r"^error: \S+none: no such file or directory; give", done.stderr, re.MULTILINE)
+    assert re.search(r"^error: \S+none: no such folder of data, .*; give", done.stderr, re.MULTILINE)
     assert "Traceback" not in done.stderr
 
 

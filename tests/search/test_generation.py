@@ -1,5 +1,6 @@
 """The searches in fairseq's commands and tasks."""
 
+import math
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ SAMPLE = make_sample([[5, 6, 7, EOS], [EOS], [7, 8, EOS]], [[EOS]] * 3, left=Tru
 
 
 def make_task(**options: Any) -> PooledTranslationTask:
-    return PooledTranslationTask(PooledTranslationConfig(**options), make_dictionary(20), make_dictionary(17))
+    return PooledTranslationTask(
+        PooledTranslationConfig(**{"num_shards": 1, **options}), make_dictionary(20), make_dictionary(17)
+    )
 
 
 @pytest.mark.parametrize("alignment", [None, "hard", "soft"])
@@ -54,7 +57,9 @@ def test_hypotheses_have_fairseqs_form(name: str, alignment: str | None) -> None
 def test_trees_reach_the_search() -> None:
     model, sample = trees.make_model(), trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
-    task = TreeTranslationTask(TreeTranslationConfig(search="tree2seq"), *dictionaries, make_dictionary(3))
+    task = TreeTranslationTask(
+        TreeTranslationConfig(search="tree2seq", num_shards=1), *dictionaries, make_dictionary(3)
+    )
     generator = task.build_generator([model, model], Namespace(beam=3, max_len_b=8))
     found = task.inference_step(generator, [model, model], sample)
     expected = search([model], sample, search="tree2seq", beam=3, max_len_b=8)
@@ -108,9 +113,19 @@ def test_what_only_fairseq_does_is_left_to_fairseq() -> None:
         ({"search": "tree2seq"}, {"lenpen": 2}, "--lenpen has no effect with --search tree2seq"),
         ({"length_statistics": "file"}, {}, "--length-statistics has no effect with --search fairseq"),
         ({}, {"beam": 0}, "--beam is 0; give at least 1"),
+        ({}, {"beam": 2, "nbest": 3}, "--nbest is 3; give 1 to --beam 2"),
+        ({}, {"temperature": math.nan}, "--temperature is nan; give a number above 0"),
+        ({}, {"sampling": True, "unkpen": math.nan}, "--unkpen is nan; give at least -inf"),
+        ({}, {"lenpen": math.nan}, "--lenpen is nan"),
+        ({}, {"sampling": True, "sampling_topk": 0}, "--sampling-topk is 0; give at least 1"),
+        ({}, {"sampling": True, "sampling_topp": 1.5}, r"--sampling-topp is 1\.5; give a probability"),
+        ({}, {"sampling_topk": 5}, "--sampling-topk and --sampling-topp need --sampling"),
+        ({"num_shards": 20}, {}, "--num-shards has no effect: the task translates all sentences"),
     ],
 )
-def test_options_without_effect_are_refused(task: dict[str, Any], options: dict[str, Any], message: str) -> None:
+def test_options_without_effect_or_sense_are_refused(
+    task: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         make_task(**task).build_generator([make_model()], Namespace(**options))
 

@@ -10,6 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
 from fairseq.data.iterators import EpochBatchIterator
 
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationConfig, TreeTranslationTask
 from tests.builders import EOS, make_dictionary
 
@@ -127,6 +128,29 @@ def test_an_epoch_goes_on_at_the_right_batch(data: str, shards: int, consumed: i
     resumed.load_state_dict(iterator.state_dict())
     assert ids(resumed) == whole[1][consumed:]
     assert ids(make_iterator(resumed_task, resumed.next_epoch_idx)) == whole[2]
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"max_tokens": 0}, "--max-tokens is 0; give at least 1"),
+        ({"max_sentences": 0}, "--batch-size is 0; give at least 1"),
+        ({"max_tokens": 5}, "should not exceed max_tokens=5: give a higher --max-tokens"),
+        ({"max_tokens": 5, "max_positions": (1, 1)}, "no sentence is left .*: give a higher --max-tokens"),
+    ],
+)
+def test_limits_that_leave_no_batch_are_refused(data: str, limits: dict[str, Any], said: str) -> None:
+    task = make_task(one_shard(data))
+    with pytest.raises(InputError, match=said):
+        assert make_iterator(task, **{"max_sentences": None, **limits}).first_batch
+
+
+def test_the_folder_of_prepared_text_is_told_from_that_of_the_data(tmp_path: Path, data: str) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "bin").symlink_to(one_shard(data))
+    for languages in ({}, {"source_lang": None, "target_lang": None}):
+        with pytest.raises(InputError, match=rf"{tmp_path}/text: no such folder of data, .*; give {tmp_path}/text/bin"):
+            make_task(str(tmp_path / "text"), **languages)
 
 
 def test_development_sentences_stay_sorted_by_length(data: str) -> None:

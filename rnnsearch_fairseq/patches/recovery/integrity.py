@@ -2,18 +2,20 @@
 
 A checkpoint is a zip archive, as `torch.save` writes it. Its comment, which zip readers ignore, is the *seal*: the
 number of updates, and the SHA-256 of all bytes of the file before the hash's own 64 digits. The seal is written last,
-and detects every changed bit (``head -c -64 FILE | sha256sum`` checks it, too). Checkpoints without a seal, which plain
-fairseq writes, are checked by the CRC-32 of each record.
+and detects every changed bit (``head -c -64 FILE | sha256sum`` checks it, too). Plain fairseq writes no seal:
+the CRC-32 of each record is checked, too, and that none is compressed, since it could be of any size.
 """
 
 import hashlib
 import os
 import re
-import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+
+from rnnsearch_fairseq.errors import in_short
+from rnnsearch_fairseq.inference import loading
 
 DIGITS = 64  # of a SHA-256
 MARK = b"rnnsearch_fairseq: %012d updates, SHA-256 of the bytes before: "
@@ -33,12 +35,8 @@ def save_sealed(obj: Any, file: BinaryIO) -> None:
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None
         raise
-    try:
-        updates = int(obj["optimizer_history"][-1]["num_updates"])
-    except (TypeError, ValueError, LookupError):
-        updates = 0
     file.seek(-2, os.SEEK_CUR)  # an archive ends with the length of its comment, two bytes
-    file.write(SEAL_SIZE.to_bytes(2, "little") + MARK % updates)
+    file.write(SEAL_SIZE.to_bytes(2, "little") + MARK % loading.count_updates(obj))
     file.flush()
     with open(file.name, "rb") as written:
         file.write(_hash(written, file.tell()).encode())
@@ -51,9 +49,17 @@ def find_damage(path: str | Path) -> str | None:
             return "is missing, or no file"
         with open(path, "rb") as file:
             tail = _read_tail(file)
-            return _check_seal(file, tail) if tail.startswith(END) else _check_unsealed(file, tail)
+            if tail.startswith(END) and not _is_sealed(file, tail):
+                return "is damaged: its SHA-256 is not the one it was written with"
+        # torch writes no comment; any other ending, such as half a seal, is damage.
+        if not (tail.startswith(END) or (tail[-END_SIZE:].startswith(END) and tail.endswith(b"\0\0"))):
+            return "is cut off, or was never a checkpoint"
+        loading.check_records(Path(path))
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    except Exception as error:  # damaged archives raise many kinds of errors
+        return f"is damaged, or was never a checkpoint ({in_short(error)})"
+    return None
 
 
 def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list[Path]]:
@@ -93,10 +99,9 @@ def _read_tail(file: BinaryIO) -> bytes:
     return file.read(END_SIZE + SEAL_SIZE)
 
 
-def _check_seal(file: BinaryIO, tail: bytes) -> str | None:
+def _is_sealed(file: BinaryIO, tail: bytes) -> bool:
     digest = _hash(file, file.seek(0, os.SEEK_END) - DIGITS)
-    whole = SEAL.fullmatch(tail[-SEAL_SIZE:]) and tail.endswith(digest.encode())
-    return None if whole else "is damaged: its SHA-256 is not the one it was written with"
+    return bool(SEAL.fullmatch(tail[-SEAL_SIZE:])) and tail.endswith(digest.encode())
 
 
 def _hash(file: BinaryIO, size: int) -> str:
@@ -107,15 +112,3 @@ def _hash(file: BinaryIO, size: int) -> str:
         sha256.update(chunk)
         size -= len(chunk)
     return sha256.hexdigest()
-
-
-def _check_unsealed(file: BinaryIO, tail: bytes) -> str | None:
-    # torch writes no comment; any other ending, such as half a seal, is damage.
-    if not (tail[-END_SIZE:].startswith(END) and tail.endswith(b"\0\0")):
-        return "is cut off, or was never a checkpoint"
-    try:
-        with zipfile.ZipFile(file) as archive:
-            damaged = archive.testzip()
-    except Exception as error:  # damaged archives raise many kinds of errors
-        return f"is damaged: {type(error).__name__}: {error}"
-    return None if damaged is None else f"is damaged: the CRC-32 of {damaged} in it is wrong"

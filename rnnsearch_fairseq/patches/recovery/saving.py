@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 WAITS = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 LOCK = ".training.lock"  # a file in --save-dir; it stays there, since two trainings could hold it if it were removed
 
-_lock: int | None = None  # the descriptor of the lock that this process holds
+_lock: tuple[int, Path] | None = None  # the descriptor and the folder of the lock that this process holds
 
 
 def name_last_good(folder: str) -> str:
@@ -40,6 +40,7 @@ def write_patiently(path: str, write: Callable[[BinaryIO], None]) -> None:
     """
     for wait in (*WAITS, None):
         try:
+            _check_lock()
             with write_whole(Path(path)) as file:
                 write(file)
             return
@@ -100,16 +101,12 @@ def begin_alone(verify: Callable[..., Any], save_dir: str) -> None:
 
 
 def _hold_lock(folder: Path) -> None:
-    """Keep other trainings out of ``folder`` until this process ends or calls `unlock`.
-
-    Forked processes, such as the workers that read the data, do not inherit a lock of this kind, so none of them holds
-    it after the training has been killed.
-    """
+    """Keep other trainings out until this process ends or calls `unlock`; its forks do not inherit such a lock."""
     global _lock
     unlock()  # first, since closing any descriptor of the file releases its lock
-    _lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    _lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), folder
     try:
-        fcntl.lockf(_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(_lock[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError) as error:
         raise InputError(
             f"--save-dir {folder}: another training saves its checkpoints there; wait for its end, or give another"
@@ -121,9 +118,25 @@ def _hold_lock(folder: Path) -> None:
         )
 
 
+def _check_lock() -> None:
+    """End a training whose folder was renamed, removed or replaced: another training may have begun in its place."""
+    if _lock is None:
+        return
+    descriptor, folder = _lock
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if os.path.samestat(os.fstat(descriptor), os.stat(folder / LOCK)):
+            return
+    with contextlib.suppress(OSError):
+        folder.rmdir()  # the empty one that fairseq makes before it saves
+    raise InputError(
+        f"--save-dir {folder}: was renamed, removed or replaced while it was trained there, so nothing more is saved; "
+        "start again with the folder in its place, or give its new name as --save-dir"
+    )
+
+
 def unlock() -> None:
     """Let other trainings into the folder of `begin_alone`."""
     global _lock
     if _lock is not None:
-        os.close(_lock)
+        os.close(_lock[0])
         _lock = None

@@ -80,8 +80,27 @@ def test_flipped_bits_of_records_are_seen_without_a_seal(unsealed: Path) -> None
     for position in range(start, start + 1200, 7):
         content[position] ^= 4
         unsealed.write_bytes(content)
-        assert "CRC-32" in find_damage(unsealed)
+        assert find_damage(unsealed) == "is damaged, or was never a checkpoint (it is damaged)"
         content[position] ^= 4
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_a_compressed_record_is_never_unpacked(
+    tmp_path: Path, how: int, sealed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_unpacked(self: Any, *_: Any) -> None:
+        pytest.fail("a record was unpacked")
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", is_unpacked)
+    with zipfile.ZipFile(tmp_path / "x.pt", "w", how) as archive:
+        archive.writestr("x/data.pkl", bytes(10**6))
+        archive.comment = sealed * (integrity.MARK % 1 + b"0" * DIGITS)
+    content = (tmp_path / "x.pt").read_bytes()
+    if sealed:
+        content = content[:-DIGITS] + hashlib.sha256(content[:-DIGITS]).hexdigest().encode()
+    (tmp_path / "x.pt").write_bytes(content)
+    assert find_damage(tmp_path / "x.pt") == "is damaged, or was never a checkpoint (it is compressed)"
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

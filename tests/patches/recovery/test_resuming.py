@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,47 @@ def test_a_checkpoint_that_was_asked_for_is_not_replaced(
         asked.write_bytes((saved / "checkpoint_1_10.pt").read_bytes())
         resumed = train(data, tmp_path, option, str(asked))
         assert_same(undisturbed, part(undisturbed, 10, tmp_path), resumed)
+
+
+REFUSED = {
+    "another optimizer": (["--optimizer", "adam"], r"of other options: --optimizer adam \(before: adadelta\); give"),
+    "shared": (["--share-decoder-input-output-embed"], r"--share-decoder-input-output-embed True \(before: False\)"),
+    "rounded": (["--bf16"], r"--bf16 True \(before: False\); give those of before, or --reset-optimizer"),
+    "batches": (["--batch-size", "4"], r"saved within epoch 1, with other batches, .* --reset-dataloader"),
+    "pairs": (["--train-subset", "valid"], r"saved within epoch 1, with other pairs and batches, .* same data"),
+    "rate": (["--lr", "-1"], r"--lr is -1\.0; give at least 0"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_options_that_do_not_fit_the_checkpoint_are_refused(
+    data: Path, undisturbed: Trained, tmp_path: Path, what: str
+) -> None:
+    copy_checkpoints(undisturbed, tmp_path, "checkpoint_1_5.pt")
+    options, said = REFUSED[what]
+    assert re.search(said, train(data, tmp_path, *options).sentence())
+
+
+def test_other_words_are_refused_and_other_pairs_and_options_are_named(
+    data: Path, undisturbed: Trained, tmp_path: Path
+) -> None:
+    copy_checkpoints(undisturbed, tmp_path, "checkpoint1.pt")
+    other = Path(shutil.copytree(data, tmp_path / "bin"))
+    for path in data.glob("valid.*"):
+        (other / path.name.replace("valid", "train")).write_bytes(path.read_bytes())
+    resumed = train(other, tmp_path, "--dropout", "0.2", "--batch-size", "4")
+    assert resumed.status == 0
+    assert re.search(r"options differ .*--batch-size 4 \(before: 8\).*--dropout 0.2 \(before: 0.1\)", resumed.printed)
+    assert "from epoch 2 on, the training pairs are others than those of the checkpoint" in resumed.printed
+    words = (other / "dict.en.txt").read_text().splitlines()
+    (other / "dict.en.txt").write_text("\n".join([*words[1:], words[0], ""]))
+    assert "another source dictionary" in train(other, tmp_path).sentence()
+
+
+def test_rounded_parameters_go_on_from_those_in_float32(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    whole = train(data, tmp_path / "whole", "--bf16")
+    assert_same(whole, train(data, tmp_path, "--bf16", "--max-update", "10"), train(data, tmp_path, "--bf16"))
 
 
 def test_checkpoints_with_a_suffix(data: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import json
 import multiprocessing
 import os
 import resource
@@ -22,7 +23,16 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.patches import ORIGINALS
 from rnnsearch_fairseq.patches.recovery import saving
 from rnnsearch_fairseq.patches.recovery.integrity import count_updates, find_damage
-from tests.patches.recovery.training import COMMON, PAIRED, WAIT, Trained, assert_same, start_training, train
+from tests.patches.recovery.training import (
+    COMMON,
+    PAIRED,
+    WAIT,
+    Trained,
+    assert_same,
+    copy_checkpoints,
+    start_training,
+    train,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.patched]
 
@@ -189,6 +199,38 @@ def test_the_folder_is_free_when_training_is_done(tmp_path: Path) -> None:
     assert not can_begin(tmp_path)
     saving.unlock()
     assert can_begin(tmp_path)
+
+
+@pytest.mark.parametrize("another_began", [False, True])
+def test_nothing_is_saved_where_the_folder_is_another_now(tmp_path: Path, another_began: bool) -> None:
+    folder, renamed = tmp_path / "saved", tmp_path / "renamed"
+    begin(folder)
+    save(folder / "x.pt")
+    folder.rename(renamed)
+    folder.mkdir()  # as fairseq does before it saves
+    if another_began:
+        assert can_begin(folder)
+    with pytest.raises(InputError, match=rf"--save-dir {folder}: was renamed, removed or replaced while"):
+        save(folder / "x.pt")
+    assert folder.exists() == another_began
+    assert not (folder / "x.pt").exists() and names(renamed) == ["x.pt"]
+    saving.unlock()
+
+
+def test_nothing_is_copied_by_a_name_that_the_data_gives(data: Path, undisturbed: Trained, tmp_path: Path) -> None:
+    hostile = {name: {"bpe_codes": "checkpoint_last.pt", "subwords": ".training.lock"} for name in ("en", "fr")}
+    saved = copy_checkpoints(undisturbed, tmp_path, "checkpoint_last.pt")
+    mine = Path(shutil.copytree(data, tmp_path / "bin"))
+    (mine / "checkpoint_last.pt").write_bytes(b"hostile")
+    for linked in (False, True):
+        path = tmp_path / "elsewhere.json" if linked else mine / "preparation.json"
+        path.write_text(json.dumps(hostile))
+        if linked:
+            (mine / "preparation.json").unlink()
+            (mine / "preparation.json").symlink_to(path)
+        assert f"{mine}/preparation.json" in train(mine, tmp_path).sentence()
+    assert names(saved) == ["checkpoint_last.pt"]
+    assert (saved / "checkpoint_last.pt").read_bytes() == undisturbed.last.read_bytes()
 
 
 def limit_files() -> None:
