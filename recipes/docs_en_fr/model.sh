@@ -54,4 +54,6 @@ rnnsearch export "$OUT/model.pt" "$OUT/model" --half
 say "translating the test files with a beam of 12"
 rnnsearch translate "$OUT/raw/test.en" --model "$OUT/model" --beam 12 --lenpen 2 --output "$OUT/test.fr"
 sacrebleu "$OUT/raw/test.fr" -i "$OUT/test.fr" -m bleu chrf -w 2
+echo "The English messages, untranslated:"
+sacrebleu "$OUT/raw/test.fr" -i "$OUT/raw/test.en" -m bleu chrf -w 2 -b
 show_model "$OUT/model" --beam 12 --lenpen 2

@@ -29,4 +29,5 @@ rnnsearch plot alignment "$OUT/test.jsonl" "$OUT/alignment.png" --sentence 203
 
 say "BLEU of $(wc -l < "$OUT/test.fr") translations, detokenised, cased (sacrebleu)"
 bleu "$OUT/test" --format text
+echo "The English captions, untranslated, have 0.7. This recipe has reached 61.3 and 61.0 (README.md)."
 show_model "$OUT/checkpoints/checkpoint_best.pt" --beam 12
