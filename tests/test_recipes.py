@@ -40,6 +40,7 @@ WRITERS = {
     "recipes/multi30k_en_fr/run.sh": WITH_DATA,
     "recipes/news_en_fr/run.sh": WITH_DATA,
     "recipes/reproduce/grammar.sh": ["--out"],
+    "recipes/reproduce/long_sentences.sh": ["--out"],
     "recipes/reproduce/run.sh": ["--src", "en", "--trg", "fr", *WITH_DATA],
     "recipes/tanaka_en_ja/run.sh": WITH_DATA,
     "recipes/wmt14_en_fr/data.sh": WITH_DATA,

@@ -1,0 +1,81 @@
+"""Write a corpus of the built-in grammar in which sentences of all lengths are equally frequent, up to 60 words.
+
+``python -m recipes.reproduce.even_lengths OUT [--train N] [--valid N] [--test N]``
+
+1 to 10 words, 11 to 20 words, and so on, the bins of ``recipes.reproduce.by_length``, get equal numbers of pairs. No
+English sentence is there twice. OUT gets the files of ``rnnsearch grammar``, without parses.
+"""
+
+import random
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from recipes.reproduce.command import command_line
+from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
+from rnnsearch_fairseq.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish
+from rnnsearch_fairseq.grammar.derivations import Grammar
+from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
+
+WIDTH = 10  # words of a bin
+SIZES = {"train": 200_000, "valid": 600, "test": 1_200}
+MOST_MISSES = 100_000  # draws in a row without a new sentence, after which there are too few
+
+
+def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
+    """Draw parts of these sizes: in each, the bins of lengths get equal numbers of pairs, give or take 1.
+
+    Raises:
+        InputError: the grammar has too few sentences of a length.
+    """
+    rng = random.Random(seed)
+    grammar = Grammar(rng)
+    bins = range(SHORTEST, LONGEST + 1, WIDTH)
+    missing = [sum(size // len(bins) + (bin < size % len(bins)) for size in sizes) for bin in range(len(bins))]
+    drawn: list[dict[str, SentencePair]] = [{} for _ in bins]
+    misses = 0
+    while any(missing):
+        bin = rng.choices(range(len(bins)), missing)[0]
+        pair = finish(grammar.sentence(rng.randint(max(SHORTEST, bin * WIDTH + 1), (bin + 1) * WIDTH)))
+        bin, key = (len(pair.source) - 1) // WIDTH, " ".join(pair.source)
+        if bin < len(bins) and missing[bin] and key not in drawn[bin]:
+            drawn[bin][key] = pair
+            missing[bin] -= 1
+            misses = 0
+        elif (misses := misses + 1) > MOST_MISSES:
+            raise InputError(
+                f"the grammar has too few sentences of some length for {sum(sizes):,} pairs; ask for fewer"
+            )
+    streams = [iter(of_bin.values()) for of_bin in drawn]
+    parts = []
+    for size in sizes:
+        shares = [size // len(bins) + (bin < size % len(bins)) for bin in range(len(bins))]
+        parts.append([pair for stream, share in zip(streams, shares) for pair in islice(stream, share)])
+        rng.shuffle(parts[-1])
+    return parts
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = command_line(__doc__, output="")
+    parser.add_argument("folder", type=Path, metavar="OUT", help="folder to write")
+    for part, size in SIZES.items():
+        parser.add_argument(f"--{part}", action=Count, default=size, help=f"{part} sentence pairs ({size:,})")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    write_preparations(args.folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
+    for part, pairs in zip(SIZES, draw([getattr(args, part) for part in SIZES], seed=1)):
+        columns = {
+            "en": (" ".join(pair.source) for pair in pairs),
+            "fr": (" ".join(pair.target) for pair in pairs),
+            "align": (" ".join(f"{i}-{j}" for i, j in pair.alignment) for pair in pairs),
+        }
+        for ending, lines in columns.items():
+            with open_output(args.folder / f"{part}.{ending}") as file:
+                file.writelines(f"{line}\n".encode() for line in lines)
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

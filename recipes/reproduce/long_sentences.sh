@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Test whether RNNsearch-50 gets worse on sentences of 50 words and more, where it has seen many long ones: train RNNencdec-50
+# and RNNsearch-50 on 200,000 pairs of the built-in grammar, in which all lengths up to 60 words are equally frequent, translate
+# 200 sentences of every ten words of length, and write the report. About three CPU hours.
+#
+#   recipes/reproduce/long_sentences.sh [--out DIR] [--models NAMES] [--seed N]
+#
+# --out     output folder (default: runs/long_sentences); the models are in OUT/seed-N; interrupted runs are resumed
+# --models  models to train, separated by commas (default: both); two calls can train two models at a time
+# --seed    seed of training (default: 1); the corpus stays the same
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+OUT=$ROOT/runs/long_sentences SEED=1 MODELS=RNNencdec-50,RNNsearch-50
+parse_options "out= models= seed=" "$@"
+[[ $SEED =~ ^[1-9][0-9]*$ ]] || die "--seed is $SEED; give a number, at least 1"
+own_folder "$OUT" long_sentences
+set_up
+
+write_text() {
+    say "writing 200,000 pairs of the grammar, of all lengths: two minutes"
+    tool reproduce.even_lengths "$OUT/text"
+}
+once "$OUT/text" write_text
+
+# The settings of grammar.sh, for more updates.
+# shellcheck disable=SC2046  # one option or none
+exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --src en --trg fr --out "$OUT/seed-$SEED" --models "$MODELS" \
+    --arch bahdanau_gru_small --words 800 --budget 2500 --interval 500 --rare 0 -- --seed "$SEED" $(fast_precision) \
+    --update-word current --optimizer adam --lr 0.003 --warmup-updates 100 \
+    --lr-scheduler polynomial_decay --total-num-update BUDGET --end-learning-rate 0.0002
