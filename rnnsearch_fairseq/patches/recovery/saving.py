@@ -1,4 +1,4 @@
-"""Checkpoints that are complete or absent: sealed, written whole, by one training at a time in each folder."""
+"""Checkpoints that are complete or absent: written whole, by one training at a time in each folder."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ import fairseq.file_io
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import PARTIAL, write_whole
-from rnnsearch_fairseq.patches.recovery.integrity import find_damage, find_newest, save_sealed
+from rnnsearch_fairseq.patches.recovery.integrity import find_damage, find_newest, save
 
 logger = logging.getLogger(__name__)
 
@@ -55,14 +55,14 @@ def write_patiently(path: str, write: Callable[[BinaryIO], None]) -> None:
 
 
 def save_whole(torch_persistent_save: Callable[..., Any], obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint whole, with a seal, or not at all.
+    """Write a checkpoint whole, or not at all.
 
     When `torch.save` fails, fairseq tries again behind the bytes that are in the file (checkpoint_utils.py:599).
     """
     if async_write or not fairseq.file_io.PathManager.supports_rename(filename):
         torch_persistent_save(obj, filename, async_write)
     else:
-        write_patiently(filename, lambda file: save_sealed(obj, file))
+        write_patiently(filename, lambda file: save(obj, file))
 
 
 def copy_whole(copy: Callable[..., Any], src_path: str, dst_path: str, overwrite: bool = False) -> Any:

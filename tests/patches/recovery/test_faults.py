@@ -186,7 +186,7 @@ class FaultRun:
     def _newest_updates(self) -> int:
         last = self.folder / "checkpoint_last.pt"
         newest = last if not find_damage(last) else find_newest(self.folder)[0]
-        return 0 if newest is None else count_updates(newest) or 0
+        return 0 if newest is None else count_updates(newest)
 
     def _count_lost(self, attempt: Trained, newest: int) -> int:
         """Count damaged checkpoints, and one more if the newest that was saved is gone."""

@@ -27,9 +27,10 @@ def part(whole: Trained, updates: int, tmp_path: Path) -> Trained:
     return Trained(whole.folder, log, 0)
 
 
+NO_ARCHIVE = "is cut off, damaged, or was never a checkpoint (File is not a zip file)"
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
-    "cut off": (lambda path: os.truncate(path, 3000), "is cut off, or was never a checkpoint"),
-    "flipped": (damage, "is damaged: its SHA-256 is not the one it was written with"),
+    "cut off": (lambda path: os.truncate(path, 3000), NO_ARCHIVE),
+    "flipped": (damage, "is cut off, damaged, or was never a checkpoint (it is damaged)"),
     "missing": (Path.unlink, "is missing, or no file"),
     "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "is missing, or no file"),
 }
@@ -52,7 +53,7 @@ def test_where_none_is_complete_training_does_not_begin_anew(data: Path, undistu
         os.truncate(path, 3000)
     before = {path.name: path.read_bytes() for path in saved.iterdir()}
     sentence = train(data, tmp_path).sentence()
-    assert f"{saved}/checkpoint_last.pt is cut off, or was never a checkpoint, and no other checkpoint in" in sentence
+    assert f"{saved}/checkpoint_last.pt {NO_ARCHIVE}, and no other checkpoint in" in sentence
     assert {path.name: path.read_bytes() for path in saved.glob("*.pt")} == before
 
 

@@ -72,7 +72,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name != saving.LOCK)
 
 
-def test_what_is_saved_is_sealed_with_its_updates(tmp_path: Path) -> None:
+def test_what_is_saved_is_complete(tmp_path: Path) -> None:
     save(tmp_path / "x.pt")
     assert (find_damage(tmp_path / "x.pt"), count_updates(tmp_path / "x.pt")) == (None, 7)
     assert torch.load(tmp_path / "x.pt", weights_only=True)["optimizer_history"] == STATE["optimizer_history"]

@@ -84,14 +84,14 @@ def test_a_second_sigint_ends_at_once(data: Path, undisturbed: Trained, tmp_path
 
     def interrupt_saving() -> None:
         stop_at(7, INT)
-        save_sealed = saving.save_sealed
+        save_whole = saving.save
 
         def save(state: Any, file: Any) -> None:
             if state["optimizer_history"][-1]["num_updates"] == 7:
                 os.kill(os.getpid(), INT)
-            save_sealed(state, file)
+            save_whole(state, file)
 
-        saving.save_sealed = save
+        saving.save = save
 
     begun = train(data, tmp_path, "--max-update", "5")
     ended = train(data, tmp_path, prepare=interrupt_saving)
