@@ -4,7 +4,6 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from itertools import islice
 from typing import Any, Optional
 
 import torch
@@ -141,13 +140,7 @@ class Generator:
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
         source = Source(words, None if trees is None else Forest(*trees))
         found = self.search.search(self._search_model(), source)
-        flat = [each for hypotheses in found for each in hypotheses]
-        tokens = torch.tensor([word for each in flat for word in each.words]).split([len(each.words) for each in flat])
-        parts = zip(flat, tokens, flat[0].logprobs.new_tensor([each.score for each in flat]))
-        return [
-            [self._as_fairseqs(*part, row) for part in islice(parts, len(hypotheses))]
-            for hypotheses, row in zip(found, words.cpu())
-        ]
+        return [[self._as_fairseqs(each, row) for each in hypotheses] for hypotheses, row in zip(found, words.cpu())]
 
     def _search_model(self) -> SearchModel:
         """The models for the search, made anew when a parameter was changed or replaced."""
@@ -157,8 +150,8 @@ class Generator:
             self.version, self.model = version, members[0] if len(members) == 1 else Ensemble(members)
         return self.model
 
-    def _as_fairseqs(self, hypothesis: Hypothesis, tokens: Tensor, score: Tensor, source: Tensor) -> dict[str, Any]:
-        weights = hypothesis.weights
+    def _as_fairseqs(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
+        tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights
         alignment: Any = []
         if weights is not None:
             weights = weights[:, : len(source)]
@@ -167,7 +160,7 @@ class Generator:
                 alignment = extract(weights, source, tokens, PAD, EOS)
         return {
             "tokens": tokens,
-            "score": score,
+            "score": hypothesis.logprobs.new_tensor(hypothesis.score),
             "attention": torch.empty(0) if weights is None else weights.T,  # (src_len, tgt_len)
             "alignment": alignment,
             "positional_scores": hypothesis.logprobs,
