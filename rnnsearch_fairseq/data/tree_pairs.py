@@ -9,7 +9,7 @@ from torch import Tensor
 from rnnsearch_fairseq.data.pooled import within_limit
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.forest import build_forest
-from rnnsearch_fairseq.text.trees import NO_PARSE, REDUCE, SHIFT, Tree, parse_transitions
+from rnnsearch_fairseq.text.trees import NO_PARSE, Tree, parse_transitions
 
 
 def read_transitions(transitions: Tensor, dictionary: Dictionary) -> Tree | None:
@@ -56,7 +56,11 @@ class TreePairs(BaseWrapperDataset):
             raise InputError(
                 f"there are {len(transitions):,} trees for {len(pairs):,} sources; write both from the same text"
             )
-        _check_transitions(transitions, dictionary)
+        for number in range(len(transitions)):  # now, so that no training fails on a bad line later
+            try:
+                read_transitions(transitions[number], dictionary)
+            except InputError as error:
+                raise InputError(f"line {number + 1}: {error}") from None
         sizes = np.asarray(transitions.sizes)
         leaves = sizes // 2  # a tree of n leaves is n S, n - 1 R and end-of-sentence
         for number in np.flatnonzero(leaves > np.asarray(pairs.src_sizes) - 1).tolist():
@@ -110,19 +114,3 @@ class TreePairs(BaseWrapperDataset):
             # A plain tuple: fairseq rebuilds it when it moves the tensors to a device, and would lose the NamedTuple.
             batch["net_input"]["trees"] = tuple(build_forest(trees, first_columns, columns))
         return batch
-
-
-def _check_transitions(transitions: FairseqDataset, dictionary: Dictionary) -> None:
-    """Check all transitions at the beginning, so that no training fails on a bad line later."""
-    steps = np.zeros(len(dictionary), dtype=np.int64)
-    steps[dictionary.index(SHIFT)], steps[dictionary.index(REDUCE)] = 1, -1
-    steps[dictionary.unk()] = 0
-    for number in range(len(transitions)):
-        moves = steps[transitions[number][:-1].numpy()]
-        # The number of phrases on the stack after each transition: always positive, and 1 at the end.
-        phrases = moves.cumsum()
-        if not (moves.all() and phrases.min(initial=1) > 0 and len(phrases) and phrases[-1] == 1):
-            try:
-                read_transitions(transitions[number], dictionary)
-            except InputError as error:
-                raise InputError(f"line {number + 1}: {error}") from None

@@ -290,14 +290,10 @@ def count_updates(state: dict[str, Any]) -> int:
 
 def _languages(names: Any) -> tuple[str, str]:
     """Check that these are two language codes, which become part of file names; raises ValueError."""
-    if not isinstance(names, list) or len(names) != 2:
-        raise ValueError("there are not two languages")
-    for name in names:
-        if not isinstance(name, str):
-            raise ValueError("a language is no text")
-        if not re.fullmatch(LANGUAGE, name):
-            raise ValueError(f"the language {in_short(name)!r} is no short name like en")
-    return names[0], names[1]
+    short = [name for name in names if isinstance(name, str) and re.fullmatch(LANGUAGE, name)]
+    if len(short) != 2 or names != short:
+        raise ValueError(f"the languages are {in_short(names)}, not two short names like en")
+    return short[0], short[1]
 
 
 def _build(kind: str, values: Mapping[str, Any], text: TextSettings, where: Path) -> tuple[nn.Module, NetworkConfig]:

@@ -19,8 +19,8 @@ OUT/train.sh" runs, too. OUT changes only at the end.
 OUT/preparation.json and the subwords beside it tell how the text was prepared. A model that is trained on OUT/bin keeps
 them in its checkpoints, and prepares what it is given to translate in the same way.
 
-Text is streamed. Memory is needed for the distinct words, from which BPE is learnt; for the two million random lines
-from which sentencepiece learns; and for a hash of each sentence of files that are split.
+Text is streamed. Memory is needed for the distinct words (BPE), two million random lines (sentencepiece), and a hash of
+each sentence of files that are split.
 
     rnnsearch prepare raw text -s en -t fr
 """
