@@ -308,9 +308,11 @@ def test_large_requests_are_refused_and_not_kept(client: TestClient, monkeypatch
 @pytest.mark.parametrize("path", [PLAIN, STREAM])
 def test_a_full_queue_is_politely_busy(serve: Callable[..., TestClient], endless: Endless, path: str) -> None:
     client = serve(waiting=1, seconds=1.0)
-    threading.Thread(target=client.post, args=(path,), kwargs={"json": {"sentences": ["slow"]}}).start()
+    slow = threading.Thread(target=client.post, args=(path,), kwargs={"json": {"sentences": ["slow"]}})
+    slow.start()
     assert endless.begun.wait(PATIENCE)
     response = client.post(path, json={"sentences": ["a", "b"]})
+    slow.join(PATIENCE)  # the client may not be closed while it sends
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert response.json() == {"detail": server.BUSY}
 
