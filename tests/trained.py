@@ -3,6 +3,7 @@
 import copy
 import functools
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def make_checkpoint(arch: str = "bahdanau_gru", **options: Any) -> dict[str, Any
     config, network = _trained(arch, tuple(sorted(options.items())))
     parameters = {name.replace(".", ".network.", 1): tensor for name, tensor in network.state_dict().items()}
     symbols = [vocabulary.symbols for vocabulary in vocabularies()]
-    text = {"languages": [*LANGUAGES], "vocabularies": symbols, "preparation": [PREPARATION.to_state()] * 2}
+    text = {"languages": [*LANGUAGES], "vocabularies": symbols, "preparation": [asdict(PREPARATION)] * 2}
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 150}
     cfg = {"model": {"_name": arch, **config.values()}, "checkpoint": {"best_checkpoint_metric": "loss"}}
     state = {"args": None, "cfg": cfg, "model": {**parameters, "_extra_state": text}, "optimizer_history": [history]}

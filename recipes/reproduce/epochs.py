@@ -58,7 +58,7 @@ def read_train_log(path: Path) -> list[Epoch]:
         except KeyError as missing:
             raise InputError(f"{path}, line {line_number}: epoch {number} has no {missing}; train it anew") from None
     if not epochs:
-        raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple or json")
+        raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple")
     return list(epochs.values())
 
 

@@ -241,8 +241,7 @@ class _Ignored:
 def _member_of(state: dict[str, Any], path: Path) -> Member:
     values = state["cfg"].get("model")
     name = values.get("_name") if isinstance(values, dict) else None
-    name = name if isinstance(name, str) else "unknown"
-    kind = ARCHITECTURES.get(name)
+    kind = ARCHITECTURES.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InputError(f"{path}: its model is {in_short(name)!r}, and this reads {' and '.join(KINDS)}; {TRAIN}")
     tensors = dict(state["model"])

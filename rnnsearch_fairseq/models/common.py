@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -127,7 +128,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     def get_extra_state(self) -> dict[str, Any]:
         """What the checkpoint holds beside parameters, as plain data."""
-        preparations = self.preparations and [one.to_state() for one in self.preparations]
+        preparations = self.preparations and [asdict(one) for one in self.preparations]
         return {"languages": self.languages, "vocabularies": self._vocabularies(), "preparation": preparations}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:

@@ -1,7 +1,6 @@
 """Read what ``fairseq-train`` logs of each epoch, and of the updates between."""
 
 import contextlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -65,7 +64,7 @@ def read_curve(path: Path, *later: Path) -> tuple[list[Point], list[Point]]:
     trained = max(lines[SINCE], lines[None], key=len)
     validated = lines.get(dev_set, {}) if dev_set else {}
     if not trained and not validated:
-        raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format simple or json")
+        raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format simple")
     times = _seconds(trained, [*trained, *validated])
     points = [
         Point(int(updates), seconds, statistics.get("ppl"), statistics.get("bleu"))
@@ -113,23 +112,7 @@ def read_statistics(line: str) -> tuple[int, str | None, Statistics] | None:
 
     The development set is None in the training line of a whole epoch, and SINCE in the line of a part of an epoch.
     """
-    if '{"epoch": ' not in line:
-        return _printed_statistics(line.split(" | "))
-    try:
-        record = json.loads(line[line.index("{") :])
-    except (ValueError, RecursionError):
-        return None  # a training that was stopped left the line unfinished
-    # Names begin with that of the data: "train_wall" is "wall", the time since the command started, and the epoch's
-    # own "train_wall" is "train_train_wall". Of a part of an epoch, names have no such beginning.
-    prefix = next((name.removesuffix("num_updates") for name in record if name.endswith("num_updates")), None)
-    if prefix is None or type(record.get("epoch")) is not int:
-        return None
-    texts = {name.removeprefix(prefix): text for name, text in record.items() if name.startswith(prefix)}
-    return record["epoch"], None if prefix == "train_" else prefix.removesuffix("_"), _numbers(texts)
-
-
-def _printed_statistics(pieces: list[str]) -> tuple[int, str | None, Statistics] | None:
-    """The same, from the pieces between a line's bars."""
+    pieces = line.split(" | ")
     if inner := INNER.fullmatch(pieces[-1]):
         return int(inner[1]), SINCE, _numbers(dict(text.split("=", 1) for text in inner[2].split(", ") if "=" in text))
     first = len(pieces)

@@ -57,13 +57,9 @@ class Preparation:
         if self.bpe is not None and self.sentencepiece is not None:
             raise ValueError("there are both bpe and sentencepiece")
 
-    def to_state(self) -> dict[str, Any]:
-        """Plain data for a checkpoint."""
-        return asdict(self)
-
     @classmethod
     def from_state(cls, state: Any) -> "Preparation":
-        """Read what :meth:`to_state` returned; anything else is a ValueError."""
+        """Read what ``asdict`` made of one; anything else is a ValueError."""
         if not isinstance(state, dict) or set(state) != {one.name for one in fields(cls)}:
             raise ValueError("not the options of a preparation")
         return cls(**state)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def test_subwords_travel_with_the_model(tmp_path: Path, kind: str) -> None:
     content = {"bpe": lambda: learn_codes([text], 200), "sentencepiece": lambda: learn_pieces([text], 40)}[kind]()
     state = make_checkpoint()
     preparation = Preparation(lowercase=True, **{kind: content})
-    state["model"]["_extra_state"]["preparation"] = [preparation.to_state()] * 2
+    state["model"]["_extra_state"]["preparation"] = [asdict(preparation)] * 2
     torch.save(state, tmp_path / "model.pt")
     export(str(tmp_path / "model.pt"), tmp_path / "out")
     assert (tmp_path / "out" / {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.model"}[kind]).is_file()

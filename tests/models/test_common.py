@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Pa
     assert saved["_extra_state"] == {
         "languages": ["en", "fr"],
         "vocabularies": [words.symbols, words.symbols],
-        "preparation": [each.to_state() for each in preparations.values()],
+        "preparation": [asdict(each) for each in preparations.values()],
     }
     other = make_rnnsearch(alignment_size=1000, maxout_size=500)
     assert other.preparations is None
