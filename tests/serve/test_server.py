@@ -26,7 +26,7 @@ from rnnsearch_fairseq.serve import main as command
 from rnnsearch_fairseq.serve import server, worker
 from rnnsearch_fairseq.serve.messages import Limits
 from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
-from rnnsearch_fairseq.serve.turns import Abandoned, Job
+from rnnsearch_fairseq.serve.turns import Abandoned, Job, Pending
 from rnnsearch_fairseq.text.link_grammar import Failure
 from tests.serve.live import PATIENCE
 from tests.trained import PAIRS, PARSES, train
@@ -152,7 +152,16 @@ def test_translations_are_those_of_the_translator_with_words_and_weights(
 
 
 def test_the_stream_shows_unfinished_translations(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    show = Pending.show
+
+    def show_until_sent(request: Pending, place: int, text: str) -> None:
+        show(request, place, text)
+        until = time.monotonic() + 10
+        while request._partials and time.monotonic() < until:
+            time.sleep(0.001)
+
     monkeypatch.setattr(worker, "SECONDS_BETWEEN_PARTIALS", 0)
+    monkeypatch.setattr(Pending, "show", show_until_sent)
     response = client.post(STREAM, json={"sentences": ["", "The black cat eats."]})
     *partials, answer = map(json.loads, response.text.splitlines())
     assert response.headers["content-type"] == "application/jsonl"
