@@ -240,8 +240,8 @@ class _Ignored:
 
 def _member_of(state: dict[str, Any], path: Path) -> Member:
     values = state["cfg"].get("model")
-    name = values.get("_name") if isinstance(values, dict) else None
-    kind = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    name = values["_name"] if isinstance(values, dict) and isinstance(values.get("_name"), str) else "unknown"
+    kind = ARCHITECTURES.get(name)
     if kind is None:
         raise InputError(f"{path}: its model is {in_short(name)!r}, and this reads {' and '.join(KINDS)}; {TRAIN}")
     tensors = dict(state["model"])
@@ -289,9 +289,10 @@ def count_updates(state: dict[str, Any]) -> int:
 
 def _languages(names: Any) -> tuple[str, str]:
     """Check that these are two language codes, which become part of file names; raises ValueError."""
-    short = [name for name in names if isinstance(name, str) and re.fullmatch(LANGUAGE, name)]
-    if len(short) != 2 or names != short:
-        raise ValueError(f"the languages are {in_short(names)}, not two short names like en")
+    pair = names if isinstance(names, list) and len(names) == 2 else []
+    short = [name for name in pair if isinstance(name, str) and re.fullmatch(LANGUAGE, name)]
+    if len(short) != 2:
+        raise ValueError("the languages are not two short names like en")
     return short[0], short[1]
 
 

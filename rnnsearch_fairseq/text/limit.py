@@ -4,8 +4,7 @@ TEXT and OUT are names without language: all stands for all.en and all.ja, both 
 1 to --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
 without a parse is left out.
 
-fairseq-train can leave out the same pairs (--max-words, --require-parse), but only after the dictionaries have counted
-them. Both papers count only what they train on.
+fairseq-train can do so, too (--max-words, --require-parse), but only after the dictionaries have counted all.
 
   rnnsearch limit text/train text/kept -s en -t fr --max-words 50
 """
