@@ -3,7 +3,7 @@
 ``python -m recipes.reproduce.even_lengths OUT [--train N] [--valid N] [--test N]``
 
 1 to 10 words, 11 to 20 words, and so on, the bins of ``recipes.reproduce.by_length``, get equal numbers of pairs. No
-English sentence is there twice. OUT gets the files of ``rnnsearch grammar``, without parses.
+English sentence is there twice. OUT gets the files of ``rnnsearch grammar``.
 """
 
 import random
@@ -13,10 +13,8 @@ from pathlib import Path
 
 from recipes.reproduce.command import command_line
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
-from rnnsearch_fairseq.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish
+from rnnsearch_fairseq.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish, write_parts
 from rnnsearch_fairseq.grammar.derivations import Grammar
-from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
 
 WIDTH = 10  # words of a bin
 SIZES = {"train": 200_000, "valid": 600, "test": 1_200}
@@ -32,7 +30,8 @@ def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
     rng = random.Random(seed)
     grammar = Grammar(rng)
     bins = range(SHORTEST, LONGEST + 1, WIDTH)
-    missing = [sum(size // len(bins) + (bin < size % len(bins)) for size in sizes) for bin in range(len(bins))]
+    shares = [[size // len(bins) + (bin < size % len(bins)) for bin in range(len(bins))] for size in sizes]
+    missing = [sum(of_bin) for of_bin in zip(*shares)]
     drawn: list[dict[str, SentencePair]] = [{} for _ in bins]
     misses = 0
     while any(missing):
@@ -49,9 +48,8 @@ def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
             )
     streams = [iter(of_bin.values()) for of_bin in drawn]
     parts = []
-    for size in sizes:
-        shares = [size // len(bins) + (bin < size % len(bins)) for bin in range(len(bins))]
-        parts.append([pair for stream, share in zip(streams, shares) for pair in islice(stream, share)])
+    for of_part in shares:
+        parts.append([pair for stream, share in zip(streams, of_part) for pair in islice(stream, share)])
         rng.shuffle(parts[-1])
     return parts
 
@@ -63,17 +61,7 @@ def main() -> None:
     for part, size in SIZES.items():
         parser.add_argument(f"--{part}", action=Count, default=size, help=f"{part} sentence pairs ({size:,})")
     args = parser.parse_args()
-    args.folder.mkdir(parents=True, exist_ok=True)
-    write_preparations(args.folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
-    for part, pairs in zip(SIZES, draw([getattr(args, part) for part in SIZES], seed=1)):
-        columns = {
-            "en": (" ".join(pair.source) for pair in pairs),
-            "fr": (" ".join(pair.target) for pair in pairs),
-            "align": (" ".join(f"{i}-{j}" for i, j in pair.alignment) for pair in pairs),
-        }
-        for ending, lines in columns.items():
-            with open_output(args.folder / f"{part}.{ending}") as file:
-                file.writelines(f"{line}\n".encode() for line in lines)
+    write_parts(args.folder, dict(zip(SIZES, draw([getattr(args, part) for part in SIZES], seed=1))))
 
 
 if __name__ == "__main__":

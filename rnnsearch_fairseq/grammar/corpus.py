@@ -1,7 +1,7 @@
 """Sentence pairs with their gold annotation, and the files of a corpus."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -75,26 +75,30 @@ def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentenceP
 def write_corpus(
     folder: str | Path, sizes: Mapping[str, int] = DEFAULT_SIZES, seed: int = 1, longest: int = LONGEST
 ) -> dict[str, list[SentencePair]]:
-    """Write a corpus whose parts share no English sentence, and return the sentence pairs of each part.
-
-    For each part, `<part>.en` and `<part>.fr` hold the sentences, `<part>.align` the gold word alignment (Pharaoh
-    format, `i-j` from 0, English first) and `<part>.penn` the English parse; one line per pair. `preparation.json` says
-    how text that people write becomes these words.
-
-    Raises:
-        InputError: the folder or a file in it cannot be written, or see `generate`.
-    """
+    """Write a corpus whose parts share no English sentence, and return its parts; see `generate` and `write_parts`."""
     pairs = list(generate(sum(sizes.values()), seed, longest))
     # The stream runs out of short sentences as it goes on; shuffled, all parts have the same mix of lengths.
     random.Random(seed).shuffle(pairs)
-    folder = Path(folder)
+    rest = iter(pairs)
+    parts = {part: list(islice(rest, size)) for part, size in sizes.items()}
+    write_parts(Path(folder), parts)
+    return parts
+
+
+def write_parts(folder: Path, parts: Mapping[str, Sequence[SentencePair]]) -> None:
+    """Write the pairs of each part of a corpus to a folder, one line a pair.
+
+    `<part>.en` and `<part>.fr` hold the sentences, `<part>.align` the gold word alignment (Pharaoh format, `i-j` from
+    0, English first), `<part>.penn` the English parse, and `preparation.json` how text becomes these words.
+
+    Raises:
+        InputError: the folder or a file in it cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder") from error
     write_preparations(folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
-    rest = iter(pairs)
-    parts = {part: list(islice(rest, size)) for part, size in sizes.items()}
     for part, of_part in parts.items():
         columns = {
             "en": (" ".join(pair.source) for pair in of_part),
@@ -105,7 +109,6 @@ def write_corpus(
         for ending, lines in columns.items():
             with open_output(folder / f"{part}.{ending}") as file:
                 file.writelines(f"{line}\n".encode() for line in lines)
-    return parts
 
 
 def main() -> None:
