@@ -9,7 +9,7 @@ from torch import Tensor
 from rnnsearch_fairseq.data.pooled import within_limit
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.forest import build_forest
-from rnnsearch_fairseq.text.trees import NO_PARSE, Tree, parse_transitions
+from rnnsearch_fairseq.text.trees import Tree, parse_transitions
 
 
 def read_transitions(transitions: Tensor, dictionary: Dictionary) -> Tree | None:
@@ -56,26 +56,21 @@ class TreePairs(BaseWrapperDataset):
             raise InputError(
                 f"there are {len(transitions):,} trees for {len(pairs):,} sources; write both from the same text"
             )
+        parsed = np.zeros(len(pairs), dtype=bool)
         for number in range(len(transitions)):  # now, so that no training fails on a bad line later
             try:
-                read_transitions(transitions[number], dictionary)
+                parsed[number] = read_transitions(transitions[number], dictionary) is not None
             except InputError as error:
                 raise InputError(f"line {number + 1}: {error}") from None
-        sizes = np.asarray(transitions.sizes)
-        leaves = sizes // 2  # a tree of n leaves is n S, n - 1 R and end-of-sentence
-        for number in np.flatnonzero(leaves > np.asarray(pairs.src_sizes) - 1).tolist():
-            # The line of an empty source is "-", one transition, as is the line of a tree of one word.
-            if sizes[number] == 2 and dictionary[int(transitions[number][0])] in (NO_PARSE, dictionary.unk_word):
-                continue
+        leaves = np.asarray(transitions.sizes) // 2  # a tree of n leaves is n S, n - 1 R and end-of-sentence
+        for number in np.flatnonzero(parsed & (leaves > np.asarray(pairs.src_sizes) - 1)).tolist():
             raise InputError(
                 f"line {number + 1}: the tree has {leaves[number]} leaves and the source "
                 f"{pairs.src_sizes[number] - 1} words; write the trees from the same text"
             )
         kept = within_limit(pairs, max_words)
         if require_parse:
-            # One transition and end-of-sentence: either a tree of one word or no parse.
-            shortest = np.flatnonzero(sizes == 2)
-            kept[[n for n in shortest.tolist() if read_transitions(transitions[n], dictionary) is None]] = False
+            kept &= parsed
         if not kept.any():
             raise InputError(f"none of {len(pairs):,} pairs is left; see --max-words and --require-parse")
         self.kept = kept
