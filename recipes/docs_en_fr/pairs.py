@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.pairs import read_units
 from rnnsearch_fairseq.text.split import clean
@@ -53,4 +53,5 @@ def write_pairs(data: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
+    print_without_traceback()
     write_pairs(*map(Path, sys.argv[1:]))
