@@ -28,6 +28,11 @@ def make_parser(doc: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=description, epilog=f"example:\n{example}", formatter_class=plain)
 
 
+def option(name: str) -> str:
+    """The option of the command line for the field ``name`` of a configuration."""
+    return "--" + name.replace("_", "-")
+
+
 class Count(argparse.Action):
     """The ``action`` of an option whose value is a whole number of at least 1; a lower one is an `InputError`."""
 

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.errors import InputError, make_parser, option
 from rnnsearch_fairseq.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
 from rnnsearch_fairseq.output import open_output
@@ -144,10 +144,10 @@ def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any
     print(" ", shlex.join(["rnnsearch", "translate", "--model", checkpoint, *search, f"text.{languages[0]}"]))
     print("To train it further, on text/{train,valid}.{" + ",".join(languages) + "}:")
     texts = ["--trainpref", "text/train", "--validpref", "text/valid", "--destdir", "bin"]
-    for option, language in zip(("--srcdict", "--tgtdict"), languages):
-        texts += [option, str(out / f"dict.{language}.txt")]
+    for name, language in zip(("--srcdict", "--tgtdict"), languages):
+        texts += [name, str(out / f"dict.{language}.txt")]
     print(" ", shlex.join(["fairseq-preprocess", *plugin, "-s", languages[0], "-t", languages[1], *texts]))
-    sizes = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    sizes = [word for name, value in options.items() for word in (option(name), str(value))]
     print(" ", shlex.join(["fairseq-train", "bin", *plugin, *sizes, "--finetune-from-model", checkpoint]))
 
 

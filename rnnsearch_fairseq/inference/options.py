@@ -4,6 +4,7 @@ import argparse
 from dataclasses import fields
 from typing import Any
 
+from rnnsearch_fairseq.errors import option
 from rnnsearch_fairseq.search.options import SearchOptions
 
 
@@ -21,15 +22,15 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add an option for each field of `SearchOptions`, and ``--replace-unknown``."""
     group = parser.add_argument_group("search")
-    for option in fields(SearchOptions):
-        name, kind = f"--{option.name.replace('_', '-')}", type(option.default)
-        help_text = option.metadata["help"].replace("%", "%%")
+    for field in fields(SearchOptions):
+        name, kind = option(field.name), type(field.default)
+        help_text = field.metadata["help"].replace("%", "%%")
         if kind is bool:
             group.add_argument(name, action="store_true", help=help_text)
         else:
-            rest = {"type": kind if kind in (int, float) else str, "choices": option.metadata.get("choices")}
-            default = "" if option.default is None else f" (default: {option.default})"
-            group.add_argument(name, default=option.default, help=help_text + default, **rest)
+            rest = {"type": kind if kind in (int, float) else str, "choices": field.metadata.get("choices")}
+            default = "" if field.default is None else f" (default: {field.default})"
+            group.add_argument(name, default=field.default, help=help_text + default, **rest)
     parser.add_argument(
         "--replace-unknown",
         nargs="?",
@@ -42,4 +43,4 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
     """The search options of a parsed command line."""
-    return {option.name: getattr(args, option.name) for option in fields(SearchOptions)}
+    return {field.name: getattr(args, field.name) for field in fields(SearchOptions)}

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import Any, TypeVar
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, in_short, option
 
 Config = TypeVar("Config", bound="NetworkConfig")
 
@@ -175,11 +175,6 @@ class Tree2SeqConfig(NetworkConfig):
             )
         if self.reverse_source and self.parses:
             raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")
-
-
-def option(name: str) -> str:
-    """The option of the command line for a field."""
-    return "--" + name.replace("_", "-")
 
 
 def _read(name: str, kind: Any, value: Any) -> Any:

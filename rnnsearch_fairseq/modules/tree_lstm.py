@@ -55,7 +55,7 @@ class TreeLSTM(nn.Module):
         return out_gate * torch.tanh(cell), cell
 
     def encode(self, hidden: Tensor, cell: Tensor, forest: Forest) -> tuple[Tensor, Tensor]:
-        """(h, c) of all words and phrases, ``(words + phrases, d)`` each, from those of the words, ``(words, d)``."""
+        """Return (h, c) of words and phrases, ``(words + phrases, d)``, given (h, c) of the words, ``(words, d)``."""
         end = 0
         for size in forest.height_sizes:
             begin, end = end, end + size

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, option
 
 SEARCHES = ("fairseq", "groundhog", "tree2seq")
 # Options that a search has no use for.
@@ -51,12 +51,12 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if self.search not in SEARCHES:
             raise InputError(f"there is no search {self.search!r}; choose one of {', '.join(SEARCHES)}")
-        for option in fields(self):
-            name, value = f"--{option.name.replace('_', '-')}", getattr(self, option.name)
-            if option.type in (int, float) and (isinstance(value, bool) or not isinstance(value, (int, option.type))):
+        for each in fields(self):
+            name, value = option(each.name), getattr(self, each.name)
+            if each.type in (int, float) and (isinstance(value, bool) or not isinstance(value, (int, each.type))):
                 raise InputError(f"{name} is {value!r}; give a number")
-            least = {"beam": 1, "unkpen": -math.inf, "lenpen": -math.inf}.get(option.name, 0)
-            if option.type in (int, float) and not value >= least:
+            least = {"beam": 1, "unkpen": -math.inf, "lenpen": -math.inf}.get(each.name, 0)
+            if each.type in (int, float) and not value >= least:
                 raise InputError(f"{name} is {value}; give at least {least}")
-            if option.name in WITHOUT_EFFECT[self.search] and value != option.default:
+            if each.name in WITHOUT_EFFECT[self.search] and value != each.default:
                 raise InputError(f"{name} has no effect with --search {self.search}; leave one of them out")

@@ -16,7 +16,7 @@ from omegaconf import II
 from omegaconf.errors import InterpolationKeyError
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, option
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
@@ -51,7 +51,7 @@ FAIRSEQS_OWN: dict[str, tuple[Any, ...]] = {
 
 @dataclass
 class SearchTaskConfig(TranslationConfig):
-    """The options of ``translation``, those of this package's searches, and a limit of the training pairs."""
+    """The options of ``translation`` and of this package's searches, and the greatest length of training pairs."""
 
     search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
     length_statistics: Optional[str] = field(  # noqa: UP045 (fairseq reads the type's name)
@@ -103,9 +103,7 @@ class SearchTask(PaperTask):
         if of_fairseq or (search == "fairseq" and (theirs or not ours)):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
         if theirs or not ours:
-            cause = (
-                f"--{theirs[0].replace('_', '-')} has no effect with" if theirs else "another package's model has no"
-            )
+            cause = f"{option(theirs[0])} has no effect with" if theirs else "another package's model has no"
             raise InputError(f"{cause} --search {search}; leave one of them out")
         return Generator(models, make_search(options), getattr(args, "print_alignment", None))
 

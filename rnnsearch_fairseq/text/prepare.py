@@ -91,7 +91,7 @@ class Settings:
 def prepare(
     data: Path, names: Mapping[str, str], languages: Pair, out: Path, settings: Settings = Settings()
 ) -> tuple[Plan, Preparation]:
-    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record, and return a plan for training and what is recorded.
+    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record; return a plan for training, and the preparation.
 
     Args:
         data: folder of the raw text.

@@ -178,7 +178,7 @@ def _siblings(table: Tensor, phrases: int) -> Tensor:
 
 
 class _DecoderScan(torch.autograd.Function):
-    """The decoder over all target positions, each of which autograd would give a product for each gradient."""
+    """The decoder over all target positions; each weight's gradient is one product, not one for each position."""
 
     @staticmethod
     def forward(

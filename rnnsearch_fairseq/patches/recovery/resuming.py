@@ -14,7 +14,7 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, option
 from rnnsearch_fairseq.patches.recovery import stopping
 from rnnsearch_fairseq.patches.recovery.integrity import find_damage, find_newest
 from rnnsearch_fairseq.patches.recovery.saving import name_last_good
@@ -74,7 +74,7 @@ def _compare_options(path: str, cfg: Any, trainer: Trainer) -> None:
     configured = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
     before, now = _options(state.get("cfg") or {}), _options(configured)
     others = {
-        name: f"--{name.replace('_', '-')} {now[name]} (before: {before[name]})"
+        name: f"{option(name)} {now[name]} (before: {before[name]})"
         for name in sorted(before.keys() & now.keys())
         if before[name] != now[name]
     }
@@ -95,7 +95,7 @@ def _options(cfg: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_float32(state_dict: Callable[..., Any], self: FP16Optimizer) -> dict[str, Any]:
-    """The optimizer's state, and the float32 parameters, of which fairseq saves the rounded ones (trainer.py:407)."""
+    """Add the float32 parameters to the optimizer's state; fairseq saves rounded ones only (trainer.py:407)."""
     return {**state_dict(self), "float32": [parameter.detach() for parameter in self.fp32_optimizer.params]}
 
 
