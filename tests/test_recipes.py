@@ -39,6 +39,7 @@ WRITERS = {
     "recipes/multi30k_en_fr/reproduce.sh": WITH_DATA,
     "recipes/multi30k_en_fr/run.sh": WITH_DATA,
     "recipes/news_en_fr/run.sh": WITH_DATA,
+    "recipes/reproduce/adadelta.sh": ["--out"],
     "recipes/reproduce/grammar.sh": ["--out"],
     "recipes/reproduce/long_sentences.sh": ["--out"],
     "recipes/reproduce/run.sh": ["--src", "en", "--trg", "fr", *WITH_DATA],

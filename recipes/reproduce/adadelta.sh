@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Train RNNsearch-50 as the first paper does (Section 4.2 and Appendix B.2: Adadelta, summed cost, pools of 20 batches, gradients
+# of norm 1 at most, no dropout) on the corpus of the built-in grammar, and by Adam for as many updates; draw the learning
+# curves of both, and write a report that compares their translations. About two CPU hours.
+#
+#   recipes/reproduce/adadelta.sh [--out DIR] [--updates N] [--seed N] [--jobs N]
+#
+# --out      output folder (default: runs/adadelta); interrupted runs are resumed there
+# --updates  updates of each training (default: 6,000)
+# --seed     seed of training (default: 1)
+# --jobs     models to train at a time (default: 1); on a CPU, give 2, and OMP_NUM_THREADS=1
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+
+OUT=$ROOT/runs/adadelta UPDATES=6000 SEED=1 JOBS=1
+parse_options "out= updates= seed= jobs=" "$@"
+for number in UPDATES SEED JOBS; do
+    [[ ${!number} =~ ^[1-9][0-9]*$ ]] || die "--${number,,} is ${!number}; give a number, at least 1"
+done
+own_folder "$OUT" adadelta
+set_up
+
+write_text() { rnnsearch grammar "$OUT/text"; }
+once "$OUT/text" write_text
+
+# run.sh trains by Adadelta, unless its last options say otherwise. Adam has the settings of grammar.sh.
+train() { # NAME
+    local options=()
+    [ "$1" = Adadelta ] || options=(--optimizer adam --lr 0.003 --warmup-updates 100 --lr-scheduler polynomial_decay
+        --total-num-update BUDGET --end-learning-rate 0.0002)
+    bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --src en --trg fr --out "$OUT/$1" --models RNNsearch-50 \
+        --arch bahdanau_gru_small --words 800 --budget "$UPDATES" --interval 500 --rare 0 -- \
+        --seed "$SEED" --update-word current ${options[@]+"${options[@]}"}
+}
+export ROOT OUT UPDATES SEED
+export -f train
+printf '%s\n' Adadelta Adam | each_line "$JOBS" train
+
+say "both trainings beside each other"
+mkdir -p "$OUT/runs"
+for name in Adadelta Adam; do ln -sfn "../$name/runs/RNNsearch-50" "$OUT/runs/$name"; done
+ln -sfn ../Adam/runs/data "$OUT/runs/data"
+tool reproduce.report "$OUT/runs" -s en -t fr --output "$OUT/report"
+rnnsearch plot curve "$OUT"/runs/{Adadelta,Adam}/train.log --output "$OUT/report/curve.png"
+show_model "$OUT/runs/Adadelta/checkpoints/checkpoint_best.pt" --beam 12
