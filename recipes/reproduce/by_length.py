@@ -5,12 +5,13 @@
 Each FILE is an output of fairseq-generate, of any model, or plain text, one translation a line. --source and
 --reference are the test set. Pieces of BPE or sentencepiece are joined. The paper does not say how its curves were
 made; here sentences of 1 to W words make the first bin, W + 1 to 2 W the next, and so on, and each bin is scored as a
-corpus of its own. Words are separated by spaces; end-of-sentence does not count. A bin of few sentences says little, so
-the table and the picture (in grey) give the number of sentences.
+corpus of its own. --longest makes one bin of all longer sentences. Words are separated by spaces; end-of-sentence does
+not count. A bin of few sentences says little, so the table and the picture (in grey) give the number of sentences.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from recipes.reproduce.bleu import bleu
@@ -22,6 +23,7 @@ from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
 
 WIDTH = 10
 MOST_TICKS = 15
+LONGEST = "sentences of more words than this make one bin (default: there is no such bin)"
 
 
 @dataclass(frozen=True)
@@ -29,26 +31,33 @@ class Bin:
     """The numbers of the sentences of ``first`` to ``last`` words, and each system's BLEU on them, if there are any."""
 
     first: int
-    last: int
+    last: float
     sentences: Sequence[int]
     bleu: Mapping[str, float]
 
     def __str__(self) -> str:
-        return f"{self.first}–{self.last}" if self.first < self.last else str(self.first)
+        return span(self.first, self.last)
 
 
-def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH) -> list[Bin]:
-    """The bins from 1 word to the longest sentence."""
+def span(first: int, last: float) -> str:
+    """The lengths of a bin, as people write them."""
+    if last == inf:
+        return f"{first} or more"
+    return f"{first}–{last}" if first < last else str(first)
+
+
+def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH, longest: float = inf) -> list[Bin]:
+    """The bins from 1 word to the longest sentence; sentences of more than ``longest`` words make one."""
     bins = []
-    for first in range(1, max(test.lengths) + 1, width):
-        sentences = test.of_length(first, first + width - 1)
+    for first, last in test.bins(width, longest):
+        sentences = test.of_length(first, last)
         references = [test.reference_words[number] for number in sentences]
         scores = {
             name: bleu([lines[number] for number in sentences], references)
             for name, lines in systems.items()
             if sentences
         }
-        bins.append(Bin(first, first + width - 1, sentences, scores))
+        bins.append(Bin(first, last, sentences, scores))
     return bins
 
 
@@ -69,7 +78,9 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
     Raises:
         InputError: ``picture`` cannot be written.
     """
-    middles = [(bin.first + bin.last) / 2 for bin in bins]
+    width = bins[0].last - bins[0].first + 1
+    ends = [bin.first + width - 1 for bin in bins]  # where the last bin is open, too
+    middles = [(bin.first + end) / 2 for bin, end in zip(bins, ends)]
     figure, axes = plt.subplots(figsize=(7, 4.5))
     lines = []
     for number, name in enumerate(systems):
@@ -77,13 +88,13 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
         style = {"linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)]}
         lines += axes.plot(middles, heights, markersize=5, color=f"C{number}", clip_on=False, zorder=3, **style)
     top = max([score for bin in bins for score in bin.bleu.values()], default=0)
-    axes.set(xlim=(0, bins[-1].last), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score")
-    axes.set_xticks([0, *(bin.last for bin in bins)][:: -(-len(bins) // MOST_TICKS)])
+    axes.set(xlim=(0, ends[-1]), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score")
+    axes.set_xticks([0, *ends][:: -(-len(bins) // MOST_TICKS)])
     grey = {"transform": axes.get_xaxis_transform(), "color": "0.45", "fontsize": 8}
     for middle, bin in zip(middles, bins):
         upright = 90 if len(bins) > MOST_TICKS else 0
         axes.text(middle, 1.01, str(len(bin.sentences)), ha="center", va="bottom", rotation=upright, **grey)
-    axes.text(bins[-1].last * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
+    axes.text(ends[-1] * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
     legend = figure.legend(lines, systems, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)
@@ -97,10 +108,11 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="test set, one sentence a line")
     parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its reference translations")
     parser.add_argument("--width", action=Count, default=WIDTH, metavar="W", help=f"words of a bin (default: {WIDTH})")
+    parser.add_argument("--longest", type=int, default=inf, metavar="N", help=LONGEST)
     parser.add_argument("--picture", type=Path, metavar="FILE", help="picture to write: .png, .svg or .pdf")
     args = parser.parse_args()
     test = read_test_set(args.source, args.reference)
-    bins = bleu_by_length(test, read_systems(args.systems, test), args.width)
+    bins = bleu_by_length(test, read_systems(args.systems, test), args.width, args.longest)
     inputs = (args.source, args.reference, *args.systems.values())
     write_text(markdown_block(length_table(bins, list(args.systems))) + "\n", args.output, inputs)
     if args.picture is not None:

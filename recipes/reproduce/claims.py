@@ -9,7 +9,7 @@ import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import INTERVAL, PRESENT, Difference, Scored, draw
-from recipes.reproduce.by_length import WIDTH
+from recipes.reproduce.by_length import WIDTH, span
 from recipes.reproduce.document import Bullets, Section
 from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns
 
@@ -141,16 +141,16 @@ def of_paper(bins: Sequence[str]) -> dict[str, list[Claim]]:
     }
 
 
-def claims(seeds: Sequence[BahdanauRuns]) -> Section | None:
+def claims(seeds: Sequence[BahdanauRuns], longest: float = inf) -> Section | None:
     """Whether the numbers agree with each of the paper's claims, or why a claim is not tested.
 
-    Claims on models that have no folder are left out; None if these are all. ``seeds`` are runs of one test set.
+    Claims on models that have no folder are left out; None if these are all. ``seeds`` are runs of one test set, whose
+    sentences of more than ``longest`` words are one bin.
     """
     test, least = seeds[0].test, seeds[0].least
     parts: dict[str, Sequence[int]] = {ALL: range(len(test)), KNOWN: seeds[0].known or []}
     parts |= {SHORT: test.of_length(0, least - 1), LONG: test.of_length(least), FIFTY: test.of_length(VERY_LONG)}
-    firsts = range(1, max(test.lengths) + 1, WIDTH)
-    parts |= {f"{first}–{first + WIDTH - 1} words": test.of_length(first, first + WIDTH - 1) for first in firsts}
+    parts |= {f"{span(*bin)} words": test.of_length(*bin) for bin in test.bins(WIDTH, longest)}
     tested = [part for part, sentences in parts.items() if len(sentences) >= FEWEST]
     drawn = dict(zip(tested, draw(*(len(parts[part]) for part in tested))))
 

@@ -31,6 +31,7 @@ pictures beside it, and the translations of each RUNS in runs-N.tar.xz: unpacked
 import argparse
 import tempfile
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 
 from recipes.multi30k_en_fr import segments
@@ -62,10 +63,10 @@ MATRICES = 3  # beside that of an arbitrary sentence
 SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 
 
-def figure_2(runs: BahdanauRuns, width: int) -> Section:
+def figure_2(runs: BahdanauRuns, width: int, longest: float) -> Section:
     """BLEU by source length."""
     names = list(runs.systems)
-    bins = by_length.bleu_by_length(runs.test, runs.systems, width)
+    bins = by_length.bleu_by_length(runs.test, runs.systems, width, longest)
     png = _picture(lambda path: by_length.plot_by_length(bins, names, path))
     picture = Picture("figure-2.png", png, "BLEU of each model by source length")
     section = Section("Figure 2: BLEU by source length", [picture, by_length.length_table(bins, names)])
@@ -160,12 +161,12 @@ def _without_scores(runs: BahdanauRuns) -> list[str]:
 
 def report(seeds: Sequence[BahdanauRuns], args: argparse.Namespace) -> list[Section]:
     """All sections."""
-    runs, section = seeds[0], claims(seeds)
+    runs, section = seeds[0], claims(seeds, args.longest)
     sections = [
         *([section] if section else []),
         table_1(runs),
         table_2(runs),
-        figure_2(runs, args.width),
+        figure_2(runs, args.width, args.longest),
         figure_3(runs, args.figure_3, args.seed),
         table_3(runs, args.table_3, args.seed),
         significance(seeds),
@@ -212,6 +213,7 @@ def main() -> None:
     parser.add_argument("-t", "--target-lang", required=True)
     width = by_length.WIDTH
     parser.add_argument("--width", action=Count, default=width, metavar="W", help=f"words of a bin ({width})")
+    parser.add_argument("--longest", type=int, default=inf, metavar="N", help=by_length.LONGEST)
     for figure, drawn in (("figure-3", f"{MATRICES + 1}"), ("table-3", f"the paper's or {EXAMPLES}")):
         help = f"sentences, from 0; default: {drawn} by chance"
         parser.add_argument(f"--{figure}", type=_numbers, metavar="N,N", help=help)

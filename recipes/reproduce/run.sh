@@ -25,6 +25,7 @@
 # --tokens     DIR: in place of --data, a folder of tokenised text; test.align may hold gold alignments of the test set, and
 #              test.segments the captions of a test set of passages (recipes/reproduce/report.py)
 # --long       words of a long sentence (default: 30)
+# --longest    sentences of more words than this make one bin of Figure 2 (default: bins of ten words to the end)
 #
 # Training follows the paper (Section 4.2), on one GPU if there is one. Options of fairseq-train apply to all models; the
 # word BUDGET in them stands for the number of updates of each. The test set is translated by the original program's search
@@ -32,9 +33,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PATIENCE=10 ARCH=groundhog_search WORDS=30000 BPE=0 RARE=100000
-MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,RNNsearch-50-long TRAIN=train VALID=valid TEST=test LONG=30
+MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,RNNsearch-50-long TRAIN=train VALID=valid TEST=test LONG=30 LONGEST=
 parse_options "data= tokens= src= trg= out= models= budget= interval= patience= arch= words= bpe= rare= train= valid= test= \
-long= --" "$@"
+long= longest= --" "$@"
 set -- ${REST[@]+"${REST[@]}"}
 [ -n "$SRC" ] && [ -n "$TRG" ] || die "--src and --trg are needed: the languages, as in train.en and train.fr"
 [ -n "$DATA" ] || [ -n "$TOKENS" ] || die "--data is needed: a folder with $TRAIN.$SRC, $TRAIN.$TRG and so on"
@@ -165,5 +166,5 @@ done
 if [ -n "${last-}" ] && [ "$BPE" = 0 ] && [ "$RARE" != 0 ]; then replace_unknown "$last"; fi
 
 say "the paper's tables and figures"
-tool reproduce.report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" --output "$OUT/report"
+tool reproduce.report "$RUNS" -s "$SRC" -t "$TRG" --long "$LONG" ${LONGEST:+--longest "$LONGEST"} --output "$OUT/report"
 show_model "$RUNS/${last-$model}/checkpoints/checkpoint_best.pt" --beam 12

@@ -42,6 +42,11 @@ class TestSet:
         """The numbers of the sentences of ``least`` to ``most`` source words."""
         return [number for number, length in enumerate(self.lengths) if least <= length <= most]
 
+    def bins(self, width: int, longest: float = inf) -> list[tuple[int, float]]:
+        """The first and last length of each bin of ``width`` words; all beyond ``longest`` words are one bin."""
+        firsts = range(1, int(min(max(self.lengths), longest + 1)) + 1, width)
+        return [(first, first + width - 1 if first <= longest else inf) for first in firsts]
+
 
 def read_test_set(source: Path, reference: Path) -> TestSet:
     """Read a test set from two files.

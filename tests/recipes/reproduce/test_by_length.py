@@ -1,5 +1,6 @@
 """BLEU by source length."""
 
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,8 @@ def test_each_bin_is_scored_as_a_corpus(tmp_path: Path, files: list[object]) -> 
         f"| 21–25 | 1 | 100.00 | {score([4])} |",
     ]
     assert printed_by(main, *words).splitlines() == expected
+    open_bin = [*expected[:4], f"| 11 or more | 2 | 100.00 | {score([3, 4])} |"]
+    assert printed_by(main, *words, "--longest", 10).splitlines() == open_bin
     assert printed_by(main, *words, "--output", tmp_path / "table.md", "--picture", tmp_path / "curve.svg") == ""
     assert (tmp_path / "table.md").read_text().splitlines() == expected
     assert (tmp_path / "curve.svg").stat().st_size > 1000
@@ -66,7 +69,7 @@ def test_bad_input_is_refused(tmp_path: Path, files: list[object]) -> None:
 
 
 def test_picture_has_lengths_across_and_bleu_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bins = [Bin(1, 10, range(7), {"A": 20.0, "_$b": 10.0}), Bin(11, 20, [], {}), Bin(21, 30, [8], {"A": 30, "_$b": 5})]
+    bins = [Bin(1, 10, range(7), {"A": 20.0, "_$b": 10.0}), Bin(11, 20, [], {}), Bin(21, inf, [8], {"A": 30, "_$b": 5})]
     with monkeypatch.context() as patched:
         patched.setattr(plt, "close", lambda figure: None)
         plot_by_length(bins, ["A", "_$b"], tmp_path / "figure.png")

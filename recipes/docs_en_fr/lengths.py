@@ -1,0 +1,42 @@
+"""Choose pairs of all lengths from a text of which most sentences are short.
+
+``python -m recipes.docs_en_fr.lengths TEXT OUT -s en -t fr [--most N] [--longest N]``
+
+TEXT and OUT are names without language: text/test stands for text/test.en and text/test.fr. The bins are those of
+``recipes.reproduce.by_length``, ten words of source length each, and one of all sentences of more than --longest words.
+Of each bin OUT gets all pairs or, where they are more than --most, so many of them, drawn by chance.
+"""
+
+import argparse
+
+from recipes.reproduce.bahdanau_tables import draw_sentences
+from recipes.reproduce.by_length import WIDTH
+from recipes.reproduce.systems import read_test_set
+from rnnsearch_fairseq.errors import Count, print_without_traceback
+from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.texts import add_languages, texts_of
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", metavar="TEXT", help="text to choose from, in words or pieces of BPE")
+    parser.add_argument("out", metavar="OUT", help="text to write")
+    add_languages(parser)
+    parser.add_argument("--most", action=Count, default=200, help="most pairs of a bin (default: 200)")
+    parser.add_argument("--longest", action=Count, default=70, help="words of the last whole bin (default: 70)")
+    args = parser.parse_args()
+    text, out = texts_of(args.text, args), texts_of(args.out, args)
+    test = read_test_set(*text)
+    bins = [test.of_length(*bin) for bin in test.bins(WIDTH, args.longest)]
+    chosen = sorted(number for of_bin in bins for number in draw_sentences(of_bin, args.most))
+    for path, lines in zip(out, (test.source, test.reference)):
+        check_not_input(path, text)
+        with open_output(path) as file:
+            file.writelines(f"{lines[number]}\n".encode() for number in chosen)
+    print(f"{len(chosen):,} of {len(test):,} pairs -> {args.out}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()
