@@ -82,7 +82,7 @@ def test_the_report_of_all_models(runs: Path, run: Run) -> None:
     }
     for name, lines in systems.items():
         write_model(runs / name, lines, aligned="search" in name)
-    write(runs / "others/Moses.txt", broken(2, 6))
+    write(runs / "others/phrase-based.txt", broken(2, 6))
     sections = run()
     assert list(sections) == [
         *("The paper's claims", "Table 1", "Table 2", "Figure 2", "Figure 3", "Table 3"),
@@ -93,9 +93,11 @@ def test_the_report_of_all_models(runs: Path, run: Run) -> None:
     moses = f"{bleu(broken(2, 6), REFERENCE):.2f}"
     assert rows(sections["Table 1"]) == [
         *(f"| {name} | {score} | {score} | {score} |" for name, score in scores.items()),
-        f"| Moses | {moses} | {moses} | – |",
+        f"| phrase-based | {moses} | {moses} | – |",
     ]
-    caption = "translated with unknown words banned, except by Moses: the same translations as in the column before."
+    caption = (
+        "translated with unknown words banned, except by phrase-based: the same translations as in the column before."
+    )
     assert sections["Table 1"][-1].endswith(caption)
     assert rows(sections["Table 2"])[0] == "| RNNencdec-30 | – | 3,000 | 3 | 1.05 | CPU | 2 | 40.50 | 55.25 |"
     assert "| 31–40 | 20 | " in "\n".join(sections["Figure 2"])
@@ -168,8 +170,8 @@ def test_what_is_missing_is_named(runs: Path, run: Run) -> None:
     assert "Missing: gold alignments (data/test.align)." in sections["Alignment error rate"]
     assert "In no table: old." in sections["Monotony of alignments"]
     assert "Not compared: it takes two systems." in sections["Significance"]
-    alone = "not tested (no nounk.out of RNNsearch-50, no others/Moses)"
-    assert answers(sections)["RNNsearch-50 is as good as Moses, no unknown words"] == alone
+    alone = "not tested (no nounk.out of RNNsearch-50, no others/phrase-based)"
+    assert answers(sections)["RNNsearch-50 is as good as phrase-based, no unknown words"] == alone
 
 
 def test_sentences_with_an_unknown_word_on_either_side_are_not_known(runs: Path, run: Run) -> None:
@@ -217,8 +219,8 @@ def test_bad_input_is_refused(runs: Path, run: Run) -> None:
     other = write(runs / "others/mine.txt", REFERENCE)
     with pytest.raises(InputError, match=r"others/mine\.txt: another system is called mine, too"):
         run()
-    write(other, REFERENCE[1:]).rename(runs / "others/Moses")
-    with pytest.raises(InputError, match="others/Moses: 79 translations, but the test set has 80"):
+    write(other, REFERENCE[1:]).rename(runs / "others/phrase-based")
+    with pytest.raises(InputError, match="others/phrase-based: 79 translations, but the test set has 80"):
         run()
     (runs / "data/test.fr").unlink()
     with pytest.raises(InputError, match=r"test\.fr: cannot be read"):

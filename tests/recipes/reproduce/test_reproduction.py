@@ -78,10 +78,10 @@ def test_wmt14_reads_table_1_with_both_searches(checkout: Path) -> None:
         "| model | all | no unknown words | all, fairseq's search |",
         "| --- | --- | --- | --- |",
     ]
-    report.write_text("\n".join([*table, "| Moses | 33.00 | 35.00 | – |", "## Table 2: training", ""]))
+    report.write_text("\n".join([*table, "| phrase-based | 33.00 | 35.00 | – |", "## Table 2: training", ""]))
     command = ["bash", f"{checkout}/recipes/wmt14_en_fr/evaluate.sh", "--out", f"{checkout}/out"]
     environment = {**os.environ, "PATH": f"{checkout}/bin:{os.environ['PATH']}", "CALLS": f"{checkout}/calls"}
     done = subprocess.run(command, cwd=checkout, env=environment, check=True, capture_output=True, timeout=60)
-    assert done.stdout.decode().splitlines()[-1].split() == ["Moses", "33.00", "33.30", "35.00", "35.63", "–"]
+    assert done.stdout.decode().splitlines()[-1].split() == ["phrase-based", "33.00", "33.30", "35.00", "35.63", "–"]
     translated = [line for line in (checkout / "calls").read_text().splitlines() if line.startswith("fairseq-generate")]
     assert [ORIGINAL in line for line in translated] == [True, True, False]

@@ -1,0 +1,97 @@
+"""Translate a test set by a phrase-based system that is trained and tuned on the same text as the models.
+
+``python -m recipes.reproduce.phrase_based TEXT OUT -s LANGUAGE -t LANGUAGE``
+
+TEXT has {train,valid,test}.LANGUAGE, in words. OUT gets the translations of test, one a line. The system is Thot (Ortiz
+Martínez and Casacuberta, 2014) as sil-machine trains it: word alignments by HMMs in both directions, symmetrised;
+phrases of up to 10 words; a language model of the trigrams of train's target side; seven weights of a log-linear model,
+tuned for BLEU on valid by a downhill simplex. After tuning it learns the pairs of valid, too. Unknown words are copied.
+
+The first paper's Moses (Koehn et al., 2007) also learnt a language model from 418 million words without translations.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+try:
+    from machine.corpora import ParallelTextCorpus, ParallelTextRow
+    from machine.translation.thot import ThotSmtModel, ThotSmtModelTrainer, ThotSmtParameters
+except ImportError as error:  # they are no dependency of the package
+    sys.exit(f"error: {error}; call recipes/reproduce/phrase_based.sh, which installs it")
+
+ALIGNED_BY = "HMM"
+FARTHEST = 3  # source words that the decoder may skip, to come back to them
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The corpus for the trainer, which would draw the tuning set from the training text: here both are given."""
+
+    train: ParallelTextCorpus
+    tune: ParallelTextCorpus
+
+    def filter(self, valid: Callable[[ParallelTextRow], bool]) -> "Parts":
+        """The pairs that are ``valid``: both sides have a word, and neither more than 200."""
+        return Parts(self.train.filter(valid), self.tune.filter(valid))
+
+    def take(self, _: int) -> "Parts":
+        """All pairs: their number is not limited."""
+        return self
+
+    def tokenize(self, *_: object) -> "Parts":
+        """The same: all rows are words already."""
+        return self
+
+    def split(self, **_: object) -> tuple[ParallelTextCorpus, ParallelTextCorpus, int, int]:
+        """The two parts, and their numbers of pairs."""
+        return self.train, self.tune, self.train.count(), self.tune.count()
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def corpus(source: Path, target: Path) -> ParallelTextCorpus:
+    """The pairs of two files."""
+
+    def rows() -> Iterator[ParallelTextRow]:
+        for number, pair in enumerate(zip(read_lines(source), read_lines(target), strict=True)):
+            yield ParallelTextRow("text", [number], [number], *map(str.split, pair))
+
+    return ParallelTextCorpus.from_parallel_rows(list(rows()))
+
+
+def train_and_translate(text: Path, languages: Sequence[str], folder: Path) -> list[str]:
+    """Train a system in ``folder``, tune it, and translate the test set."""
+    train, valid = (corpus(*(text / f"{part}.{language}" for language in languages)) for part in ("train", "valid"))
+    parameters = ThotSmtParameters(str(folder / "tm"), str(folder / "lm"), model_non_monotonicity=FARTHEST)
+    with ThotSmtModelTrainer(ALIGNED_BY, Parts(train, valid), parameters) as trainer:
+        trainer.train(lambda status: print(f"{status.percent_completed or 0:.0%} {status.message}", file=sys.stderr))
+        trainer.save()
+        print(f"BLEU of valid: {100 * trainer.stats.metrics['bleu']:.2f}; weights: {trainer.parameters.model_weights}")
+        with ThotSmtModel(ALIGNED_BY, trainer.parameters) as model:
+            return [result.translation for result in model.translate_batch(read_lines(text / f"test.{languages[0]}"))]
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path, metavar="TEXT", help="folder of tokenised text")
+    parser.add_argument("out", type=Path, metavar="OUT", help="file to write")
+    parser.add_argument("-s", "--source-lang", required=True)
+    parser.add_argument("-t", "--target-lang", required=True)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        translations = train_and_translate(args.text, (args.source_lang, args.target_lang), Path(folder))
+    part = args.out.with_name(f".{args.out.name}.part")
+    part.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+    part.replace(args.out)
+
+
+if __name__ == "__main__":
+    main()
