@@ -13,7 +13,7 @@ The first paper's Moses (Koehn et al., 2007) also learnt a language model from 4
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,31 +51,54 @@ class Parts:
         return self.train, self.tune, self.train.count(), self.tune.count()
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+class Codes:
+    """Numbers in place of words, on both sides alike, since files of Thot have marks such as ``NULL`` and ``({``."""
 
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.codes: dict[str, str] = {}
 
-def corpus(source: Path, target: Path) -> ParallelTextCorpus:
-    """The pairs of two files."""
+    def encode(self, line: str) -> list[str]:
+        """The words of a line, as numbers."""
+        for word in line.split():
+            if word not in self.codes:
+                self.codes[word] = str(len(self.words))
+                self.words.append(word)
+        return [self.codes[word] for word in line.split()]
 
-    def rows() -> Iterator[ParallelTextRow]:
-        for number, pair in enumerate(zip(read_lines(source), read_lines(target), strict=True)):
-            yield ParallelTextRow("text", [number], [number], *map(str.split, pair))
+    def decode(self, line: str) -> str:
+        """Words in place of numbers."""
+        return " ".join(self.words[int(code)] for code in line.split())
 
-    return ParallelTextCorpus.from_parallel_rows(list(rows()))
+    def read(self, path: Path) -> list[list[str]]:
+        """The lines of a text, as numbers."""
+        return [self.encode(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+    def corpus(self, source: Path, target: Path) -> ParallelTextCorpus:
+        """The pairs of two files.
+
+        Raises:
+            ValueError: they differ in their numbers of lines.
+        """
+        pairs = zip(self.read(source), self.read(target), strict=True)
+        rows = [ParallelTextRow("text", [number], [number], *pair) for number, pair in enumerate(pairs)]
+        return ParallelTextCorpus.from_parallel_rows(rows)
 
 
 def train_and_translate(text: Path, languages: Sequence[str], folder: Path) -> list[str]:
     """Train a system in ``folder``, tune it, and translate the test set."""
-    train, valid = (corpus(*(text / f"{part}.{language}" for language in languages)) for part in ("train", "valid"))
+    codes = Codes()
+    train, valid = (
+        codes.corpus(*(text / f"{part}.{language}" for language in languages)) for part in ("train", "valid")
+    )
+    test = codes.read(text / f"test.{languages[0]}")
     parameters = ThotSmtParameters(str(folder / "tm"), str(folder / "lm"), model_non_monotonicity=FARTHEST)
     with ThotSmtModelTrainer(ALIGNED_BY, Parts(train, valid), parameters) as trainer:
         trainer.train(lambda status: print(f"{status.percent_completed or 0:.0%} {status.message}", file=sys.stderr))
         trainer.save()
         print(f"BLEU of valid: {100 * trainer.stats.metrics['bleu']:.2f}; weights: {trainer.parameters.model_weights}")
         with ThotSmtModel(ALIGNED_BY, trainer.parameters) as model:
-            return [result.translation for result in model.translate_batch(read_lines(text / f"test.{languages[0]}"))]
+            return [codes.decode(result.translation) for result in model.translate_batch(test)]
 
 
 def main() -> None:
