@@ -5,7 +5,9 @@
 TEXT has {train,valid,test}.LANGUAGE, in words. OUT gets the translations of test, one a line. The system is Thot (Ortiz
 Martínez and Casacuberta, 2014) as sil-machine trains it: word alignments by HMMs in both directions, symmetrised;
 phrases of up to 10 words; a language model of the trigrams of train's target side; seven weights of a log-linear model,
-tuned for BLEU on valid by a downhill simplex. After tuning it learns the pairs of valid, too. Unknown words are copied.
+tuned for BLEU by a downhill simplex on the first 500 pairs of valid, which it learns after that, too. Unknown words are
+copied. Words change places only inside phrases: jumps of up to four words gained nothing on 100 development captions
+(BLEU 43.34, and 43.33 without), and took six times as long.
 
 The first paper's Moses (Koehn et al., 2007) also learnt a language model from 418 million words without translations.
 """
@@ -24,7 +26,7 @@ except ImportError as error:  # they are no dependency of the package
     sys.exit(f"error: {error}; call recipes/reproduce/phrase_based.sh, which installs it")
 
 ALIGNED_BY = "HMM"
-FARTHEST = 3  # source words that the decoder may skip, to come back to them
+MOST_TUNED_ON = 500  # pairs of valid: the simplex translates them about a hundred times
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ def train_and_translate(text: Path, languages: Sequence[str], folder: Path) -> l
         codes.corpus(*(text / f"{part}.{language}" for language in languages)) for part in ("train", "valid")
     )
     test = codes.read(text / f"test.{languages[0]}")
-    parameters = ThotSmtParameters(str(folder / "tm"), str(folder / "lm"), model_non_monotonicity=FARTHEST)
-    with ThotSmtModelTrainer(ALIGNED_BY, Parts(train, valid), parameters) as trainer:
+    parameters = ThotSmtParameters(str(folder / "tm"), str(folder / "lm"))
+    with ThotSmtModelTrainer(ALIGNED_BY, Parts(train, valid.take(MOST_TUNED_ON)), parameters) as trainer:
         trainer.train(lambda status: print(f"{status.percent_completed or 0:.0%} {status.message}", file=sys.stderr))
         trainer.save()
         print(f"BLEU of valid: {100 * trainer.stats.metrics['bleu']:.2f}; weights: {trainer.parameters.model_weights}")
