@@ -101,6 +101,13 @@ parse_options() { # "NAME= NAME --" WORDS...: the option --NAME sets the variabl
     done
 }
 
+at_least_one() { # NAMES...: die unless each of these variables of parse_options is a number, at least 1
+    local name
+    for name in "$@"; do
+        [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "--${name,,} is ${!name}; give a number, at least 1"
+    done
+}
+
 own_folder() { # FOLDER NAME OTHERS...: make FOLDER and mark it with the recipe's NAME; die unless FOLDER is new, empty or
     # marked with NAME or one of the OTHERS
     local folder=$1 name=$2 mark=$1/.made-by maker

@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 DATA= OUT=$ROOT/runs/docs_en_fr_lengths SEED=1 MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50
 parse_options "data= out= models= seed=" "$@"
 [ -n "$DATA" ] || die "give the folder of the PO files: $0 --data DIR; see $0 --help"
-[[ $SEED =~ ^[1-9][0-9]*$ ]] || die "--seed is $SEED; give a number, at least 1"
+at_least_one SEED
 own_folder "$OUT" docs_en_fr_lengths
 set_up
 

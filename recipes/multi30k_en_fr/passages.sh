@@ -13,7 +13,7 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 RECIPE=multi30k_passages OPTIONS="models= seed=" SEED=1 MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50
 source "$ROOT/recipes/multi30k_en_fr/data.sh"
-[[ $SEED =~ ^[1-9][0-9]*$ ]] || die "--seed is $SEED; give a number, at least 1"
+at_least_one SEED
 
 make_passages() {
     local part

@@ -13,9 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 OUT=$ROOT/runs/adadelta UPDATES=6000 SEED=1 JOBS=1
 parse_options "out= updates= seed= jobs=" "$@"
-for number in UPDATES SEED JOBS; do
-    [[ ${!number} =~ ^[1-9][0-9]*$ ]] || die "--${number,,} is ${!number}; give a number, at least 1"
-done
+at_least_one UPDATES SEED JOBS
 own_folder "$OUT" adadelta
 set_up
 

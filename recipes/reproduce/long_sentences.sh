@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 OUT=$ROOT/runs/long_sentences SEED=1 MODELS=RNNencdec-50,RNNsearch-50
 parse_options "out= models= seed=" "$@"
-[[ $SEED =~ ^[1-9][0-9]*$ ]] || die "--seed is $SEED; give a number, at least 1"
+at_least_one SEED
 own_folder "$OUT" long_sentences
 set_up
 

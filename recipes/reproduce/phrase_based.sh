@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 RUNS= SRC= TRG=
 parse_options "runs= src= trg=" "$@"
 [ -n "$RUNS" ] && [ -n "$SRC" ] && [ -n "$TRG" ] || die "--runs, --src and --trg are needed; see $0 --help"
-[ -f "$RUNS/text/.done" ] || [ -f "$RUNS/bin/.done" ] || die "$RUNS has no text; make it by recipes/reproduce/run.sh"
+[ -f "$RUNS/bin/.done" ] || die "$RUNS has no text; make it by recipes/reproduce/run.sh"
 OUT=$RUNS/phrase_based
 mkdir -p "$OUT"
 set_up

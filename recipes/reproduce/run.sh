@@ -39,9 +39,7 @@ long= longest= --" "$@"
 set -- ${REST[@]+"${REST[@]}"}
 [ -n "$SRC" ] && [ -n "$TRG" ] || die "--src and --trg are needed: the languages, as in train.en and train.fr"
 [ -n "$DATA" ] || [ -n "$TOKENS" ] || die "--data is needed: a folder with $TRAIN.$SRC, $TRAIN.$TRG and so on"
-for number in BUDGET INTERVAL PATIENCE WORDS LONG; do
-    [[ ${!number} =~ ^[1-9][0-9]*$ ]] || die "--${number,,} is ${!number}; give a number, at least 1"
-done
+at_least_one BUDGET INTERVAL PATIENCE WORDS LONG
 for number in BPE RARE; do
     [[ ${!number} =~ ^[0-9]+$ ]] || die "--${number,,} is ${!number}; give a number, or 0"
 done
