@@ -78,9 +78,9 @@ def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> 
     """Alignments, by the first model that has any, of ``sentences`` (None: an arbitrary one, and some drawn)."""
     section = Section("Figure 3: alignments")
     kind = f"of {SHORTEST} to {LONGEST} words" + ("" if runs.known is None else " without unknown ones")
-    how = "chosen"
+    how = "The sentences are chosen."
     if sentences is None:
-        how = f"drawn by chance: the first from all, the others from those {kind}"
+        how = f"The first sentence is drawn by chance from all, the others from those {kind}."
         allowed = set(range(len(runs.test)) if runs.known is None else runs.known)
         suitable = [number for number in runs.test.of_length(SHORTEST, LONGEST) if number in allowed]
         drawn = draw_sentences(suitable, MATRICES, seed)
@@ -91,8 +91,8 @@ def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> 
         pairs = read_generated(files[name])
         if pairs[0].alignment is not None:
             section.blocks.append(
-                f"By {name}; sentences {how}. Source words run across, the translation down; black is a weight of 0, "
-                "white of 1."
+                f"{name} made these alignments. {how} Source words run across, the words of the translation down. "
+                "White is a weight of 1, black of 0."
             )
             section.blocks += [_matrix(pairs[number]) for number in sentences]
             section.missing([] if sentences else [f"a sentence {kind}"])

@@ -102,7 +102,7 @@ def test_the_report_of_all_models(runs: Path, run: Run) -> None:
     assert rows(sections["Table 2"])[0] == "| RNNencdec-30 | – | 3,000 | 3 | 1.05 | CPU | 2 | 40.50 | 55.25 |"
     assert "| 31–40 | 20 | " in "\n".join(sections["Figure 2"])
     assert sections["Figure 3"][0].startswith(
-        "By RNNsearch-50; sentences drawn by chance: the first from all, the others"
+        "RNNsearch-50 made these alignments. The first sentence is drawn by chance from all, the others"
     )
     assert sum("| sentence " in line for line in sections["Table 3"]) == 3
     assert len(rows(sections["Significance"])) == 6 * 5 / 2
@@ -198,7 +198,7 @@ def test_sentences_may_be_chosen(runs: Path, run: Run) -> None:
     write_model(runs / "mine", REFERENCE)
     sections = run("--figure-3", "0,5", "--table-3", "7", "--width", 60)
     assert "The paper's claims" not in sections  # they are of other models
-    assert sections["Figure 3"][0].startswith("By mine; sentences chosen. ")
+    assert sections["Figure 3"][0].startswith("mine made these alignments. The sentences are chosen. ")
     assert [line for line in sections["Figure 3"] if line.startswith("!")] == [
         "![Alignment of sentence 0](figure-3-0.png)",
         "![Alignment of sentence 5](figure-3-5.png)",
