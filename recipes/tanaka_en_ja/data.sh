@@ -55,8 +55,10 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
     done
-    # Before anything is counted; the paper trains on parsed sentences only.
+    # Before anything is counted; the paper trains on parsed sentences only. The 36 development sentences without a parse (of
+    # 500) are left out, too: models with trees learn nothing of such sentences, so these must not choose the epoch.
     rnnsearch limit "$OUT/text/train" "$OUT/text/kept" -s en -t ja --trees tree --max-words 50
+    rnnsearch limit "$OUT/text/dev" "$OUT/text/valid" -s en -t ja --trees tree --max-words 50
     hold_out
     # How text to translate becomes words: English is split by Moses, in lower case; Japanese must be given in words.
     cat > "$OUT/text/preparation.json" << 'END'
@@ -64,7 +66,7 @@ if [ ! -f "$OUT/bin/.done" ]; then
 END
     preprocess() {
         fairseq-preprocess --user-dir "$USER_DIR" --destdir "$OUT/bin" --workers 2 \
-            --trainpref "$OUT/text/train" --validpref "$OUT/text/dev" --testpref "$OUT/text/test" "$@" >> "$OUT/preprocess.log" 2>&1 ||
+            --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" "$@" >> "$OUT/preprocess.log" 2>&1 ||
             die_of_log "$OUT/preprocess.log" fairseq-preprocess
     }
     preprocess -s en -t ja --thresholdsrc 2 --thresholdtgt 2
