@@ -17,7 +17,8 @@ FEWEST_SEEDS = 3  # of each system, to measure how far seeds lie apart
 STUDENT = {2: 4.30, 3: 3.18, 4: 2.78}  # 97.5 % quantiles of Student's t, by degrees of freedom
 INTERVAL = (
     f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples), and the number of seeds: "
-    f"scores are means over all seeds, and with {FEWEST_SEEDS} or more the interval holds their variance, too"
+    f"scores are means over all seeds, and with {FEWEST_SEEDS} or more the interval holds their variance, too (the "
+    "variance of the differences, where both scores are of the same models)"
 )
 
 
@@ -55,18 +56,23 @@ class Difference:
     seeds: tuple[int, int] = (1, 1)  # of the first and of the second
 
     @classmethod
-    def between(cls, first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> "Difference":
+    def between(
+        cls, first: Sequence[np.ndarray], second: Sequence[np.ndarray], same_models: bool = False
+    ) -> "Difference":
         """The difference of two systems, each given by the scores of its seeds in each row of a :func:`draw`.
 
         The interval is the bootstrap's, of the means over the seeds. With :data:`FEWEST_SEEDS` of each system, the
         interval of these means over other seeds is added to it in quadrature: sentences and seeds vary independently.
+        If both are scores of the ``same_models``, as of two searches, only the differences by one seed vary.
         """
         means = [np.mean(scores, axis=0) for scores in (first, second)]
         apart = means[0] - means[1]
         low, high = np.quantile(apart[1:], [0.025, 0.975])
         seeds = (len(first), len(second))
         if min(seeds) >= FEWEST_SEEDS:
-            variance = sum(np.var([scores[0] for scores in of], ddof=1) / len(of) for of in (first, second))
+            by_seed = [np.array([scores[0] for scores in of]) for of in (first, second)]
+            varying = [by_seed[0] - by_seed[1]] if same_models else by_seed
+            variance = sum(np.var(scores, ddof=1) / len(scores) for scores in varying)
             spread = STUDENT[min(min(seeds) - 1, max(STUDENT))] * math.sqrt(variance)
             low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)
         return cls(means[0][0], means[1][0], low, high, seeds)

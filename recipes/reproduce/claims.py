@@ -73,7 +73,8 @@ class Claim:
                 verdicts.append("undecided")
                 text = f"below {FLOOR} BLEU: {begin[0]:.2f}, {begin[1]:.2f}"
             else:
-                difference = Difference.between(*(quantity.value(bleu) for quantity in pair))
+                same_models = pair[0].system == pair[1].system
+                difference = Difference.between(*(quantity.value(bleu) for quantity in pair), same_models)
                 verdicts.append(self.verdict(difference))
                 text = str(difference)
             numbers.append(f"{pair[0].parts[0]}: {text}" if len(self.pairs) > 1 else text)

@@ -193,7 +193,7 @@ def table_4(runs: EriguchiRuns) -> Section:
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
             if both:
                 ours = " (not a claim of the paper)" if (better, worse) == OUR_CLAIM else ""
-                claims.append(agreement(f"{name}: {better} beats {worse}{ours}", *zip(*both)))
+                claims.append(agreement(f"{name}: {better} beats {worse}{ours}", *zip(*both), same_models=True))
     return _section("Table 4: searches", Table(header, rows), missing, claims)
 
 
@@ -246,13 +246,15 @@ def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[
     return section
 
 
-def agreement(claim: str, better: Sequence[TokenScores], worse: Sequence[TokenScores]) -> str:
-    """The claim, and by each measure whether ``better`` is better, each given by its seeds."""
+def agreement(
+    claim: str, better: Sequence[TokenScores], worse: Sequence[TokenScores], same_models: bool = False
+) -> str:
+    """The claim, and by each measure whether ``better`` is better, each given by its seeds (`Difference.between`)."""
     verdicts = []
     for measure, scored in better[0].measures.items():
         (drawn,) = draw(len(scored.statistics))
         sides = [[scores.measures[measure].scores(drawn) for scores in side] for side in (better, worse)]
-        difference = Difference.between(*sides)
+        difference = Difference.between(*sides, same_models)
         verdicts.append(f"{measure} {difference.verdict()} ({difference})")
     return f"{claim}: {', '.join(verdicts)}"
 

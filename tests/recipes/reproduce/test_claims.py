@@ -137,6 +137,11 @@ def test_seeds_are_pooled_and_three_of_them_give_their_variance() -> None:
     apart = Difference.between(one, [np.array([20.0, 20, 20])] * 3)
     assert (apart.low, apart.high) == pytest.approx((11 - 4.30 / 3**0.5, 11 + 4.30 / 3**0.5))
     assert Difference.between(one, one[:2]).seeds == (3, 2)
+    # Two searches by the same models: the seeds' differences are 10, 10 and 10.
+    apart = Difference.between(one, [scores - 10 for scores in one], same_models=True)
+    assert (apart.low, apart.high) == (10, 10)
+    apart = Difference.between(one, [scores - gain for scores, gain in zip(one, (9, 10, 11))], same_models=True)
+    assert (apart.low, apart.high) == pytest.approx((10 - 4.30 / 3**0.5, 10 + 4.30 / 3**0.5))
 
 
 @pytest.mark.parametrize(
