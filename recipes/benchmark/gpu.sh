@@ -16,7 +16,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 WHEELS= OUT=${OUT:-$ROOT/recipes/benchmark/results/gpu-$(date +%Y-%m-%d-%H%M)} LIMIT=580 DRY_RUN=
 parse_options "wheels= out= limit= dry-run" "$@"
-[[ $LIMIT =~ ^[1-9][0-9]*$ ]] || die "--limit is $LIMIT; give a number of seconds, at least 1"
+at_least_one LIMIT
 [ -z "$WHEELS" ] || compgen -G "$WHEELS/*.whl" > /dev/null || die "$WHEELS has no wheels; --wheels is a folder of them"
 own_folder "$OUT" benchmark
 OUT=$(cd "$OUT" && pwd)

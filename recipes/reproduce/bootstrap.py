@@ -63,7 +63,7 @@ class Difference:
 
         The interval is the bootstrap's, of the means over the seeds. With :data:`FEWEST_SEEDS` of each system, the
         interval of these means over other seeds is added to it in quadrature: sentences and seeds vary independently.
-        If both are scores of the ``same_models``, as of two searches, only the differences by one seed vary.
+        Scores of the ``same_models``, as by two searches, are paired by seed: the variance is of their differences.
         """
         means = [np.mean(scores, axis=0) for scores in (first, second)]
         apart = means[0] - means[1]

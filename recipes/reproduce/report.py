@@ -77,7 +77,7 @@ def figure_2(runs: BahdanauRuns, width: int, longest: float) -> Section:
 def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> Section:
     """Alignments, by the first model that has any, of ``sentences`` (None: an arbitrary one, and some drawn)."""
     section = Section("Figure 3: alignments")
-    kind = f"of {SHORTEST} to {LONGEST} words" + ("" if runs.known is None else " without unknown ones")
+    kind = f"with {SHORTEST} to {LONGEST} words" + ("" if runs.known is None else " and no unknown word")
     how = "The sentences are chosen."
     if sentences is None:
         how = f"The first sentence is drawn by chance from all, the others from those {kind}."

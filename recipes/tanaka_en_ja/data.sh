@@ -4,8 +4,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=8 JOBS=1
 parse_options "data= out= epochs= jobs=" "$@"
-[[ $EPOCHS =~ ^[1-9][0-9]*$ ]] || die "--epochs is $EPOCHS; give a number of passes, at least 1"
-[[ $JOBS =~ ^[1-9][0-9]*$ ]] || die "--jobs is $JOBS; give a number of models, at least 1"
+at_least_one EPOCHS JOBS
 own_folder "$OUT" tanaka_en_ja
 set_up
 
@@ -55,8 +54,8 @@ if [ ! -f "$OUT/bin/.done" ]; then
         rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$OUT/text/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$OUT/text"
     done
-    # Before anything is counted; the paper trains on parsed sentences only. The 36 development sentences without a parse (of
-    # 500) are left out, too: models with trees learn nothing of such sentences, so these must not choose the epoch.
+    # Before anything is counted; the paper trains on parsed sentences only. Of the 500 development sentences, the 36 without
+    # a parse are left out, too: models with trees learn nothing of such sentences, so these must not choose the epoch.
     rnnsearch limit "$OUT/text/train" "$OUT/text/kept" -s en -t ja --trees tree --max-words 50
     rnnsearch limit "$OUT/text/dev" "$OUT/text/valid" -s en -t ja --trees tree --max-words 50
     hold_out

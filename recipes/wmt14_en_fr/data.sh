@@ -17,7 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/wmt14_en_fr WORDS=348000000
 parse_options "data= out= words=" "$@"
-[[ $WORDS =~ ^[1-9][0-9]*$ ]] || die "--words is $WORDS; give a number of words, at least 1"
+at_least_one WORDS
 [ -z "$DATA" ] || [ -d "$DATA" ] || die "$DATA: no such folder; --data is one that has some of the corpora"
 own_folder "$OUT" wmt14_en_fr
 set_up
