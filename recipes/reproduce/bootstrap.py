@@ -17,9 +17,9 @@ FEWEST_SEEDS = 3  # of each system, to measure how far seeds lie apart
 STUDENT = {2: 4.30, 3: 3.18, 4: 2.78}  # 97.5 % quantiles of Student's t, by degrees of freedom
 INTERVAL = (
     f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples), and the number of seeds: "
-    f"scores are means over all seeds, and with {FEWEST_SEEDS} or more the interval holds their variance, too (the "
-    "variance of the differences, where both scores are of the same models)"
+    f"scores are means over all seeds, and with {FEWEST_SEEDS} or more the interval holds their variance, too"
 )
+PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
 
 
 def draw(*sizes: int) -> list[np.ndarray]:

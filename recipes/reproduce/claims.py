@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.bootstrap import INTERVAL, PRESENT, Difference, Scored, draw
+from recipes.reproduce.bootstrap import INTERVAL, PAIRED, PRESENT, Difference, Scored, draw
 from recipes.reproduce.by_length import WIDTH, span
 from recipes.reproduce.document import Bullets, Section
 from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns
@@ -89,7 +89,7 @@ def above(better: str, worse: str, part: str) -> Claim:
 
 HOW = (
     f"In brackets stand two BLEU scores, their difference, and {INTERVAL}; short and long sentences are resampled "
-    "separately. Of 'falls less' they are two falls of BLEU from short to long sentences, in percent of the BLEU on "
+    f"separately. {PAIRED} Of 'falls less' they are two falls of BLEU from short to long sentences, in percent of the BLEU on "
     "short ones. 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree if it is "
     f"below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most {SHARE:.0%} of "
     "the higher score; 'at least as good' if it is above minus the margin. They do not agree if it is wholly "

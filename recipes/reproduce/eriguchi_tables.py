@@ -29,7 +29,7 @@ from pathlib import Path
 
 import torch
 
-from recipes.reproduce.bootstrap import INTERVAL, Difference, draw
+from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference, draw
 from recipes.reproduce.command import command_line, provenance
 from recipes.reproduce.document import Bullets, Section, Table, to_markdown, write_text
 from recipes.reproduce.epochs import best_epoch, read_train_log
@@ -67,8 +67,8 @@ SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("simple6"
 OUR_CLAIM = ("lengths6", "simple6")
 ABOUT_THREE = (2, 4)
 HOW = (
-    f"In brackets: two scores, their difference, and {INTERVAL}. A claim agrees if the interval is above zero, does "
-    "not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no interval of "
+    f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the interval is above "
+    "zero, does not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no interval of "
     "it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
 )
 
