@@ -89,10 +89,10 @@ def above(better: str, worse: str, part: str) -> Claim:
 
 HOW = (
     f"In brackets stand two BLEU scores, their difference, and {INTERVAL}; short and long sentences are resampled "
-    f"separately. {PAIRED} Of 'falls less' they are two falls of BLEU from short to long sentences, in percent of the BLEU on "
-    "short ones. 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree if it is "
-    f"below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most {SHARE:.0%} of "
-    "the higher score; 'at least as good' if it is above minus the margin. They do not agree if it is wholly "
+    f"separately. {PAIRED} Of 'falls less' they are two falls of BLEU from short to long sentences, in percent of the "
+    "BLEU on short ones. 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree if it "
+    f"is below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most {SHARE:.0%} "
+    "of the higher score; 'at least as good' if it is above minus the margin. They do not agree if it is wholly "
     "outside. 'In every bin' agrees if every bin agrees, and does not agree if one of them does not. All else is "
     f"undecided, and so is what begins below {FLOOR} BLEU. Claims on fewer than {FEWEST} sentences are not tested."
 )

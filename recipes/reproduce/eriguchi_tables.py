@@ -68,8 +68,8 @@ OUR_CLAIM = ("lengths6", "simple6")
 ABOUT_THREE = (2, 4)
 HOW = (
     f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the interval is above "
-    "zero, does not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no interval of "
-    "it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
+    "zero, does not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no "
+    "interval of it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
 )
 
 
