@@ -117,11 +117,12 @@ def _is_code(text: str) -> bool:
 # Several processes
 
 
-def set_up_processes(call_main: Callable[..., Any], cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> Any:
+def set_up_processes(call_main: Callable[..., Any], cfg: DictConfig, main: Callable[..., Any], **kwargs: Any) -> None:
     """Run the processes that torchrun starts on CPUs as one training.
 
     There fairseq divides by zero (distributed/utils.py:91) or has each process train alone (:54), and its default
     backends need CUDA. Processes that fairseq spawns import common.user_dir only, so this package is named to them.
+    The processes part before Python ends, since Gloo's threads may abort its end (PyTorch's pull request 179291).
     Afterwards the caller has its signal handlers again, and other trainings have the folder.
     """
     distributed = cfg.distributed_training
@@ -132,7 +133,9 @@ def set_up_processes(call_main: Callable[..., Any], cfg: DictConfig, main: Calla
     if cfg.common.user_dir is None:
         cfg.common.user_dir = str(Path(rnnsearch_fairseq.__file__).parent)
     try:
-        return call_main(cfg, main, **kwargs)
+        call_main(cfg, main, **kwargs)
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
     except AssertionError as error:
         if str(error).startswith(("Must specify batch size", "--batch-size cannot be larger than --buffer-size")):
             raise InputError(str(error)) from error
@@ -199,10 +202,9 @@ def allow_checkpoint_classes() -> None:
 
 def ignore_warnings_about_libraries() -> None:
     """Ignore what only the authors of fairseq and Hydra can act on: about 20 lines before each command's output."""
+    libraries = r"(hydra|omegaconf|fairseq|fairseq_cli)(\.|$)"
     for category in (FutureWarning, DeprecationWarning):
-        warnings.filterwarnings(
-            "ignore", category=category, module=r"(hydra|omegaconf|fairseq|fairseq_cli)(\.|$)", append=True
-        )
+        warnings.filterwarnings("ignore", category=category, module=libraries, append=True)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.", append=True)
     for message in (r"\s*'.*' is validated against ConfigStore", "'pin_memory' argument is set as true"):
         warnings.filterwarnings("ignore", message, UserWarning, append=True)

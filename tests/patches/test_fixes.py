@@ -133,6 +133,12 @@ def test_one_process_is_left_alone(ran: list[DictConfig]) -> None:
     assert ran.pop().distributed_training == parse_training(*TRAINING).distributed_training
 
 
+def test_processes_part_before_python_ends(ran: list[DictConfig], tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    fairseq.distributed.utils.call_main(parse_training(*TRAINING), ran.append)
+    assert len(ran) == 1 and not torch.distributed.is_initialized()
+
+
 def test_a_missing_batch_size_is_told_in_one_sentence(ran: list[DictConfig]) -> None:
     def main(cfg: DictConfig) -> None:
         assert cfg.dataset.max_tokens, "Must specify batch size either with --max-tokens or --batch-size"

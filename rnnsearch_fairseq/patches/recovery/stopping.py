@@ -72,6 +72,7 @@ def stop_after_update(
     if torch.distributed.is_initialized():
         # When one process ends, its launcher ends the others.
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
+        torch.distributed.destroy_process_group()  # see fixes.set_up_processes
     way_on = f"started again, it goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
     logger.info(f"{number.name}: training stops after update {updates}; {way_on}")
     raise SystemExit(128 + number)  # as a shell gives it
