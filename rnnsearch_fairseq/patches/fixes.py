@@ -122,7 +122,6 @@ def set_up_processes(call_main: Callable[..., Any], cfg: DictConfig, main: Calla
 
     There fairseq divides by zero (distributed/utils.py:91) or has each process train alone (:54), and its default
     backends need CUDA. Processes that fairseq spawns import common.user_dir only, so this package is named to them.
-    The processes part before Python ends, since Gloo's threads may abort its end (PyTorch's pull request 179291).
     Afterwards the caller has its signal handlers again, and other trainings have the folder.
     """
     distributed = cfg.distributed_training
@@ -134,8 +133,7 @@ def set_up_processes(call_main: Callable[..., Any], cfg: DictConfig, main: Calla
         cfg.common.user_dir = str(Path(rnnsearch_fairseq.__file__).parent)
     try:
         call_main(cfg, main, **kwargs)
-        if torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
+        stopping.part()
     except AssertionError as error:
         if str(error).startswith(("Must specify batch size", "--batch-size cannot be larger than --buffer-size")):
             raise InputError(str(error)) from error

@@ -48,10 +48,14 @@ def go_on(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pas
     state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     if state is not None and not cfg.reset_dataloader and state["train_iterator"].get("iterations_in_epoch") == 0:
         _begin_epoch(state, cfg, trainer)
-    updates, most = trainer.get_num_updates(), trainer.cfg.optimization.max_update
-    if isinstance(most, int) and 0 < most <= updates:
-        logger.info(f"nothing to do: {updates} updates are done, and --max-update allows no more")
-        raise SystemExit(0)
+    updates, most, patience = trainer.get_num_updates(), trainer.cfg.optimization.max_update, stopping.patience()
+    if state is not None and updates > 0 and not cfg.reset_meters:
+        patience.update(state.get("patience", {}))
+    for name, done, limit in ("max-update", updates, most), ("patience", patience.get("num_runs", 0), cfg.patience):
+        if isinstance(limit, int) and 0 < limit <= done:
+            logger.info(f"nothing to do: {updates} updates are done, and --{name} {limit} allows no more")
+            stopping.part()
+            raise SystemExit(0)
     stopping.listen()
     return state, epoch_itr
 

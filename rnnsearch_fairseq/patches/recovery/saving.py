@@ -15,6 +15,7 @@ import fairseq.file_io
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import PARTIAL, write_whole
 from rnnsearch_fairseq.patches.recovery.integrity import find_damage, find_newest, save
+from rnnsearch_fairseq.patches.recovery.stopping import patience
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +56,12 @@ def write_patiently(path: str, write: Callable[[BinaryIO], None]) -> None:
 
 
 def save_whole(torch_persistent_save: Callable[..., Any], obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint whole, or not at all.
+    """Write a checkpoint whole, or not at all, and into it what --patience counts.
 
     When `torch.save` fails, fairseq tries again behind the bytes that are in the file (checkpoint_utils.py:599).
     """
+    if isinstance(obj.get("extra_state"), dict):
+        obj["extra_state"]["patience"] = dict(patience())
     if async_write or not fairseq.file_io.PathManager.supports_rename(filename):
         torch_persistent_save(obj, filename, async_write)
     else:

@@ -2,12 +2,14 @@
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import fairseq.checkpoint_utils
 import fairseq.distributed.utils
+import fairseq_cli.train
 import torch
 from fairseq.trainer import Trainer
 
@@ -36,6 +38,21 @@ def restore_handlers() -> None:
     """Undo `listen`."""
     while _before:
         signal.signal(*_before.popitem())
+
+
+def part() -> None:
+    """Before a process ends, let the others come so far: when one ends, its launcher ends them.
+
+    The threads of an open group may abort the end of Python, too (PyTorch's pull request 179291).
+    """
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
+        torch.distributed.destroy_process_group()
+
+
+def patience() -> dict[str, Any]:
+    """The best loss, and the validations since then, which fairseq keeps as attributes of a function."""
+    return vars(getattr(sys.modules["__main__"], "should_stop_early", fairseq_cli.train.should_stop_early))
 
 
 def _note(signum: int, frame: Any) -> None:
@@ -69,10 +86,7 @@ def stop_after_update(
         return losses, ended
     if not is_saved:
         fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-    if torch.distributed.is_initialized():
-        # When one process ends, its launcher ends the others.
-        torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
-        torch.distributed.destroy_process_group()  # see fixes.set_up_processes
+    part()
     way_on = f"started again, it goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
     logger.info(f"{number.name}: training stops after update {updates}; {way_on}")
     raise SystemExit(128 + number)  # as a shell gives it

@@ -152,3 +152,14 @@ def test_a_training_that_has_ended_does_nothing_more(data: Path, tmp_path: Path)
     assert (again.status, again.updates()) == (0, [])
     assert "nothing to do: 7 updates are done" in again.printed
     assert {path.name: path.read_bytes() for path in again.folder.iterdir()} == before
+
+
+def test_patience_goes_on_counting(data: Path, tmp_path: Path) -> None:
+    """No update changes anything: the fourth validation is the third without a better loss."""
+    options = ["--lr", "0", "--patience", "3", "--validate-interval-updates", "1"]
+    numbers = []
+    for more in (["--max-update", "3"], [], [], ["--patience", "4"]):
+        trained = train(data, tmp_path, *options, *more)
+        assert trained.status == 0, trained.printed
+        numbers.append([record["num_updates"] for record in trained.updates()])
+    assert numbers == [["1", "2", "3"], ["4"], [], ["5"]]
