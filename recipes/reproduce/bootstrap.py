@@ -13,11 +13,13 @@ import numpy as np
 RESAMPLES = 1000
 SEED = 12345  # sacrebleu's
 PRESENT = (0.0, math.inf)  # the bounds of a difference where the first score is the higher one
-FEWEST_SEEDS = 3  # of each system, to measure how far seeds lie apart
-STUDENT = {2: 4.30, 3: 3.18, 4: 2.78}  # 97.5 % quantiles of Student's t, by degrees of freedom
+FEWEST_SEEDS = 3  # of a system, to measure how far its seeds lie apart
+# 97.5 % quantiles of Student's t, by degrees of freedom
+STUDENT = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31}
 INTERVAL = (
     f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples), and the number of seeds: "
-    f"scores are means over all seeds, and with {FEWEST_SEEDS} or more the interval holds their variance, too"
+    f"scores are means over all seeds, and of a system with {FEWEST_SEEDS} or more the interval holds the variance "
+    "between seeds, too, by Welch's t-test"
 )
 PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
 
@@ -61,19 +63,23 @@ class Difference:
     ) -> "Difference":
         """The difference of two systems, each given by the scores of its seeds in each row of a :func:`draw`.
 
-        The interval is the bootstrap's, of the means over the seeds. With :data:`FEWEST_SEEDS` of each system, the
-        interval of these means over other seeds is added to it in quadrature: sentences and seeds vary independently.
+        The interval is the bootstrap's, of the means over the seeds. Of systems with :data:`FEWEST_SEEDS`, the interval
+        of these means over other seeds is added to it in quadrature: sentences and seeds vary independently. Its
+        degrees of freedom are those of Welch (1947), rounded down.
         Scores of the ``same_models``, as by two searches, are paired by seed: the variance is of their differences.
         """
         means = [np.mean(scores, axis=0) for scores in (first, second)]
         apart = means[0] - means[1]
         low, high = np.quantile(apart[1:], [0.025, 0.975])
         seeds = (len(first), len(second))
-        if min(seeds) >= FEWEST_SEEDS:
-            by_seed = [np.array([scores[0] for scores in of]) for of in (first, second)]
-            varying = [by_seed[0] - by_seed[1]] if same_models else by_seed
-            variance = sum(np.var(scores, ddof=1) / len(scores) for scores in varying)
-            spread = STUDENT[min(min(seeds) - 1, max(STUDENT))] * math.sqrt(variance)
+        by_seed = [np.array([scores[0] for scores in of]) for of in (first, second)]
+        varying = [by_seed[0] - by_seed[1]] if same_models else by_seed
+        varying = [scores for scores in varying if len(scores) >= FEWEST_SEEDS and np.ptp(scores) > 0]
+        if varying:
+            variances = [np.var(scores, ddof=1) / len(scores) for scores in varying]
+            shares = [part**2 / (len(scores) - 1) for part, scores in zip(variances, varying)]
+            freedom = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9)
+            spread = STUDENT[min(freedom, max(STUDENT))] * math.sqrt(sum(variances))
             low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)
         return cls(means[0][0], means[1][0], low, high, seeds)
 

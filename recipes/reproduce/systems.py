@@ -44,8 +44,9 @@ class TestSet:
 
     def bins(self, width: int, longest: float = inf) -> list[tuple[int, float]]:
         """The first and last length of each bin of ``width`` words; all beyond ``longest`` words are one bin."""
-        firsts = range(1, int(min(max(self.lengths), longest + 1)) + 1, width)
-        return [(first, first + width - 1 if first <= longest else inf) for first in firsts]
+        firsts = range(1, int(min(max(self.lengths), longest)) + 1, width)
+        bins = [(first, min(first + width - 1, longest)) for first in firsts]
+        return [*bins, (longest + 1, inf)] if max(self.lengths) > longest else bins
 
 
 def read_test_set(source: Path, reference: Path) -> TestSet:

@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 
 from recipes.reproduce.bleu import bleu
 from recipes.reproduce.by_length import Bin, main, plot_by_length
+from recipes.reproduce.systems import TestSet
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import printed_by, write
 
@@ -43,6 +44,9 @@ def test_each_bin_is_scored_as_a_corpus(tmp_path: Path, files: list[object]) -> 
     assert printed_by(main, *words).splitlines() == expected
     open_bin = [*expected[:4], f"| 11 or more | 2 | 100.00 | {score([3, 4])} |"]
     assert printed_by(main, *words, "--longest", 10).splitlines() == open_bin
+    every = TestSet(["w " * length for length in range(1, 101)], [""] * 100)
+    assert every.bins(10, 75)[-2:] == [(71, 75), (76, inf)]
+    assert every.bins(20, 100)[-1] == (81, 100)
     assert printed_by(main, *words, "--output", tmp_path / "table.md", "--picture", tmp_path / "curve.svg") == ""
     assert (tmp_path / "table.md").read_text().splitlines() == expected
     assert (tmp_path / "curve.svg").stat().st_size > 1000

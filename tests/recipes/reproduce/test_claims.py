@@ -136,7 +136,11 @@ def test_seeds_are_pooled_and_three_of_them_give_their_variance() -> None:
     one = [np.array([score, score, score]) for score in (30.0, 31.0, 32.0)]
     apart = Difference.between(one, [np.array([20.0, 20, 20])] * 3)
     assert (apart.low, apart.high) == pytest.approx((11 - 4.30 / 3**0.5, 11 + 4.30 / 3**0.5))
-    assert Difference.between(one, one[:2]).seeds == (3, 2)
+    # The seeds of one system vary as much against two of another, or against one, and more freely beside an equal one.
+    for seeds, spread in ((2, 4.30 / 3**0.5), (1, 4.30 / 3**0.5), (3, 2.78 * (2 / 3) ** 0.5)):
+        apart = Difference.between(one, one[:seeds])
+        assert apart.seeds == (3, seeds)
+        assert apart.high - apart.low == pytest.approx(2 * spread)
     # Two searches by the same models: the seeds' differences are 10, 10 and 10.
     apart = Difference.between(one, [scores - 10 for scores in one], same_models=True)
     assert (apart.low, apart.high) == (10, 10)
