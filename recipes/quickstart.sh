@@ -2,17 +2,13 @@
 # Quick start: set up, write a small English-French corpus, train RNNsearch on it, translate held-out sentences, print
 # BLEU and a few translations, and draw one alignment. Under five minutes on two cores after set-up.
 #
-#   recipes/quickstart.sh [OUT]      (default: runs/quickstart)
+#   recipes/quickstart.sh [--out DIR]
 #
-# OUT is new or empty, or the folder of an earlier run, whose files are deleted.
+# --out  output folder (default: runs/quickstart): new or empty, or the folder of an earlier run, whose files are deleted
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 OUT=$ROOT/runs/quickstart
-if [ $# -gt 0 ] && [[ $1 != -* ]]; then
-    OUT=${1:-$OUT}
-    shift
-fi
-parse_options "" "$@"
+parse_options "out=" "$@"
 own_folder "$OUT" quickstart
 find "$OUT/" -mindepth 1 -maxdepth 1 ! -name .made-by -exec rm -rf {} +
 set_up

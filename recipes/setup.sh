@@ -44,7 +44,7 @@ show_progress() { # LOG [NAME]: append the output of fairseq-train --log-format 
 }
 
 tool() { # PROGRAM WORDS...: run a Python program of the recipes, as reproduce.report
-    PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m "recipes.$1" "${@:2}"
+    PYTHONSAFEPATH=1 PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m "recipes.$1" "${@:2}"
 }
 
 copy_record() { # TEXT FOLDER: copy the record of a text's preparation and its subwords, if there are any, to the data of a model
@@ -150,8 +150,10 @@ sys.exit(not ((3, 10) <= sys.version_info < (3, 15) and os.path.exists(sysconfig
     die "no Python 3.10 to 3.14 with venv and headers found${PYTHON:+ at $PYTHON}; install one (Debian: python3 python3-venv python3-dev) or name it: PYTHON=/path/to/python $0"
 }
 
+install() { "$ROOT/.venv/bin/python" -m pip --disable-pip-version-check install --quiet "$@"; }
+
 install_package() {
-    local pip="$ROOT/.venv/bin/python -m pip --disable-pip-version-check" python
+    local python
     python=$(find_python)
     command -v c++ >/dev/null || die "fairseq is compiled while it is installed and there is no C++ compiler; install one (Debian: g++)"
     say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version)"
@@ -161,13 +163,13 @@ install_package() {
     # only: beside it, a package of the same name there would win. If it cannot be reached, the default index is used.
     local cpu_build=()
     command -v nvidia-smi >/dev/null || cpu_build=(--index-url https://download.pytorch.org/whl/cpu --retries 0)
-    $pip install --quiet ${cpu_build[@]+"${cpu_build[@]}"} "$TORCH" || $pip install --quiet "$TORCH"
+    install "${cpu_build[@]}" "$TORCH" || install "$TORCH"
     # With build isolation, pip would download a second PyTorch only to compile fairseq.
     say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
-    $pip install --quiet numpy cython 'setuptools<81' wheel
-    $pip install --quiet --no-build-isolation fairseq-fixed==0.12.3.1
+    install numpy cython 'setuptools<81' wheel
+    install --no-build-isolation fairseq-fixed==0.12.3.1
     say "set-up 3/3: rnnsearch-fairseq and its tools"
-    $pip install --quiet --no-build-isolation --editable "$ROOT[dev]"
+    install --no-build-isolation --editable "$ROOT[dev]"
 }
 
 set_up() {

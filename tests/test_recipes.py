@@ -28,7 +28,7 @@ CALLED = [
 # Those that write to a folder, each with the options that come before it.
 WITH_DATA = ["--data", "data", "--out"]
 WRITERS = {
-    "recipes/quickstart.sh": [],
+    "recipes/quickstart.sh": ["--out"],
     "recipes/aspec_en_ja/data.sh": WITH_DATA,
     "recipes/aspec_en_ja/run.sh": WITH_DATA,
     "recipes/benchmark/gpu.sh": ["--out"],
@@ -62,11 +62,12 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").touch()
     parts = ("train", "dev", "val", "valid", "test", "test_2016_flickr")
     names = [f"{part}.{side}" for part in parts for side in ("en", "fr", "ja")]
-    for path in ("bin", "data", "runs/grammar", "touched"):
+    for path in ("bin", "data", "runs/grammar/text", "touched"):
         (tmp_path / path).mkdir(parents=True)
     for name in names:
         (tmp_path / "data" / name).write_text("a b c\n")
-        (tmp_path / "runs/grammar" / name).write_text("a b c\n")
+        (tmp_path / "runs/grammar/text" / name).write_text("a b c\n")
+    (tmp_path / "runs/grammar/text/.done").touch()
     for name in ("python", "python3", "rnnsearch", "fairseq-preprocess", "fairseq-train", "ruff", "lmplz", "curl"):
         program = tmp_path / "bin" / name
         program.write_text(f"#!/usr/bin/env bash\ntouch {tmp_path}/touched/{name}\nexit 1\n")

@@ -89,7 +89,7 @@ if [ -n "$WHEELS" ]; then
         --no-deps --no-compile --no-cache-dir --upgrade --target "$TEMPORARY/site" "$WHEELS"/*.whl
 fi
 step versions 30 "machine and libraries" "$PYTHON" -m torch.utils.collect_env
-step tests 90 "tests of the kernels and scans" "${TRITON[@]}" "${TESTS[@]}" "$CASES" ${SHARED[@]+"${SHARED[@]}"}
+step tests 90 "tests of the kernels and scans" "${TRITON[@]}" "${TESTS[@]}" "$CASES" "${SHARED[@]}"
 step updates 150 "updates of the paper's model, $PAIRS pairs of $LENGTH words" \
     "${BENCHMARK[@]}" train --updates $UPDATES --rounds $ROUNDS "${SIZES[@]}" 'bf16: --bf16' 'amp (fp16): --amp' float32: -- "${MODEL[@]}"
 step profile 40 "where an update goes" "${ALONE[@]}" profile "$OUT" "${BF16[@]}"
@@ -103,6 +103,6 @@ step translation 60 "translation of sentences of $LENGTH words" \
     --path "$TEMPORARY/model/model.pt" --task pooled_translation -s source -t target --dataset-impl raw --gen-subset test \
     --batch-size $PAIRS --max-len-a 0 --max-len-b $LENGTH
 step memcheck "" "the kernels' memory accesses, checked" env PYTORCH_NO_CUDA_MEMORY_CACHING=1 "${TRITON[@]}" \
-    ${CHECKER[@]+"${CHECKER[@]}"} "${TESTS[@]}" "$CHECKED"
+    "${CHECKER[@]}" "${TESTS[@]}" "$CHECKED"
 cat "$OUT/results.md"
 [ -n "$ALL_OK" ] || die "not all steps ended well; see $OUT/log.txt"

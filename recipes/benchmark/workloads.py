@@ -19,10 +19,7 @@ from omegaconf import DictConfig
 from torch.autograd.profiler import profile
 
 from recipes.benchmark.cases import Size
-from rnnsearch_fairseq import register
 from rnnsearch_fairseq.errors import InputError
-
-register()  # the command imports this package before fairseq
 
 WARM_UP = 2  # batches before the timed ones
 MADE_UP = "made-up"  # placeholder for the data folder

@@ -47,7 +47,7 @@ train 8500
 train 12500
 
 say "averaging the last ten checkpoints"
-ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs rnnsearch average "$OUT/model.pt"
+ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average "$OUT/model.pt"
 rm -rf "$OUT/model"
 rnnsearch export "$OUT/model.pt" "$OUT/model" --half
 

@@ -15,6 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 DATA= COMPARE= ABLATE= JOBS=2 OUT=$ROOT/runs/multi30k_best
 parse_options "data= compare ablate jobs= out=" "$@"
 [ -n "$DATA" ] || die "--data DIR is needed: the folder of the corpus's tokenised files; see $0 --help"
+at_least_one JOBS
 own_folder "$OUT" multi30k_best
 set_up
 export DATA OUT USER_DIR ROOT OMP_NUM_THREADS=1
@@ -103,8 +104,8 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-tokenized-bleu --eval-bleu-remove-bpe \
         --save-dir "$folder" --log-format simple --log-interval 100 2>&1; } 2>> "$folder/seconds" |
         show_progress "$folder/train.log" "$name" || die_of_log "$folder/train.log" fairseq-train
-    # shellcheck disable=SC2012  # fairseq's names have no blanks
-    ls -v "$folder"/checkpoint*[0-9].pt | tail -10 | xargs rnnsearch average "$folder/model.part"
+    # shellcheck disable=SC2012  # fairseq's names have no line ends
+    ls -v "$folder"/checkpoint*[0-9].pt | tail -10 | xargs -d '\n' rnnsearch average "$folder/model.part"
     cp "$folder/checkpoint_last.pt" "$folder/last.pt"
     mv "$folder/model.part" "$folder/model.pt"
     rm "$folder"/checkpoint*.pt
@@ -140,17 +141,16 @@ perplexity() { # CHECKPOINT SUBSET
 }
 
 checkpoints_of() { # NAMES: the checkpoints of the models, with colons between
-    # shellcheck disable=SC2086  # the names are words
-    printf "$OUT/models/%s/model.pt\n" $1 | paste -sd:
+    local name
+    for name in $1; do echo "$OUT/models/$name/model.pt"; done | paste -sd:
 }
 
 folder_of() { echo "$OUT/models/${1// /+}"; } # NAMES: the folder of the model's translations, or the ensemble's
 
 row() { # TABLE LABEL NAMES INGREDIENTS...: add the model of that name, or the ensemble of several, to a table
-    local table=$1 label=$2 folder checkpoints models development penalty
+    local table=$1 label=$2 names=$3 name folder checkpoints development penalty
     local parameters hours perplexity=- score= subset=test
-    folder=$(folder_of "$3") checkpoints=$(checkpoints_of "$3")
-    models=${checkpoints//:/ }
+    folder=$(folder_of "$names") checkpoints=$(checkpoints_of "$names")
     shift 3
     if [ "$table" = ablation ]; then subset=valid; fi
     mkdir -p "$folder"
@@ -161,13 +161,11 @@ row() { # TABLE LABEL NAMES INGREDIENTS...: add the model of that name, or the e
         score=$(bleu test_2016_flickr "$folder/test" --confidence --format text |
             sed -nE 's/.* = ([0-9.]+) \(μ = ([0-9.]+) ± ([0-9.]+)\).*/ \1 | ± \3 |/p')
     fi
-    [ "$models" != "$checkpoints" ] || perplexity=$(perplexity "$checkpoints" $subset)
-    # shellcheck disable=SC2086
-    parameters=$(for model in $models; do
-        sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "${model%/*}/train.log" | head -1 | tr -d ,
+    [[ $names = *" "* ]] || perplexity=$(perplexity "$checkpoints" $subset)
+    parameters=$(for name in $names; do
+        sed -nE 's/.*num\. shared model params: ([0-9,]+) .*/\1/p' "$OUT/models/$name/train.log" | head -1 | tr -d ,
     done | awk '{ sum += $1 } END { printf "%.2f", sum / 1e6 }')
-    # shellcheck disable=SC2086
-    hours=$(cat ${models//model.pt/seconds} | awk '{ sum += $1 + $2 } END { printf "%.1f", sum / 3600 }')
+    hours=$(for name in $names; do cat "$OUT/models/$name/seconds"; done | awk '{ sum += $1 + $2 } END { printf "%.1f", sum / 3600 }')
     echo "| $label | $parameters | $hours | $perplexity | $penalty | $development |$score" >> "$OUT/$table.md"
 }
 

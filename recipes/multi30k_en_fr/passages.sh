@@ -10,9 +10,8 @@
 # --out     output folder (default: runs/multi30k_passages); the models are in OUT/seed-N; interrupted runs are resumed
 # --models  models to train, separated by commas (default: the four); two calls can train two models at a time
 # --seed    seed of training (default: 1); the passages stay the same
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 RECIPE=multi30k_passages OPTIONS="models= seed=" SEED=1 MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50
-source "$ROOT/recipes/multi30k_en_fr/data.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 at_least_one SEED
 
 make_passages() {

@@ -17,7 +17,6 @@ reading() { # NAME WHAT OPTIONS...
             --criterion summed_nll "$@" --max-update 5808 --no-epoch-checkpoints \
             --save-dir "$folder" --log-format simple --log-interval 100 2>&1 |
             show_progress "$folder/train.log" || die_of_log "$folder/train.log" fairseq-train
-        rm -f "$folder/test.fr"
         touch "$folder/.done"
     fi
     [ -f "$folder/test.fr" ] || translate "$folder/checkpoint_last.pt" "$folder/test"

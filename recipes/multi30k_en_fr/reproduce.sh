@@ -3,9 +3,8 @@
 # hours of one core.
 #
 #   recipes/multi30k_en_fr/reproduce.sh [--data DIR] [--out DIR]      (as in run.sh; default: runs/multi30k_reproduce)
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 RECIPE=multi30k_reproduce
-source "$ROOT/recipes/multi30k_en_fr/data.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
 # Settings for 29,000 captions, almost all shorter than 30 words. The paper's Adadelta would take ten times as long. The
 # order of the decoder is that of the paper's appendix; -- --update-word current is the original program's.

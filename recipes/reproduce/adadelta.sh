@@ -27,7 +27,7 @@ train() { # NAME
         --total-num-update BUDGET --end-learning-rate 0.0002)
     bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --src en --trg fr --out "$OUT/$1" --models RNNsearch-50 \
         --arch bahdanau_gru_small --words 800 --budget "$UPDATES" --interval 500 --rare 0 -- \
-        --seed "$SEED" --update-word current ${options[@]+"${options[@]}"}
+        --seed "$SEED" --update-word current "${options[@]}"
 }
 export ROOT OUT UPDATES SEED
 export -f train

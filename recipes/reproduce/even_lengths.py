@@ -46,7 +46,8 @@ def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
             raise InputError(
                 f"the grammar has too few sentences of some length for {sum(sizes):,} pairs; ask for fewer"
             )
-    streams = [iter(of_bin.values()) for of_bin in drawn]
+    # The stream runs out of short sentences as it goes on; in random order, all parts have the same mix of lengths.
+    streams = [iter(rng.sample(list(of_bin.values()), len(of_bin))) for of_bin in drawn]
     parts = []
     for of_part in shares:
         parts.append([pair for stream, share in zip(streams, of_part) for pair in islice(stream, share)])

@@ -6,17 +6,16 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 set_up
 
-TEXT=$ROOT/runs/grammar
-if [ ! -d "$TEXT" ]; then
-    rnnsearch grammar "$TEXT.part"
-    mv "$TEXT.part" "$TEXT"
-fi
+OUT=$ROOT/runs/grammar
+mkdir -p "$OUT"
+write_text() { rnnsearch grammar "$OUT/text"; }
+once "$OUT/text" write_text
 own=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do own+=("$1"); shift; done
 [ $# = 0 ] || shift
 # The paper's Adadelta would take tens of thousands of updates. The order of the decoder is the original program's
 # (--update-word current), which learns these alignments faster than the order of the paper's appendix; W_o is one matrix.
-exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$TEXT" --src en --trg fr --out "$ROOT/runs/reproduce_grammar" \
-    --arch bahdanau_gru_small --words 800 --budget 1000 --interval 500 --patience 5 ${own[@]+"${own[@]}"} -- \
+exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --src en --trg fr --out "$ROOT/runs/reproduce_grammar" \
+    --arch bahdanau_gru_small --words 800 --budget 1000 --interval 500 --patience 5 "${own[@]}" -- \
     --update-word current --optimizer adam --lr 0.003 --warmup-updates 100 \
     --lr-scheduler polynomial_decay --total-num-update BUDGET --end-learning-rate 0.0002 "$@"

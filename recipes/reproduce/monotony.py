@@ -49,7 +49,7 @@ def read_links(path: Path) -> list[tuple[list[str], Links]]:
     with path.open(encoding="utf-8") as file:
         scores = file.read(1) == "{"
     if not scores:
-        return [([], gold.sure | gold.possible) for gold in read_gold(path)]
+        return [([], gold.possible) for gold in read_gold(path)]
     words = (word_alignment(pair) for pair in read_scores(path))
     return [(source, links_of(weights)) for source, _, weights in words]
 

@@ -36,7 +36,7 @@ DATA= TOKENS= SRC= TRG= OUT=$ROOT/runs/reproduce BUDGET=300000 INTERVAL=1000 PAT
 MODELS=RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,RNNsearch-50-long TRAIN=train VALID=valid TEST=test LONG=30 LONGEST=
 parse_options "data= tokens= src= trg= out= models= budget= interval= patience= arch= words= bpe= rare= train= valid= test= \
 long= longest= --" "$@"
-set -- ${REST[@]+"${REST[@]}"}
+set -- "${REST[@]}"
 [ -n "$SRC" ] && [ -n "$TRG" ] || die "--src and --trg are needed: the languages, as in train.en and train.fr"
 [ -n "$DATA" ] || [ -n "$TOKENS" ] || die "--data is needed: a folder with $TRAIN.$SRC, $TRAIN.$TRG and so on"
 at_least_one BUDGET INTERVAL PATIENCE WORDS LONG
@@ -91,7 +91,7 @@ train() { # MODEL GOAL OPTIONS...: train up to the GOAL, from the last checkpoin
     local run=$RUNS/$1 goal=$2
     [ "$(cat "$run/.trained" 2>/dev/null)" = "$goal" ] && return
     say "training $1 ($goal); full log in $run/train.log"
-    rm -f "$run/.trained" "$run"/{generate.out,nounk.out,fairseq.out,score.jsonl,rare.jsonl}
+    rm -f "$run/.trained" "$run"/{generate.out,nounk.out,fairseq.out,score.jsonl,rare-*.jsonl} "$RUNS/others/${1/-long/⋆}, rare words "*
     fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --arch "$ARCH" \
         --task pooled_translation --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
         --distributed-world-size 1 \
@@ -119,12 +119,12 @@ score() { # MODEL TEXT NAME: write the model's alignments of the pairs in TEXT t
 }
 
 replace_unknown() { # MODEL: replace unknown words by source words, and by dictionary entries, as two further systems
-    local run=$RUNS/$1 text=$OUT/text/rare name=${1/-long/⋆}
+    local run=$RUNS/$1 text=$OUT/text/rare-$RARE name=${1/-long/⋆}
     say "replacing unknown words in the translations by $1"
     mkdir -p "$RUNS/others"
     for side in "$SRC" "$TRG"; do head -n "$RARE" "$OUT/text/train.$side" > "$text.$side"; done
-    score "$1" "$text" rare
-    tool reproduce.unknown_words learn "$run/rare.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
+    score "$1" "$text" "rare-$RARE"
+    tool reproduce.unknown_words learn "$run/rare-$RARE.jsonl" --source "$text.$SRC" --target "$text.$TRG" \
         --output "$run/dictionary"
     tool reproduce.unknown_words replace "$run/generate.out" --source "$OUT/text/test.$SRC" \
         --output "$RUNS/others/$name, rare words copied"

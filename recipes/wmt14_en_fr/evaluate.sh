@@ -14,13 +14,16 @@ parse_options "out=" "$@"
 [ -f "$OUT/bin/.done" ] || die "$OUT has no data; make it by $(dirname "$0")/data.sh --out $OUT"
 set_up
 
-translate() { # RUN NAME OPTIONS...: translate newstest2014 to NAME.out, unless this is newer than the checkpoint
+translate() { # RUN NAME OPTIONS...: translate newstest2014 to NAME.out, unless this is of the checkpoint or a newer one
     local checkpoint=$1/checkpoints/checkpoint_best.pt out=$1/$2
-    if [ "$out.out" -nt "$checkpoint" ]; then return; fi
+    if [ -f "$out.out" ] && [ ! "$checkpoint" -nt "$out.out" ]; then return; fi
+    touch -r "$checkpoint" "$out.begun"
     say "translating newstest2014 by $(basename "$1"): $2"
     fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task pooled_translation -s en -t fr --path "$checkpoint" \
         --beam 12 --batch-size 32 "${@:3}" > "$out.part" 2> "$out.log" || die_of_log "$out.log" fairseq-generate
+    touch -r "$out.begun" "$out.part" # training may have replaced the checkpoint by now
     mv "$out.part" "$out.out"
+    rm "$out.begun"
 }
 
 bleu() { # OUTPUT: print sacrebleu of the detokenised translations against the original reference

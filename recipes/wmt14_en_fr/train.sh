@@ -21,7 +21,7 @@ MODEL=${1-} GPUS=${2-} OUT=$ROOT/runs/wmt14_en_fr INTERVAL=1000 NODES=1 MASTER=
 [ $# -ge 2 ] || die "give a model and the number of GPUs: $0 RNNsearch-50 1"
 shift 2
 parse_options "out= interval= nodes= master= --" "$@"
-set -- ${REST[@]+"${REST[@]}"}
+set -- "${REST[@]}"
 case $MODEL in
     RNNencdec-30) set -- --context last --max-words 30 --max-update 846000 "$@" ;;
     RNNsearch-30) set -- --context attention --max-words 30 --max-update 471000 "$@" ;;
@@ -44,16 +44,8 @@ BATCH=$((80 / WORLD))
 RUN=$OUT/runs/$MODEL LOG=train.log
 mkdir -p "$RUN"
 if [ "$NODE" != 0 ]; then LOG=train.$NODE.log; fi # the first machine writes the main log
-tell() {
-    say "$MODEL is trained; evaluate.sh translates newstest2014 by it"
-    show_model "$RUN/checkpoints/checkpoint_best.pt" --beam 12
-}
 exec {busy}> "$RUN/.lock.$NODE" # the training inherits the lock, in case it outlives this script
 flock --nonblock "$busy" || die "$RUN is being trained; wait for it, or stop it"
-if [ "$(cat "$RUN/.trained" 2>/dev/null)" = "$*" ]; then # fairseq-train would make another update
-    tell
-    exit
-fi
 if [ "$MODEL" = RNNsearch-50-long ] && [ "$NODE" = 0 ] && [ ! -d "$RUN/checkpoints" ] &&
     [ -f "$OUT/runs/RNNsearch-50/checkpoints/checkpoint_last.pt" ]; then
     cp "$OUT/runs/RNNsearch-50/train.log" "$RUN"
@@ -79,6 +71,6 @@ fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --arch groundhog_sea
     --save-dir "$RUN/checkpoints" --log-format simple --log-interval 100 "$@" 2>&1 |
     show_progress "$RUN/$LOG" || die_of_log "$RUN/$LOG" fairseq-train
 if [ "$NODE" = 0 ]; then
-    echo "$*" > "$RUN/.trained"
-    tell
+    say "$MODEL is trained; evaluate.sh translates newstest2014 by it"
+    show_model "$RUN/checkpoints/checkpoint_best.pt" --beam 12
 fi
