@@ -15,7 +15,7 @@ The models of a language know the same words, those that are at least twice in t
 scored by the model of a second sample. The papers do not do so, since their samples are a small part of the text. A
 pair with an empty side is never selected.
 
-GENERAL is streamed: memory is that of the language models, whose text is as large as the in-domain one, and 20 bytes
+GENERAL is streamed: memory is that of the language models, whose text is as large as the in-domain one, and 40 bytes
 for each pair of GENERAL. OUT's folder needs room for the models' text for a while.
 
 The language models are KenLM's. `pip install kenlm` installs the Python module that reads them, but not the program
