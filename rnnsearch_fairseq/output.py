@@ -20,7 +20,7 @@ def check_not_input(output: Path, inputs: Iterable[Path]) -> None:
         InputError: ``output`` is one of ``inputs``.
     """
     if any(os.path.realpath(output) == os.path.realpath(path) for path in inputs):
-        raise InputError(f"--output {output}: it would replace an input; give another name")
+        raise InputError(f"{output}: it would replace an input; give another name")
 
 
 def stop_printing() -> None:
@@ -63,13 +63,14 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
-        raise InputError(f"--output {path}: not a file that can be written; give another name")
-    with contextlib.ExitStack() as stack:
-        try:
-            out = stack.enter_context(write_whole(path))
-        except OSError as error:
-            raise InputError(f"--output {path}: cannot be written ({error.strerror}); give another name") from error
-        yield out
+        raise InputError(f"{path}: not a file that can be written; give another name")
+    try:
+        with write_whole(path) as out:
+            yield out
+    except BrokenPipeError:  # of standard output, to which a command may print meanwhile
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); make room, or give another name") from error
 
 
 def _sync(path: Path) -> None:

@@ -19,9 +19,9 @@ import pytest
 import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.grammar import generate as generate_pairs
-from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from tests.commands import (
     PAPER,
     PLUGIN,
@@ -342,7 +342,7 @@ def test_text_is_translated_as_binarized_data_is(data: Path, best: Path, halfway
     zero, one = (" ".join(aligned.words("S")[number]) for number in (0, 1))
     expected = [" ".join(aligned.words("H")[number]) for number in (0, 1)]
     assert translated(data.parent, [zero, "", one], "--model", best) == [expected[0], "", expected[1]]
-    assert RNNsearchModel.from_pretrained(best).translate([zero, one]) == expected
+    assert rnnsearch_fairseq.load(best).translate([zero, one]) == expected
     both = generate(data, f"{best}:{halfway}", subset=SUBSETS[5])
     lines = [" ".join(both.words("S")[number]) for number in range(5)]
     assert translated(data.parent, lines, "--model", f"{best}:{halfway}") == [

@@ -84,7 +84,7 @@ def _vocabulary(sentences: Iterable[str]) -> Vocabulary:
 
 def _learn(network: nn.Module, trees: bool) -> None:
     sides = zip(vocabularies(), (PAIRS, PAIRS.values()))
-    sources, targets = ([vocabulary.encode(line) for line in lines] for vocabulary, lines in sides)
+    sources, targets = ([vocabulary.encode(line.split()) for line in lines] for vocabulary, lines in sides)
     forest = None
     if trees:  # each sentence is learnt without its parse, too
         sources, targets = sources * 2, targets * 2

@@ -12,7 +12,7 @@ from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.models.common import NetworkModel
+from rnnsearch_fairseq.models.common import scores_features
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
@@ -28,8 +28,8 @@ class SmoothedNLLConfig(FairseqDataclass):
 class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
     """The numbers of fairseq's ``label_smoothed_cross_entropy``.
 
-    fairseq writes several tensors as large as the scores, of padding, too. For the models of this package, the gradient
-    overwrites the scores instead: see :mod:`rnnsearch_fairseq.modules.fused.loss`.
+    fairseq makes several tensors as large as the scores, and computes padding, too. For the models of this package, the
+    gradient overwrites the scores: see :mod:`rnnsearch_fairseq.modules.fused.loss`.
     """
 
     def __init__(self, task: FairseqTask, label_smoothing: float, sentence_avg: bool) -> None:
@@ -41,7 +41,7 @@ class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """As in fairseq: the cost of a batch, the divisor of the gradients, and the values to log."""
-        if not reduce or not isinstance(model, NetworkModel):
+        if not scores_features(model):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
         loss, nll = smoothed_loss(features, *extra["output_layer"], sample["target"], self.eps, self.padding_idx)

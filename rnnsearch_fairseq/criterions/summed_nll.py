@@ -15,11 +15,11 @@ from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.models.common import NetworkModel
+from rnnsearch_fairseq.models.common import scores_features
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
 
-# fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). Any other
-# value than 0 would be added up over workers and accumulated steps.
+# fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). A size of 1
+# would not do: fairseq adds the sizes of all workers and accumulated steps.
 DIVIDE_BY_NOTHING = 0
 
 
@@ -51,19 +51,15 @@ class SummedNLL(FairseqCriterion):
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The cost of a batch, the divisor of the gradients, and the values to log.
-
-        The cost is a scalar, or ``(batch · tgt_len,)`` if not ``reduce``.
-        """
+        """The cost of a batch, the divisor of the gradients, and the values to log."""
         target = sample["target"]
-        if reduce and isinstance(model, NetworkModel):
+        if scores_features(model):
             features, extra = model(**sample["net_input"], features_only=True)
             loss = softmax_loss(features, *extra["output_layer"], target, self.padding_idx)
         else:
             scores = model(**sample["net_input"])[0].flatten(0, 1)
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-            reduction = "sum" if reduce else "none"
-            loss = F.cross_entropy(scores, target.flatten(), ignore_index=self.padding_idx, reduction=reduction)
+            loss = F.cross_entropy(scores, target.flatten(), ignore_index=self.padding_idx, reduction="sum")
         divisor = len(target) if self.sentence_avg else DIVIDE_BY_NOTHING
         counts = {"ntokens": sample["ntokens"], "nsentences": len(target), "sample_size": divisor}
         return loss, divisor, {"loss": loss.detach(), **counts}

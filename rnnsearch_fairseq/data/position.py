@@ -1,4 +1,4 @@
-"""The place of a training in its data, which holds for the same pairs in the same batches only."""
+"""Where a training stands in its data: a place that means something while pairs and batches are the same."""
 
 import hashlib
 import logging

@@ -6,6 +6,7 @@ with --no-epoch-checkpoints, which keeps its best and its last checkpoint only: 
   rnnsearch average average.pt checkpoints/checkpoint2.pt checkpoints/checkpoint3.pt
 """
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,11 +52,10 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     }
     kept = {"args": None, "cfg": state["cfg"], "model": state["model"], "optimizer_history": [history]}
     kept |= {"extra_state": {"train_iterator": {"epoch": 1}}, "task_state": {}, "last_optimizer_state": None}
-    try:
-        with open_output(out) as file:
-            torch.save(kept, file)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"{out}: cannot be written ({error}); make room, or give another name") from error
+    buffer = io.BytesIO()
+    torch.save(kept, buffer)  # to a file, it hides the cause of an error
+    with open_output(out) as file:
+        file.write(buffer.getbuffer())
 
 
 def main() -> None:

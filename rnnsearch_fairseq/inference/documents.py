@@ -31,7 +31,7 @@ LETTER = re.compile(r"[^\W\d_]")
 def translate_documents(translator: Translator, search: Search, data: Path, out: Path) -> None:
     """Write a document, or those in a folder, with what was not translated filled in, and report on standard error.
 
-    Of the translations of a sentence that ``search`` gives, the first with its markup is taken, or else the first.
+    Of a sentence's translations by ``search``, the first that keeps its markup is taken; if none does, the first.
 
     Raises:
         InputError: there is no document, or one cannot be read, before any is translated; or one cannot be written.
@@ -46,7 +46,7 @@ def translate_documents(translator: Translator, search: Search, data: Path, out:
     counts: Counter[str] = Counter(files=len(outputs))
     for path, output in outputs.items():
         content, units = read_document(path)
-        blanks = {number: unit.sources for number, unit in enumerate(units) if not any(unit.targets)}
+        blanks = {number: unit.sources for number, unit in enumerate(units) if any(unit.sources) > any(unit.targets)}
         found = _translate(dict.fromkeys(chain(*blanks.values())), translator, search, path)
         filled = {}
         for number, sources in blanks.items():
@@ -89,7 +89,7 @@ def _translate(texts: Iterable[str], translator: Translator, search: Search, pat
 
 
 def cut(text: str) -> list[str]:
-    """Cut a text into lines, and lines that are longer than those of training into sentences, with what is between."""
+    """Cut a text into lines, long lines into sentences, and what stands between them: the parts joined are the text."""
     parts = []
     for line in LINE_END.split(text):
         if count_words(line) > MOST_WORDS:

@@ -53,14 +53,14 @@ IGNORED = ("argparse.Namespace", "numpy.ndarray", "numpy.dtype", *NUMPY)
 
 @dataclass(frozen=True, eq=False)
 class TextSettings:
-    """The languages, vocabularies and preparations of source and target text; no preparations: these are unknown."""
+    """The languages, vocabularies and preparations of source and target text; preparations are None if not known."""
 
     languages: tuple[str, str]
     vocabularies: tuple[Vocabulary, Vocabulary]
     preparations: tuple[Preparation, Preparation] | None
 
     def values(self) -> tuple[Any, ...]:
-        """What is equal if the same words are read and written."""
+        """Values that are equal for models that read and write the same words."""
         return self.languages, self.preparations, [vocabulary.symbols for vocabulary in self.vocabularies]
 
 

@@ -36,8 +36,8 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="DICTIONARY",
-        help="replace each unknown word by the source word that is aligned with it, or by its translation in "
-        "DICTIONARY, whose lines are a source word and its translation",
+        help="replace each unknown word by the source word that is aligned with it or, where DICTIONARY has that word, "
+        "by its translation; a line of DICTIONARY is a source word and its translation",
     )
 
 

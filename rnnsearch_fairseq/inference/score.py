@@ -1,12 +1,12 @@
 """Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
 
 Line N of TARGET is scored as the translation of line N of SOURCE. Both are plain text, which is prepared as the
-training text was; with --prepared they are words with blanks between, prepared like it already. Each line has a result,
-in order; for a blank line, only end-of-sentence is scored. Words and lengths include end-of-sentence; logarithms are
-natural; scores are not divided by length. An ensemble averages the probabilities and the alignments of its models. A
-model that reads trees (tree2seq) needs the parses of SOURCE, in Penn brackets or from rnnsearch trees; it attends to
-words and phrases, whose weights sum to one. A phrase is given by its first word, from 0, and the word after its last
-one; phrases are in pre-order: each before the phrases inside it, left before right.
+training text was; with --prepared they are already the words that the model reads, with blanks between. Each line has a
+result, in order; for a blank line, only end-of-sentence is scored. Words and lengths include end-of-sentence;
+logarithms are natural; scores are not divided by length. An ensemble averages the probabilities and the alignments of
+its models. A model that reads trees (tree2seq) needs the parses of SOURCE, in Penn brackets or from rnnsearch trees; it
+attends to words and phrases, whose weights sum to one. A phrase is given by its first word, from 0, and the word after
+its last one; phrases are in pre-order: each before the phrases inside it, left before right.
 
 Each pair is a JSON object on one line, with numbers rounded to six decimals:
 

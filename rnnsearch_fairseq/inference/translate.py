@@ -18,7 +18,6 @@ taken, or else the best one; messages in which markup is missing or changed are 
 import argparse
 import contextlib
 import itertools
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,21 +30,25 @@ from rnnsearch_fairseq.inference.score import write_score
 from rnnsearch_fairseq.inference.translator import MOST_CHARACTERS, Alignment, Source, Translation, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.formats import is_document
-from rnnsearch_fairseq.text.lines import check_text_file, read_lines
+from rnnsearch_fairseq.text.lines import check_line, check_text_file, open_bytes, read_lines
 from rnnsearch_fairseq.text.scores import UNKNOWN
 
 READ_AHEAD = 1 << 16  # bytes
 MOST_BYTES = 4 * MOST_CHARACTERS  # of a line
 
 
-def read_arriving(descriptor: int) -> Iterator[list[bytes]]:
-    """Yield the lines of a file or a pipe in groups, as they arrive; of a line that is too long, only the beginning."""
+def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
+    """Yield the lines of a file, a pipe or standard input in groups, as they arrive.
+
+    Of a line that is too long, only the beginning is kept.
+    """
     rest = b""
-    while block := os.read(descriptor, READ_AHEAD):
-        *lines, rest = (rest + block).split(b"\n")
-        rest = rest[: MOST_BYTES + 1]
-        if lines:
-            yield lines
+    with contextlib.nullcontext(sys.stdin.buffer) if path is None else open_bytes(path) as file:
+        while block := file.read1(READ_AHEAD):
+            *lines, rest = (rest + block).split(b"\n")
+            rest = rest[: MOST_BYTES + 1]
+            if lines:
+                yield lines
     if rest:
         yield [rest]
 
@@ -65,9 +68,7 @@ def read_dictionary(path: Path) -> dict[str, str]:
     return dictionary
 
 
-def read_sources(
-    translator: Translator, descriptor: int, name: str, trees: Path | None = None
-) -> Iterator[list[Source]]:
+def read_sources(translator: Translator, path: Path | None, trees: Path | None = None) -> Iterator[list[Source]]:
     """Yield the lines of a text in groups, as they arrive, with their trees from a file of as many lines.
 
     A line that cannot be read is named on standard error, and is blank.
@@ -75,9 +76,10 @@ def read_sources(
     Raises:
         InputError: there are fewer or more trees than lines.
     """
+    name = path or "standard input"
     tree_lines = None if trees is None else read_lines(trees)
     numbers = itertools.count(1)
-    for lines in read_arriving(descriptor):
+    for lines in read_arriving(path):
         sources = []
         for line, number in zip(lines, numbers):
             where, tree = f"{name}, line {number}", None
@@ -86,15 +88,11 @@ def read_sources(
             try:
                 if len(line) > MOST_BYTES:
                     raise InputError(f"{where}: has more than {MOST_BYTES:,} bytes; split it")
-                sources.append(translator.read_source(line.decode(), tree, where))
-                continue
-            except UnicodeDecodeError as error:
-                print(
-                    f"{where}: left blank: byte {error.start + 1} is not UTF-8; convert it with iconv", file=sys.stderr
-                )
+                text = check_line(name, number, line, stray_returns=True)
+                sources.append(translator.read_source(text, tree, where))
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
-            sources.append(translator.read_source(""))
+                sources.append(translator.read_source(""))
         yield sources
     if tree_lines is not None and next(tree_lines, None) is not None:
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
@@ -180,12 +178,11 @@ def main() -> None:
 
         return translate_documents(translator, search, args.file, args.output)
     with contextlib.ExitStack() as stack:
-        descriptor, total = _open(args.file, stack)
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
-        progress = stack.enter_context(_progress(total, args.output is not None))
+        progress = stack.enter_context(_progress(args.file, args.output is not None))
         number = 0
-        for sources in read_sources(translator, descriptor, str(args.file or "standard input"), args.trees):
+        for sources in read_sources(translator, args.file, args.trees):
             for best, alignment in translate_group(
                 translator, sources, args.nbest or 1, alignments is not None, dictionary
             ):
@@ -204,23 +201,13 @@ def _holds_documents(path: Path | None) -> bool:
     return path is not None and (path.is_dir() or is_document(path))
 
 
-def _open(path: Path | None, stack: contextlib.ExitStack) -> tuple[int, int | None]:
-    """The file descriptor of the text, and its number of lines if it is a file."""
-    if path is None:
-        return sys.stdin.fileno(), None
-    try:
-        file = stack.enter_context(path.open("rb"))
-        total = sum(1 for _ in file) if path.is_file() else None
-        if total is not None:
-            os.lseek(file.fileno(), 0, os.SEEK_SET)
-        return file.fileno(), total
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-
-
-def _progress(total: int | None, to_file: bool) -> contextlib.AbstractContextManager:
-    """A bar on a terminal, unless the translations are printed there."""
+def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextManager:
+    """A bar on a terminal, unless the translations are printed there; it knows the number of lines of a file."""
     from tqdm import tqdm
 
+    total = None
+    if path is not None and path.is_file():
+        with open_bytes(path) as file:
+            total = sum(1 for _ in file)
     hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file)
     return tqdm(total=total, unit=" lines", disable=hidden, dynamic_ncols=True)

@@ -231,7 +231,7 @@ class Translator:
         _check_text(sentence, where)
         spans = find_spans(sentence) if self.source_codec.preparation.markup and not prepared else []
         words = self._split(self.source_codec, mask(sentence, spans), where, prepared)
-        ids = self.source_vocabulary.encode(" ".join(words))
+        ids = self.source_vocabulary.encode(words)
         return Source(words, ids, self._read_parse(parse, words, where), spans)
 
     def read_target(
@@ -261,7 +261,7 @@ class Translator:
             self._model = members[0] if len(members) == 1 else Ensemble(members)
         results: dict[int, list[Translation]] = {}
         for batch in batches([len(source.ids) for source in sources]):
-            step = on_step and _renumber(on_step, batch)
+            step = on_step and (lambda best, batch=batch: on_step({batch[place]: best[place] for place in best}))
             chosen = [(sources[number].ids, sources[number].tree) for number in batch]
             with torch.inference_mode():
                 hypotheses = search.search(self._model, source_batch(chosen, self.reads_trees, self.device), step)
@@ -272,7 +272,7 @@ class Translator:
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[Alignment]:
         """Align each source with the words of a translation, which are without end-of-sentence."""
         encoded = [
-            Pair(source.ids, self.target_vocabulary.encode(" ".join(words)), source.tree if self.reads_trees else None)
+            Pair(source.ids, self.target_vocabulary.encode(words), source.tree if self.reads_trees else None)
             for source, words in pairs
         ]
         alignments = []
@@ -339,11 +339,6 @@ class Translator:
                 f"parse the words that the model reads: {shown(' '.join(words))}"
             )
         return read.tree
-
-
-def _renumber(on_step: OnStep, batch: Sequence[int]) -> OnStep:
-    """Report the steps of a batch by the positions of its sentences among all."""
-    return lambda best: on_step({batch[place]: words for place, words in best.items()})
 
 
 def _with(options: SearchOptions, changed: dict[str, Any]) -> SearchOptions:

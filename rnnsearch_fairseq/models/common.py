@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,13 +20,10 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
-import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import shared_names
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
-
-MAX_POSITIONS = 100_000  # fairseq wants a limit; recurrent networks have none
 
 
 class NetworkEncoder(FairseqEncoder):
@@ -40,10 +38,6 @@ class NetworkEncoder(FairseqEncoder):
         return {
             name: [tensor.index_select(0, new_order) for tensor in tensors] for name, tensors in encoder_out.items()
         }
-
-    def max_positions(self) -> int:
-        """The longest source that the encoder takes, in words."""
-        return MAX_POSITIONS
 
 
 class NetworkDecoder(FairseqIncrementalDecoder):
@@ -76,9 +70,10 @@ class NetworkDecoder(FairseqIncrementalDecoder):
             }
             self.set_incremental_state(incremental_state, "search", reordered)
 
-    def max_positions(self) -> int:
-        """The longest target that the decoder writes, in words."""
-        return MAX_POSITIONS
+
+def scores_features(model: nn.Module) -> bool:
+    """Whether the decoder of a model, which fairseq may have wrapped for several processes, has `result`."""
+    return isinstance(getattr(model, "decoder", None), NetworkDecoder)
 
 
 class NetworkModel(FairseqEncoderDecoderModel):
@@ -97,11 +92,6 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     languages: list[str | None]
     preparations: list[Preparation] | None
-
-    @classmethod
-    def from_pretrained(cls, path: str | Path, device: str = "cpu", **options: Any) -> Any:  # type: ignore[override]
-        """A translator; the same as :func:`rnnsearch_fairseq.load`."""
-        return rnnsearch_fairseq.load(path, device, **options)
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
@@ -126,6 +116,16 @@ class NetworkModel(FairseqEncoderDecoderModel):
         model.preparations = find_preparations(Path(utils.split_paths(data)[0]), model.languages) if data else None
         return model
 
+    def prepare_for_inference_(self, cfg: DictConfig) -> None:
+        """As in fairseq, but refuse --retain-dropout, which only fairseq's own dropout knows.
+
+        Raises:
+            InputError: it is given.
+        """
+        if getattr(getattr(cfg, "generation", None), "retain_dropout", False):
+            raise InputError("--retain-dropout has no effect on the models of this package: leave it out")
+        super().prepare_for_inference_(cfg)
+
     def get_extra_state(self) -> dict[str, Any]:
         """What the checkpoint holds beside parameters, as plain data."""
         preparations = self.preparations and [asdict(one) for one in self.preparations]
@@ -139,10 +139,10 @@ class NetworkModel(FairseqEncoderDecoderModel):
         """
         for side, theirs, ours in zip(("source", "target"), state["vocabularies"], self._vocabularies()):
             if theirs != ours:
-                number = next((n for n, (one, other) in enumerate(zip(theirs, ours)) if one != other), len(ours))
+                number = next(n for n, (one, other) in enumerate(zip_longest(theirs, ours)) if one != other)
                 raise InputError(
-                    f"the checkpoint has another {side} dictionary ({len(theirs):,} words here {len(ours):,}; word "
-                    f"{number} is the first that differs): give the data it was trained on"
+                    f"the checkpoint has another {side} dictionary (of {len(theirs):,} words, here {len(ours):,}; they "
+                    f"differ from word {number} on): give the data it was trained on"
                 )
         if state["preparation"] is not None:
             self.preparations = [Preparation.from_state(one) for one in state["preparation"]]

@@ -17,16 +17,16 @@ class Choice(str, Enum):
     __str__ = str.__str__
 
 
-def described(default: Any, text: str) -> Any:
-    """A field of a configuration: its default, and the help that the command line prints."""
-    return field(default=default, metadata={"help": text})
+def described(default: Any, text: str, **more: Any) -> Any:
+    """A field of a configuration: its default, the help that the command line prints, and ``more`` about the option."""
+    return field(default=default, metadata={"help": text, **more})
 
 
 @dataclass
 class NetworkConfig:
-    """The options of the networks of both papers that neither paper has; they are off by default.
+    """The options of both networks that are in neither paper, off by default.
 
-    A subclass has its own, and in ``output_width`` the name of the one that is the width of the output matrix.
+    A subclass adds its own; ``output_width`` names the one that is the width of the output matrix.
     Shared matrices: Press and Wolf (2017), *Using the Output Embedding to Improve Language Models*; named as in
     fairseq's own models. Word dropout: see :class:`~rnnsearch_fairseq.modules.embedding.WordEmbedding`.
     """

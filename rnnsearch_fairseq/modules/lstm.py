@@ -30,7 +30,7 @@ class LSTM(nn.Module):
         cell = in_gate * torch.tanh(candidate) + forget_gate * cell
         return out_gate * torch.tanh(cell), cell
 
-    def scan(self, inputs: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         """h and c of every word, ``(batch, src_len, d)`` each, starting from zero; zero at padding, left or right.
 
         The embedded words are ``(batch, src_len, m)``; ``padding_mask`` ``(batch, src_len)`` is true at padding.
@@ -39,9 +39,8 @@ class LSTM(nn.Module):
         hiddens, cells = [], []
         for j, projected in enumerate(self.from_input(inputs).unbind(dim=1)):
             hidden, cell = self(projected, hidden, cell)
-            if padding_mask is not None:
-                padded = padding_mask[:, j : j + 1]
-                hidden, cell = hidden.masked_fill(padded, 0), cell.masked_fill(padded, 0)
+            padded = padding_mask[:, j : j + 1]
+            hidden, cell = hidden.masked_fill(padded, 0), cell.masked_fill(padded, 0)
             hiddens.append(hidden)
             cells.append(cell)
         return torch.stack(hiddens, dim=1), torch.stack(cells, dim=1)

@@ -19,9 +19,6 @@ class Maxout(nn.Module):
         """The maxima ``(..., l)`` of units ``(..., k·l)``."""
         return units.unflatten(-1, (-1, self.pool_size)).amax(dim=-1)
 
-    def extra_repr(self) -> str:
-        return f"pool_size={self.pool_size}"
-
 
 class DeepOutput(nn.Module):
     """p(y_i | s, y_{i-1}, c_i) ∝ exp(y_i^T W_o t_i), with::

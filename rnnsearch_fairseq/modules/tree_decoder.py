@@ -47,7 +47,7 @@ class TreeDecoder(nn.Module):
 
     def initial_state(self, source: Constituents) -> DecoderState:
         """(s_1, c_1) (Section 3.2), from the states at end-of-sentence and at the root."""
-        if self.start is None or source.root is None:
+        if source.root is None:
             return DecoderState(*source.end, None)
         return DecoderState(*self.start(source.end, source.root), None)
 

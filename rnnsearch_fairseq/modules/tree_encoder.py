@@ -58,7 +58,7 @@ class TreeEncoder(nn.Module):
         end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, cell))
         if self.reverse:
             hidden = reverse_words(hidden, padding_mask)
-        if self.tree_lstm is None or forest is None:
+        if self.tree_lstm is None:
             return Constituents(hidden, padding_mask, end, None)
         hiddens, cells = self.tree_lstm.encode(hidden.flatten(0, 1), cell.flatten(0, 1), forest)
         root = tuple(states[forest.roots].masked_fill(forest.unparsed.unsqueeze(1), 0.0) for states in (hiddens, cells))

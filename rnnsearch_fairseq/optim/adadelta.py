@@ -52,7 +52,7 @@ class Adadelta(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, float]:
-        """The settings that override a checkpoint's, so that a resumed run follows its command line."""
+        """The arguments of ``torch.optim.Adadelta``. A resumed training keeps its own, but for the learning rate."""
         lr = self.cfg.lr
         return {
             "lr": float(lr if isinstance(lr, (int, float)) else lr[0]),

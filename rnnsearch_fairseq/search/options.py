@@ -1,22 +1,21 @@
 """The options of a search."""
 
 import math
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
 from rnnsearch_fairseq.errors import InputError, option
+from rnnsearch_fairseq.modules.config import described
 
 SEARCHES = ("fairseq", "groundhog", "tree2seq")
 # Options that a search has no use for.
 WITHOUT_EFFECT = {
     "fairseq": ("length_statistics",),
     "groundhog": ("max_len_a", "max_len_b", "min_len", "length_statistics"),
-    "tree2seq": ("lenpen", "min_len"),
+    "tree2seq": ("lenpen", "min_len", "unnormalized"),
 }
-
-
-def _option(default: Any, help: str, **rest: Any) -> Any:
-    return field(default=default, metadata={"help": help, **rest})
+MOST = 1_000_000
+# The bounds of the options that are numbers, where they are not 0 and MOST.
+BOUNDS = {"beam": (1, MOST), "unkpen": (-MOST, math.inf), "lenpen": (-10, 10)}
 
 
 @dataclass(frozen=True)
@@ -27,23 +26,25 @@ class SearchOptions:
         InputError: a value is not possible, or the search has no use for the option.
     """
 
-    search: str = _option(
+    search: str = described(
         "fairseq",
         "'fairseq': fairseq's beam search; 'groundhog': the first paper's, where each finished hypothesis shrinks the "
         "beam by one (Table 1: add --unnormalized; its No-UNK column: also --unkpen inf); 'tree2seq': the second "
         "paper's, in which finished hypotheses keep their places in the beam and scores are not normalised",
         choices=SEARCHES,
     )
-    beam: int = _option(5, "hypotheses that are continued in each step")
-    lenpen: float = _option(
+    beam: int = described(5, "hypotheses that are continued in each step")
+    lenpen: float = described(
         1.0, "power of the length by which scores are divided: below 1 favours shorter translations"
     )
-    unkpen: float = _option(0.0, "penalty for an unknown word; inf forbids them")
-    unnormalized: bool = _option(False, "do not divide scores by the length")
-    max_len_a: float = _option(0.0, "translations have at most a · x + b words, x being the source's length; this is a")
-    max_len_b: int = _option(200, "b in the limit of the length")
-    min_len: int = _option(1, "words that a translation has at least")
-    length_statistics: str | None = _option(
+    unkpen: float = described(0.0, "penalty for an unknown word; inf forbids them")
+    unnormalized: bool = described(False, "do not divide scores by the length")
+    max_len_a: float = described(
+        0.0, "translations have at most a · x + b words, x being the source's length; this is a"
+    )
+    max_len_b: int = described(200, "b in the limit of the length")
+    min_len: int = described(1, "words that a translation has at least")
+    length_statistics: str | None = described(
         None,
         "file written by rnnsearch lengths; adds log p(target length | source length) to the score (tree2seq only)",
     )
@@ -55,8 +56,8 @@ class SearchOptions:
             name, value = option(each.name), getattr(self, each.name)
             if each.type in (int, float) and (isinstance(value, bool) or not isinstance(value, (int, each.type))):
                 raise InputError(f"{name} is {value!r}; give a number")
-            least = {"beam": 1, "unkpen": -math.inf, "lenpen": -math.inf}.get(each.name, 0)
-            if each.type in (int, float) and not value >= least:
-                raise InputError(f"{name} is {value}; give at least {least}")
+            least, most = BOUNDS.get(each.name, (0, MOST))
+            if each.type in (int, float) and not least <= value <= most:
+                raise InputError(f"{name} is {value}; give a number from {least:,} to {most:,}")
             if each.name in WITHOUT_EFFECT[self.search] and value != each.default:
                 raise InputError(f"{name} has no effect with --search {self.search}; leave one of them out")

@@ -152,11 +152,8 @@ class BeamSearch(ABC):
                 log_probs[:, :EOS] = log_probs[:, EOS + 1 :] = -math.inf
             terms = [beam.end_term(step) for _, beam in live]
             if any(terms):
-                if terms.count(-math.inf) == len(terms):
-                    log_probs[:, EOS].fill_(-math.inf)
-                else:
-                    by_row = [term for term, size in zip(terms, sizes) for _ in range(size)]
-                    log_probs[:, EOS].add_(log_probs.new_tensor(by_row))
+                by_row = [term for term, size in zip(terms, sizes) for _ in range(size)]
+                log_probs[:, EOS].add_(log_probs.new_tensor(by_row))
             count = max(beam.candidates for _, beam in live)
             best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
             kept = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
@@ -196,7 +193,7 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
         chosen += torch.tensor(first, device=chosen.device).unsqueeze(1)
     if places is None:
         values = groups[chosen]
-    else:  # an empty place's number may be another sentence's group
+    else:  # for an empty place, whose maximum is -inf, the group may be another sentence's
         values = groups[chosen.clamp_(max=len(groups) - 1)].masked_fill_(maxima.eq(-math.inf).unsqueeze(2), -math.inf)
     values = values.flatten(1)
     best, columns = values.topk(min(count, values.size(1)), dim=1)

@@ -13,16 +13,31 @@ from rnnsearch_fairseq.errors import InputError
 
 
 class PaperTask(TranslationTask):
-    """fairseq's translation task, with errors in one sentence, and a place in the data that is checked."""
+    """fairseq's translation task.
+
+    Bad data is reported in one sentence, and no training goes on within an epoch whose pairs or batches have changed.
+    """
 
     @classmethod
     def setup_task(cls, cfg: TranslationConfig, **kwargs: Any) -> "PaperTask":
-        """Load the dictionaries.
+        """Choose the languages, where none are named, and load their dictionaries.
 
         Raises:
             InputError: the data folder or a dictionary is missing.
         """
-        check_data(cfg)
+        if getattr(cfg, "data", None) is None:
+            raise InputError(
+                "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as task.data=FOLDER"
+            )
+        folder = Path(utils.split_paths(cfg.data)[0])
+        if cfg.source_lang is None or cfg.target_lang is None:
+            cfg.source_lang, cfg.target_lang = _infer_languages(folder, getattr(cfg, "tree_lang", None))
+        for language in (cfg.source_lang, cfg.target_lang):
+            if language is None or not (folder / f"dict.{language}.txt").is_file():
+                missing = "pair of languages" if language is None else f"dict.{language}.txt"
+                near = any((folder / "bin").glob("dict.*.txt"))
+                cure = f"give {folder / 'bin'}" if near else "give the --destdir of a finished fairseq-preprocess"
+                raise InputError(f"{folder}: no such folder of data, or no {missing} in it; {cure}")
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
@@ -59,31 +74,10 @@ class PaperTask(TranslationTask):
         except AssertionError as error:
             raise InputError(f"{error}: give a higher --max-tokens, or --batch-size in its place") from error
         if not isinstance(iterator, CheckedIterator):
-            iterator.__class__ = CheckedIterator  # fairseq names the class that it makes in a long function
+            iterator.__class__ = CheckedIterator  # fairseq gives no way to choose the class
             iterator.collate_fn = CollateInWorker(iterator.collate_fn)
             iterator.has_shards = len(utils.split_paths(self.cfg.data)) > 1
         return iterator
-
-
-def check_data(cfg: TranslationConfig) -> None:
-    """Choose the languages, where none are named, and check that their dictionaries are there.
-
-    Raises:
-        InputError: the data folder or a dictionary is missing.
-    """
-    if getattr(cfg, "data", None) is None:
-        raise InputError(
-            "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as task.data=FOLDER"
-        )
-    folder = Path(utils.split_paths(cfg.data)[0])
-    if cfg.source_lang is None or cfg.target_lang is None:
-        cfg.source_lang, cfg.target_lang = _infer_languages(folder, getattr(cfg, "tree_lang", None))
-    for language in (cfg.source_lang, cfg.target_lang):
-        if language is None or not (folder / f"dict.{language}.txt").is_file():
-            missing = "pair of languages" if language is None else f"dict.{language}.txt"
-            near = any((folder / "bin").glob("dict.*.txt"))
-            cure = f"give {folder / 'bin'}" if near else "give the --destdir of a finished fairseq-preprocess"
-            raise InputError(f"{folder}: no such folder of data, or no {missing} in it; {cure}")
 
 
 def _infer_languages(folder: Path, tree_lang: str | None) -> tuple[str | None, str | None]:

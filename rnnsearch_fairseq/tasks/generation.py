@@ -108,7 +108,7 @@ class SearchTask(PaperTask):
         return Generator(models, make_search(options), getattr(args, "print_alignment", None))
 
     def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
-        """As in fairseq; optimizers change parameters in a way that a generator does not notice."""
+        """As in fairseq; the generator then copies the parameters anew: an optimizer does not change their versions."""
         super().begin_valid_epoch(epoch, model)
         generator = getattr(self, "sequence_generator", None)
         if isinstance(generator, Generator):

@@ -49,22 +49,20 @@ class PooledTranslationTask(SearchTask):
         depends = isinstance(dataset, PooledPairs) and len(set(self.cfg.update_freq)) > 1
         return not depends and super().can_reuse_epoch_itr(dataset)
 
-    def get_batch_iterator(
-        self, dataset: FairseqDataset, *args: Any, num_shards: int = 1, epoch: int = 1, **kwargs: Any
-    ) -> EpochBatchIterator:
+    def get_batch_iterator(self, dataset: FairseqDataset, **options: Any) -> EpochBatchIterator:
         """As in fairseq, but without its shuffling in every epoch, so that pooled batches keep their order."""
-        kwargs.update(num_shards=num_shards, epoch=epoch)
         if not isinstance(dataset, PooledPairs):
-            return super().get_batch_iterator(dataset, *args, **kwargs)
+            return super().get_batch_iterator(dataset, **options)
+        processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
         steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
-        dataset.batches_per_update = num_shards * steps
+        dataset.batches_per_update = processes * steps
         is_new = dataset not in self.dataset_to_epoch_iter
-        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        iterator = super().get_batch_iterator(dataset, **options)
         iterator.disable_shuffling, iterator.shuffle = True, False
         if is_new:
-            size = kwargs["max_sentences"]
+            size = options["max_sentences"]
             logger.info(
                 f"sentences in an update: {size * dataset.batches_per_update:,} "
-                f"(--batch-size {size} x {num_shards} processes x --update-freq {steps})"
+                f"(--batch-size {size} x {processes} processes x --update-freq {steps})"
             )
         return iterator

@@ -8,11 +8,9 @@ from typing import Any
 from fairseq import utils
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationTask
 
 from rnnsearch_fairseq.data.tree_pairs import TreePairs
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.tasks.base import check_data
 from rnnsearch_fairseq.tasks.generation import SearchTask, SearchTaskConfig
 
 logger = logging.getLogger(__name__)
@@ -39,28 +37,20 @@ class TreeTranslationTask(SearchTask):
     cfg: TreeTranslationConfig
     has_trees = True
 
-    def __init__(
-        self, cfg: TreeTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary, tree_dict: Dictionary
-    ) -> None:
-        super().__init__(cfg, src_dict, tgt_dict)
-        self.tree_dict = tree_dict
-
-    @classmethod
-    def setup_task(cls, cfg: TreeTranslationConfig, **kwargs: Any) -> "TreeTranslationTask":
-        """Load the dictionaries.
+    def __init__(self, cfg: TreeTranslationConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        """Load the dictionary of transitions.
 
         Raises:
-            InputError: the data folder or a dictionary is missing.
+            InputError: it is missing.
         """
-        check_data(cfg)
-        plain = TranslationTask.setup_task(cfg, **kwargs)
+        super().__init__(cfg, src_dict, tgt_dict)
         path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
         if not path.is_file():
             raise InputError(
                 f"{path}: no such file; binarize the trees into the same folder by "
                 f"fairseq-preprocess --only-source -s {cfg.tree_lang}"
             )
-        return cls(cfg, plain.source_dictionary, plain.target_dictionary, cls.load_dictionary(str(path)))
+        self.tree_dict = self.load_dictionary(str(path))
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Load ``split`` and its trees; log how many training pairs were dropped.

@@ -19,7 +19,7 @@ CACHED_CHARACTERS = 1_000_000  # the most characters of words in subword-nmt's c
 class TextCodec:
     """Converts text of one language, by sacremoses, subword-nmt and sentencepiece.
 
-    With a vocabulary, a word is lowercased if all of its subwords are known in lower case, and not as it is written.
+    Given a vocabulary, a word is lowercased if the vocabulary lacks a subword of it, and none once it is in lower case.
 
     Raises:
         InputError: the merges of BPE or the model of sentencepiece are damaged.
@@ -39,7 +39,7 @@ class TextCodec:
 
     def encode(self, text: str) -> str:
         """Convert text to words or subwords with single blanks between."""
-        text = self._tokenize(" ".join(text.split()))
+        text = self._tokenize(" ".join(text.replace("\ufeff", "").split()))  # without byte order marks
         if self.preparation.lowercase:
             text = text.lower()
         words = self._split(text)

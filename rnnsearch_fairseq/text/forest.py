@@ -11,7 +11,10 @@ from rnnsearch_fairseq.text.trees import Tree
 
 
 def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:
-    """The trees, or None, of a batch of ``src_len`` columns, whose first words are in the ``first_columns``."""
+    """The index tensors of a batch of ``src_len`` columns, from its trees: None for a sentence without a parse.
+
+    The sentences begin in the ``first_columns``.
+    """
     words = len(trees) * src_len
     children: list[tuple[int, int]] = []
     heights: list[int] = []

@@ -4,6 +4,7 @@ A unit is what is translated at a time: a message of PO, a ``<trans-unit>`` of X
 Only the units that are filled change; every other byte stays. Tags inside a unit of XLIFF are part of its text.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ ENTRY = re.compile(
     rb"(?:^msgstr(?:\[\d+\])?%(line)s(?:^%(line)s)*)+" % {b"line": rb'[ \t]*"[^\n]*(?:\n|\Z)'},
     re.MULTILINE,
 )
-# A unit of XLIFF with the elements that its schema puts first; one whose target is elsewhere is passed over.
+# A unit of XLIFF: its source and, directly after it, its target. One whose target stands elsewhere is passed over.
 UNIT = re.compile(
     rb"<!--.*?-->|(?P<tag><(?P<prefix>(?:[\w.-]+:)?)(?P<name>trans-unit|segment)(?=[\s>])%(any)s(?<!/)>)(?P<gap>%(gap)s)"
     rb"(?P<source><(?P=prefix)source(?=[\s>])%(any)s(?<!/)>(?P<text>%(text)s)</(?P=prefix)source\s*>"
@@ -37,7 +38,10 @@ UNIT = re.compile(
     },
     re.DOTALL,
 )
-CONTENT = re.compile(r"<!\[CDATA\[(?P<plain>.*?)\]\]>|(?P<tag><[^>]*>)|(?P<escaped>[^<]+)", re.DOTALL)
+CONTENT = re.compile(
+    r"""<!\[CDATA\[(?P<plain>.*?)\]\]>|<!--.*?-->|(?P<tag><(?:[^>"']|"[^"]*"|'[^']*')*>)|(?P<escaped>[^<]+)""",
+    re.DOTALL,
+)
 STATE = re.compile(rb"""\s+(state(?:-qualifier)?|approved)\s*=\s*["']([^"']*)["']""")
 UNFINISHED = (b"new", b"initial", b"needs-")  # how those states of XLIFF begin that ask for a translator
 
@@ -46,7 +50,7 @@ class Unit(NamedTuple):
     """A unit of a document; ``sources`` are its text, or the singular and the plural of a message with plural forms.
 
     ``targets`` are its translations, empty where there are none, and ``finished`` unless they are marked as fuzzy or as
-    in need of translation or review. ``write`` gives the bytes for ``start`` to ``end`` anew, from other translations.
+    in need of translation or review. ``write`` gives, from other translations, the new bytes from ``start`` to ``end``.
     """
 
     sources: list[str]
@@ -94,7 +98,8 @@ def _read_po(path: Path, content: bytes) -> list[Unit]:
     entries = [*ENTRY.finditer(content)]
     messages = [unit for unit in store.units if unit.msgid and not unit.isobsolete()]
     if len(entries) != len(messages):
-        raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
+        cure = "delete its byte order mark" if content.startswith(codecs.BOM_UTF8) else "rewrite it with msgcat"
+        raise InputError(f"{path}: messages are not laid out as usual; {cure}")
     return [
         Unit(
             _forms(message.source),

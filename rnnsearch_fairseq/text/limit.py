@@ -4,7 +4,7 @@ TEXT and OUT are names without language: all stands for all.en and all.ja, both 
 1 to --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
 without a parse is left out.
 
-fairseq-train can do so, too (--max-words, --require-parse), but only after the dictionaries have counted all.
+fairseq-train can do so, too (--max-words, --require-parse), but its dictionaries have then counted what is left out.
 
   rnnsearch limit text/train text/kept -s en -t fr --max-words 50
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines
-from rnnsearch_fairseq.text.texts import add_languages, texts_of
+from rnnsearch_fairseq.text.texts import add_languages
 from rnnsearch_fairseq.text.trees import NO_PARSE
 
 BUCKET = 64 << 20  # bytes of text to shuffle in memory
@@ -90,9 +90,8 @@ def main() -> None:
     parser.add_argument("--pairs", action=Count, help="write the first N pairs that are left (default: all)")
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the pairs (default: keep their order)")
     args = parser.parse_args()
-    text, out = (
-        (*texts_of(name, args), *(Path(f"{name}.{x}") for x in [args.trees] if x)) for name in (args.text, args.out)
-    )
+    endings = [ending for ending in (args.source_lang, args.target_lang, args.trees) if ending]
+    text, out = ([Path(f"{name}.{ending}") for ending in endings] for name in (args.text, args.out))
     for path in out:
         check_not_input(path, text)
     kept = limit(text, out, args.max_words, args.pairs)

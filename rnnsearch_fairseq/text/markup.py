@@ -16,7 +16,7 @@ SPAN = re.compile(
     | ``(?:[^`]|`(?!`))+``                            # ``code``
     | (?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`       # :role:`target`
     | (?<=\s)<[^<>`\s]+>(?=`)                         # the target of :role:`title <target>` and `title <URL>`_
-    | </?[a-zA-Z][^<>]*>                              # a tag, or <URL>
+    | </?[a-zA-Z](?:[^<>"']|"[^"<]*"|'[^'<]*'|["'](?=[^<>]*>))*>   # a tag, or <URL>
     | (?:https?|ftp)://[^\s<>`"')\]]*[\w/#]
     | \|[\w.-]+\|                                     # |substitution|
     | %\(\w+\)[#0\ +-]{0,3}[\d.]{0,5}[diouxXeEfFgGcrsa]   # %(name)s

@@ -23,12 +23,12 @@ MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
 
 
 def is_folder(data: Sequence[Path]) -> bool:
-    """Whether ``data`` is one folder without files for `read_files`; a missing path without an ending is one."""
+    """Whether ``data`` is one folder, or a path that is missing, with no file for `read_files` in it."""
     return len(data) == 1 and not data[0].is_file() and not any(map(_holds_pairs, list_files(data)))
 
 
 def read_corpus(data: Sequence[Path], languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs of all of `read_files`, which it raises as."""
+    """Yield the pairs of every file of `read_files`; it raises the same errors."""
     return chain.from_iterable(read_files(data, languages))
 
 
@@ -126,7 +126,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
                     language = variant.get(XML_LANGUAGE, variant.get("lang", "")).lower().replace("_", "-")
                     texts.setdefault(language, "".join(chain(*(each.itertext() for each in variant.iter("{*}seg")))))
                 seen |= texts.keys()
-                source, target = (_in_language(texts, language.lower()) for language in languages)
+                source, target = (_in_language(texts, language.lower().replace("_", "-")) for language in languages)
                 complete |= bool(source and target)
                 yield source, target
                 unit.clear()

@@ -11,8 +11,8 @@ translated, or fuzzy or for review, and pairs that cannot be translations or tea
 words on a side, over 9 times as many words on one side as on the other, equal sides, or a pair that came before.
 Control characters and HTML's tags are taken out, and entities are undone; documentation and messages keep both.
 
-Words are split into sentencepieces of both languages: after 1,000 updates on 3,600 captions, BLEU is 31.2, and 30.7
-with whole words, of which 437 of 1,000 translations have an <unk>. From a million pairs on, words are Moses tokens. At
+Words are split into sentencepieces of both languages: after 1,000 updates on 3,600 captions, BLEU is 31.2; with whole
+words it is 30.7, and 437 of 1,000 translations hold an <unk>. From a million pairs on, words are Moses tokens. At
 the end it says what to expect of a training, and prints the commands to train, to translate and to score, which "bash
 OUT/train.sh" runs, too. OUT changes only at the end.
 
@@ -50,7 +50,7 @@ from rnnsearch_fairseq.text.preparation import RECORD, SUBWORDS, Preparation, wr
 from rnnsearch_fairseq.text.scripts import lacks_blanks, lacks_common_words
 from rnnsearch_fairseq.text.split import MARKUP_SHARE, PARTS, SAMPLE, split_corpus
 from rnnsearch_fairseq.text.subwords import count_pieces, learn_codes, learn_pieces
-from rnnsearch_fairseq.text.texts import Texts, add_languages
+from rnnsearch_fairseq.text.texts import Texts, add_languages, texts_of
 
 Convert = Callable[[Iterable[str]], Iterable[str]]
 
@@ -101,13 +101,13 @@ def prepare(
         InputError: a file is missing, empty or not UTF-8, two sides differ in their number of lines, or no training
             pair is short enough.
     """
-    raw = {part: _files(data, name, languages) for part, name in names.items()}
+    raw = {part: texts_of(data / name, languages) for part, name in names.items()}
     counts = {part: check_parallel(paths) for part, paths in raw.items()}
     first = [*islice(read_pairs(*raw["train"]), SAMPLE)]
     has_markup = sum(mask_pair(*pair) != pair for pair in first) >= MARKUP_SHARE * len(first)
     settings = _choose_subwords(settings, counts["train"], raw["train"], languages, has_markup)
     out.mkdir(parents=True, exist_ok=True)
-    texts = {part: _files(out, part, languages) for part in names}
+    texts = {part: texts_of(out / part, languages) for part in names}
     tokenizer = None if settings.tokenized or settings.sentencepiece else "moses"
     tokens = Preparation(tokenizer, lowercase=settings.lowercase)
     for part, paths in raw.items():
@@ -133,11 +133,6 @@ def prepare(
     prepared = replace(tokens, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
     write_preparations(out, dict.fromkeys(languages, prepared))
     return plan_training(counts["train"]), prepared
-
-
-def _files(folder: Path, name: str, languages: Pair) -> Texts:
-    source, target = (folder / f"{name}.{language}" for language in languages)
-    return source, target
 
 
 def _mask_files(texts: Texts) -> None:
@@ -188,8 +183,7 @@ def _encode_files(texts: Texts, outs: Texts, preparation: Preparation, languages
     """Write the words of each line; an output may be its input."""
     for text, out, language in zip(texts, outs, languages):
         with open_output(out) as file, _encoder(preparation, language, workers) as encode:
-            lines = (line.rstrip("\r\n") for line in read_lines(text))
-            file.writelines(f"{line}\n".encode() for line in encode(lines))
+            file.writelines(f"{line}\n".encode() for line in encode(read_lines(text)))
 
 
 @contextmanager
@@ -254,17 +248,17 @@ def main() -> None:
         raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
     splitting = _splitting(args)
     raw = args.out / "raw" if splitting else args.data[0]
-    inputs = args.data if splitting else [path for name in names.values() for path in _files(raw, name, languages)]
+    inputs = args.data if splitting else [path for name in names.values() for path in texts_of(raw / name, languages)]
     with _written_aside(args.out, inputs) as aside:
         if splitting:
             split_corpus(args.data, languages, aside / "raw", *splitting)
         plan, preparation = prepare(aside / "raw" if splitting else raw, names, languages, aside, settings)
         commands, for_users = next_commands(
-            args.out, languages, plan, preparation, _files(raw, names["test"], languages)
+            args.out, languages, plan, preparation, texts_of(raw / names["test"], languages)
         )
         script = ["#!/usr/bin/env bash", "set -euo pipefail", f"cd {shlex.quote(os.getcwd())}", *commands]
         (aside / SCRIPT).write_text("\n".join([*script, ""]), encoding="utf-8")
-        _say(f"\n{expectations(plan, *map(read_lines, _files(aside, 'train', languages)))}")
+        _say(f"\n{expectations(plan, *map(read_lines, texts_of(aside / 'train', languages)))}")
     for older in filter(Path.exists, (args.out / "bin", args.out / "checkpoints")):
         _say(f"warning: {older} is of an earlier preparation; remove it before training")
     run = f"bash {shlex.quote(str(args.out / SCRIPT))}"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.text.lines import open_bytes
 
 UNKNOWN = "<unk>"  # in place of each word that the model does not know
 CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
@@ -51,12 +52,9 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
             alignment, or is out of order.
     """
     number = -1
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines):
-                yield _parse(line, number, f"{path}, line {number + 1}")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); {CURE}") from error
+    with open_bytes(path) as lines:
+        for number, line in enumerate(lines):
+            yield _parse(line, number, f"{path}, line {number + 1}")
     if number < 0:
         raise InputError(f"{path}: the file is empty; {CURE}")
 

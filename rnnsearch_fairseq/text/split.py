@@ -121,8 +121,8 @@ def split_corpus(
     """Clean a corpus (`read_corpus`), and write its parts to ``OUT/{train,valid,test}.LANGUAGE`` in the given order.
 
     Equal sentences are in one part, whatever their translations are, so a development or test set may be somewhat
-    smaller than asked. Of 20 files or more, whole files are drawn; their pairs that have a sentence of an earlier part
-    are left out, as the development set is a part after the training set, and the test set after both.
+    smaller than asked. Of 20 files or more, whole files are drawn. A development pair is then left out if one of its
+    sentences is in the training set, and a test pair if one is in either of the others.
 
     Args:
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.

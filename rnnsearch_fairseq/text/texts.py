@@ -14,6 +14,6 @@ def add_languages(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-t", "--target-lang", required=True, help="language of the target: fr")
 
 
-def texts_of(name: str, args: argparse.Namespace) -> Texts:
+def texts_of(name: str | Path, languages: tuple[str, str]) -> Texts:
     """The files of a text's two languages: ``text/train`` stands for text/train.en and text/train.fr."""
-    return Path(f"{name}.{args.source_lang}"), Path(f"{name}.{args.target_lang}")
+    return Path(f"{name}.{languages[0]}"), Path(f"{name}.{languages[1]}")

@@ -18,7 +18,8 @@ LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
 
 
 class Vocabulary:
-    """Symbols in the order of their ids; the first four are :data:`SPECIAL`. Of equal symbols, words are the last.
+    """Symbols in the order of their ids; the first four are :data:`SPECIAL`. If a symbol stands there twice, the
+    word has the id of the last.
 
     Raises:
         InputError: these are not a list of symbols that begins so.
@@ -28,7 +29,7 @@ class Vocabulary:
         if not all(isinstance(symbol, str) for symbol in symbols) or tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
         self.symbols = list(symbols)
-        self._ids = {symbol: number for number, symbol in enumerate(self.symbols)}
+        self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
@@ -69,16 +70,11 @@ class Vocabulary:
 
     def __contains__(self, word: str) -> bool:
         """Whether the word has an id of its own. In text, ``<s>``, ``<pad>``, ``</s>`` and ``<unk>`` are unknown."""
-        return self._ids.get(word, UNK) >= len(SPECIAL)
+        return word in self._ids
 
-    def ids(self, words: Iterable[str]) -> list[int]:
-        """The ids of words; that of ``<unk>`` for an unknown one."""
-        ids = (self._ids.get(word, UNK) for word in words)
-        return [number if number >= len(SPECIAL) else UNK for number in ids]
-
-    def encode(self, line: str) -> Tensor:
-        """The ids of a line of words with blanks between, and of end-of-sentence: int64, ``(words + 1,)``."""
-        return torch.tensor([*self.ids(line.split()), EOS])
+    def encode(self, words: Iterable[str]) -> Tensor:
+        """The ids of words, that of ``<unk>`` for an unknown one, and of end-of-sentence: int64, ``(words + 1,)``."""
+        return torch.tensor([*(self._ids.get(word, UNK) for word in words), EOS])
 
     def words(self, ids: Iterable[int]) -> list[str]:
         """The symbols of ids."""

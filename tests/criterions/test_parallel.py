@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rnnsearch_fairseq.criterions.smoothed_nll import SmoothedNLL
 from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
+from rnnsearch_fairseq.models.common import scores_features
 from tests.builders import make_dictionary, make_model
 from tests.criterions.test_blackout import make_criterion
 from tests.models import test_tree2seq as trees
@@ -55,6 +56,7 @@ def test_gradients_are_those_without_it(name: str, find_unused: bool) -> None:
     expected = gradients(criterion, model, sample)
     model.zero_grad()
     parallel = ModuleProxyWrapper(DistributedDataParallel(model, find_unused_parameters=find_unused))
+    assert scores_features(parallel)
     found = gradients(criterion, parallel, sample)
     assert found.keys() == expected.keys()
     for parameter in expected:

@@ -66,17 +66,6 @@ def test_a_model_whose_last_layer_is_not_known_costs_the_same(criterion: SummedN
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
 
-def test_unreduced_loss_has_one_number_a_word_and_none_for_padding(criterion: SummedNLL) -> None:
-    model = make_model()
-    sample = make_sample(SOURCES, TARGETS)
-    loss, _, _ = criterion(model, sample, reduce=False)
-    assert loss.shape == (4 * 5,)
-    rows = loss.view(4, 5)
-    assert rows[sample["target"] == PAD].eq(0).all()
-    for row, source, target in zip(rows.tolist(), SOURCES, TARGETS):
-        assert row[: len(target)] == pytest.approx(nll_by_hand(model, source, target), abs=1e-10)
-
-
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_gradients_of_two_parts_add_to_that_of_the_whole(criterion: SummedNLL, cut: int) -> None:
     model = make_model()

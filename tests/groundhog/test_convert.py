@@ -96,7 +96,9 @@ def test_the_originals_scores_and_alignments(real: Callable[[str, str], Path], k
     expected = recorded(f"{scores}.json")
     pairs = []
     for pair in recorded("pairs_50.json"):
-        lines = [vocabulary.encode(pair[side]) for vocabulary, side in zip(member.text.vocabularies, ("src", "trg"))]
+        lines = [
+            vocabulary.encode(pair[side].split()) for vocabulary, side in zip(member.text.vocabularies, ("src", "trg"))
+        ]
         pairs.append(tuple(line.tolist() for line in lines))
         # Words from 4 instead of 2, and end-of-sentence and unknown words before them.
         assert pairs[-1] == tuple([{5000: 2, 1: 3}.get(i, i + 2) for i in pair[side]] for side in ("x", "y"))
@@ -165,7 +167,7 @@ def test_special_ids_are_read_from_the_state(tmp_path: Path) -> None:
     source, target = member.text.vocabularies
     assert source.symbols[4:] == [f"s{number}" for number in numbers]
     expected, _ = groundhog.score(groundhog.in_float64(original.arrays), [1, 12, 5, 3], [1, 4, 9, 10])
-    ids = source.encode("s1 new s5").tolist(), target.encode("t1 new t9").tolist()
+    ids = source.encode(["s1", "new", "s5"]).tolist(), target.encode(["t1", "new", "t9"]).tolist()
     np.testing.assert_allclose(score(member.network.double(), [ids])[0][0], expected, atol=1e-9)
 
 
@@ -175,9 +177,9 @@ def test_words_spelt_like_symbols_stay_words(tmp_path: Path) -> None:
     original.source = {f"s{number}": number for number in range(2, 12) if number not in names}
     original.source |= {word: number for number, word in names.items()}
     out = original.convert(tmp_path)
-    ids = load(out).text.vocabularies[0].encode("<unk> <pad> </s> <s> UNK new").tolist()
+    ids = load(out).text.vocabularies[0].encode(["<unk>", "<pad>", "</s>", "<s>", "UNK", "new"]).tolist()
     assert ids == [4, 5, 6, 7, 8, 3, 2]
-    assert Vocabulary.read(out / "dict.en.txt").encode("<unk> UNK").tolist() == [4, 8, 2]
+    assert Vocabulary.read(out / "dict.en.txt").encode(["<unk>", "UNK"]).tolist() == [4, 8, 2]
 
 
 def test_padding_is_new_and_has_no_probability(tmp_path: Path) -> None:

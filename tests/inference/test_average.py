@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq import output
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.average import average_checkpoints, main
 from tests.trained import make_checkpoint
@@ -48,7 +49,7 @@ def test_shared_matrices_stay_shared_and_the_text_settings_stay(tmp_path: Path) 
     assert translated == "le chien dort."
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, other = save(tmp_path / "1.pt", a=torch.zeros(2)), save(tmp_path / "2.pt", a=torch.zeros(3))
     with pytest.raises(InputError, match=r"2\.pt: its parameters are not those of .*1\.pt"):
         average_checkpoints([first, other], tmp_path / "out.pt")
@@ -58,6 +59,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     for name, why in [("pipe", "not a file that can be written"), ("missing/out.pt", "cannot be written")]:
         with pytest.raises(InputError, match=f"{name}: {why}"):
             average_checkpoints([first], tmp_path / name)
+    monkeypatch.setattr(output, "_sync", lambda path: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    with pytest.raises(InputError, match=r"out\.pt: cannot be written \(No space left on device\); make room"):
+        average_checkpoints([first], tmp_path / "out.pt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "pipe"]
 
 

@@ -109,7 +109,7 @@ def test_lines_and_long_lines_are_translated_sentence_by_sentence() -> None:
 
 
 def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path) -> None:
-    text = HEADER + f'msgid "{"dog " * 2000}end"\nmsgstr ""\n'
+    text = HEADER + f'msgid "{"dog " * 2000}end"\nmsgstr ""\n\nmsgctxt "nothing"\nmsgid ""\nmsgstr ""\n'
     report = command(write(tmp_path / "a.po", text), "--output", tmp_path / "b.po")
     assert (
         "a.po: left as it is: 'dog dog dog" in report and "without a translation: 1, filled in for review: 0" in report

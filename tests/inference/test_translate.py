@@ -1,5 +1,6 @@
 """The command ``rnnsearch translate``: one line of output for each line of input."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -49,6 +50,8 @@ def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.C
 def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(TEXT)
     assert command(tmp_path / "text") == (TRANSLATED, "")
+    (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
+    assert command(tmp_path / "text.gz") == (TRANSLATED, "")
     assert command(tmp_path / "text", "--output", tmp_path / "out", "--beam", "2", "--search", "groundhog") == ("", "")
     assert (tmp_path / "out").read_text() == TRANSLATED
 
@@ -148,7 +151,7 @@ def test_a_line_is_translated_before_the_next_one_comes(models: Path, tmp_path: 
 
 def test_lines_are_read_as_they_arrive() -> None:
     reading, writing = os.pipe()
-    lines = read_arriving(reading)
+    lines = read_arriving(Path(f"/dev/fd/{reading}"))
     os.write(writing, b"one\ntwo\nthr")
     assert next(lines) == [b"one", b"two"]
     os.write(writing, b"ee\n\nlast")

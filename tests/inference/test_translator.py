@@ -15,7 +15,6 @@ import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import translator as module
 from rnnsearch_fairseq.inference.translator import Translator
-from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from tests.trained import PAIRS, PARSES, make_checkpoint, train
 
 SOURCES = [source.replace(" &apos;", "'") for source in PAIRS]
@@ -249,10 +248,6 @@ def test_a_folder_of_a_training_and_its_best_checkpoint_are_one_model(folder: Pa
     checkpoints = folder / "checkpoints"
     for path in (checkpoints, str(checkpoints), checkpoints / "checkpoint_best.pt"):
         assert rnnsearch_fairseq.load(path).translate("The dog sleeps.") == "le chien dort."
-
-
-def test_fairseqs_models_load_alike(folder: Path) -> None:
-    assert RNNsearchModel.from_pretrained(folder, beam=3).translate("The dog sleeps.") == "le chien dort."
 
 
 def test_numbers_of_numpy_and_old_options_are_passed_over(tmp_path: Path) -> None:

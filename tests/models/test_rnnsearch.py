@@ -177,6 +177,9 @@ def test_alignments_are_refused_where_there_are_none() -> None:
     with pytest.raises(InputError, match="--print-alignment needs an alignment"):
         make_model("rnnencdec").prepare_for_inference_(cfg)
     make_model("bahdanau_gru").prepare_for_inference_(cfg)
+    cfg.generation.retain_dropout = True
+    with pytest.raises(InputError, match="--retain-dropout has no effect"):
+        make_model("bahdanau_gru").prepare_for_inference_(cfg)
 
 
 # -- configuration --

@@ -107,7 +107,7 @@ def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
         ([timeless, "--against", "time"], r"timeless\.log: does not say how long"),
         ([log, log], r"a log is given twice"),
         ([tmp_path / "nothing.log"], r"nothing\.log: cannot be read"),
-        ([log, "--output", log], r"--output .*train\.log: it would replace an input"),
+        ([log, "--output", log], r".*train\.log: it would replace an input"),
         ([log, "--output", tmp_path / "curve.doc"], r"curve\.doc: cannot be written"),
     ):
         with pytest.raises(InputError, match=message):

@@ -92,7 +92,7 @@ def test_tree2seq(settings: dict[str, Any], left: bool) -> None:
 
 @pytest.mark.parametrize("search_name", ["fairseq", "groundhog", "tree2seq"])
 def test_a_batch_gives_what_its_sentences_give(search_name: str) -> None:
-    model, options = draw_model(), {"search": search_name, "beam": 5, "unnormalized": True}
+    model, options = draw_model(), {"search": search_name, "beam": 5, "unnormalized": search_name != "tree2seq"}
     for source, together in zip(SOURCES, search([model], batch(), **options)):
         (alone,) = search([model], batch([source]), **options)
         assert [h.words for h in together] == [h.words for h in alone]

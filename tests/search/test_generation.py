@@ -54,12 +54,12 @@ def test_hypotheses_have_fairseqs_form(name: str, alignment: str | None) -> None
     assert list(found[1][0]["alignment"]) == []
 
 
-def test_trees_reach_the_search() -> None:
+def test_trees_reach_the_search(tmp_path: Path) -> None:
     model, sample = trees.make_model(), trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
-    task = TreeTranslationTask(
-        TreeTranslationConfig(search="tree2seq", num_shards=1), *dictionaries, make_dictionary(3)
-    )
+    make_dictionary(3).save(str(tmp_path / "dict.tree.txt"))
+    config = TreeTranslationConfig(data=str(tmp_path), search="tree2seq", num_shards=1)
+    task = TreeTranslationTask(config, *dictionaries)
     generator = task.build_generator([model, model], Namespace(beam=3, max_len_b=8))
     found = task.inference_step(generator, [model, model], sample)
     expected = search([model], sample, search="tree2seq", beam=3, max_len_b=8)
@@ -112,10 +112,10 @@ def test_what_only_fairseq_does_is_left_to_fairseq() -> None:
         ({"search": "groundhog"}, {"max_len_b": 10}, "--max-len-b has no effect with --search groundhog"),
         ({"search": "tree2seq"}, {"lenpen": 2}, "--lenpen has no effect with --search tree2seq"),
         ({"length_statistics": "file"}, {}, "--length-statistics has no effect with --search fairseq"),
-        ({}, {"beam": 0}, "--beam is 0; give at least 1"),
+        ({}, {"beam": 0}, "--beam is 0; give a number from 1 to 1,000,000"),
         ({}, {"beam": 2, "nbest": 3}, "--nbest is 3; give 1 to --beam 2"),
         ({}, {"temperature": math.nan}, "--temperature is nan; give a number above 0"),
-        ({}, {"sampling": True, "unkpen": math.nan}, "--unkpen is nan; give at least -inf"),
+        ({}, {"sampling": True, "unkpen": math.nan}, "--unkpen is nan; give a number from -1,000,000 to inf"),
         ({}, {"lenpen": math.nan}, "--lenpen is nan"),
         ({}, {"sampling": True, "sampling_topk": 0}, "--sampling-topk is 0; give at least 1"),
         ({}, {"sampling": True, "sampling_topp": 1.5}, r"--sampling-topp is 1\.5; give a probability"),

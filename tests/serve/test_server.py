@@ -357,7 +357,7 @@ def test_a_client_that_has_left_ends_each_part_of_the_work(
         if len(done) == number:
             raise Abandoned
 
-    job = Job(SimpleNamespace(abandoned=False), 0, 2, "the dog sleeps .", None, 7)
+    job = Job(SimpleNamespace(abandoned=False, show=print), 0, 2, "the dog sleeps .", None, 7)
     with pytest.raises(Abandoned):
         worker.Worker(translator)([job], pause)
     assert done == parts[:number]

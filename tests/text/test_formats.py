@@ -1,5 +1,6 @@
 """Translators' documents: what is read, and that only what is filled changes."""
 
+import codecs
 import difflib
 import re
 from collections import Counter
@@ -10,6 +11,7 @@ import pytest
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text import formats
 from rnnsearch_fairseq.text.formats import fill, read_document
+from rnnsearch_fairseq.text.markup import same_markup
 from rnnsearch_fairseq.text.pairs import UNFINISHED, UNTRANSLATED, read_units
 
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset={}\\n"\n\n'
@@ -150,6 +152,15 @@ def test_tags_of_xliff_are_those_of_the_source_or_left_out(tmp_path: Path, trans
     assert f">{written}</target>" in fill(content, units, {0: [translation]}).decode()
 
 
+def test_tags_may_hold_what_ends_tags_and_comments_are_no_text(tmp_path: Path) -> None:
+    path, text = tmp_path / "a.xlf", """T <x equiv-text="a > b" ctype='c>d'/> y"""
+    path.write_text(f"<xliff><trans-unit><source>{text}<!-- <note> --></source></trans-unit></xliff>")
+    content, units = read_document(path)
+    assert units[0].sources == [text]
+    assert f">{text}</target>" in fill(content, units, {0: [text]}).decode()
+    assert same_markup(text, text) and not same_markup(text, text.replace("a > b", "a > c"))
+
+
 def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     three = 'msgid "one"\nmsgid_plural "many"\nmsgstr[0] ""\nmsgstr[1] ""\nmsgstr[2] ""\n\n'
@@ -167,6 +178,7 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     [
         ("a.po", b'msgid "a"\nmsgstr "b', r"a\.po: not a PO file .*; mend what msgfmt --check says"),
         ("a.po", b'msgid "a"\n\nmsgstr "b"\n', "not laid out as usual; rewrite it with msgcat"),
+        ("a.po", codecs.BOM_UTF8 + PO.encode(), "delete its byte order mark"),
         ("a.po", PO.replace("UTF-8", "unheard").encode(), "not a PO file .*; mend"),
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf, line 14: not well-formed XML"),
         ("a.xlf", XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"), "not in UTF-8"),

@@ -22,15 +22,15 @@ def test_symbols_have_fairseqs_ids_and_are_written_as_fairseq_reads_them(tmp_pat
         dictionary = Dictionary.load(str(file))
         assert vocabulary.symbols == dictionary.symbols == Vocabulary.read(file).symbols
         for word in ("the", "café", "c d", "▁x@@", "madeupword0000", "gone", "<unk>"):
-            assert vocabulary.ids([word]) == [dictionary.index(word)]
+            assert vocabulary.encode([word]).tolist() == [dictionary.index(word), EOS]
     assert len(vocabulary) == 12
     assert vocabulary.words([0, 5, 10]) == ["<s>", "café", "the"]
 
 
 def test_lines_of_text_end_with_end_of_sentence_and_special_symbols_in_them_are_unknown(tmp_path: Path) -> None:
     vocabulary = Vocabulary([*SPECIAL, "a", "b"])
-    assert vocabulary.encode(" b\u3000a  <s> </s> <pad> <unk> c ").tolist() == [5, 4, *[UNK] * 5, EOS]
-    assert vocabulary.encode("").tolist() == [EOS]
+    assert vocabulary.encode(["b", "a", "<s>", "</s>", "<pad>", "<unk>", "c"]).tolist() == [5, 4, *[UNK] * 5, EOS]
+    assert vocabulary.encode([]).tolist() == [EOS]
     assert "a" in vocabulary
     assert not any(word in vocabulary for word in (*SPECIAL, "c"))
 

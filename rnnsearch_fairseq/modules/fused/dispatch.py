@@ -23,7 +23,7 @@ def kernels_for(tensor: Tensor) -> ModuleType:
 
 
 def like(model: Tensor, *tensors: Tensor | None) -> list[Tensor | None]:
-    """``tensors`` made contiguous, in the precision of ``model``: under autocast, weights differ from layer outputs."""
+    """``tensors`` made contiguous, in the precision of ``model``: autocast lowers a layer's output, not its weights."""
     return [None if tensor is None else tensor.to(model.dtype).contiguous() for tensor in tensors]
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
-# In float16 gradients are multiplied by fairseq's loss scale in two steps: this factor at most, then the rest. Scales
-# above 65,504 are no float16 numbers, and features times a large scale are none, either.
+# float16 holds no number above 65,504: neither a larger loss scale of fairseq, nor features times a large scale. Its
+# gradients are therefore multiplied in two steps: by this factor at most, then by the rest.
 FIRST_FACTOR = 256
 
 

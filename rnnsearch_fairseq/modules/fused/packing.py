@@ -12,8 +12,8 @@ class Packing(NamedTuple):
 
     The k-th words are in the order of ``sentences`` ``(batch,)``, longest first, so that the sentences with a k-th word
     are the first of those before. ``places`` ``(words,)`` are the words' places in the flattened batch, ``counts`` the
-    numbers of first words, second words and so on; ``before`` ``(words - counts[0],)``, from the second words on, are
-    the packed rows of the words before them. ``shape`` is ``(batch, columns)``.
+    numbers of first words, second words and so on. ``before`` ``(words - counts[0],)`` has, for each word but the first
+    ones, the packed row of the word before it. ``shape`` is ``(batch, columns)``.
     """
 
     sentences: Tensor
@@ -32,7 +32,7 @@ class Packing(NamedTuple):
         return padded.index_copy_(0, self.places, packed).unflatten(0, self.shape)
 
     def split(self, *packed: Tensor, begin: int = 0) -> Iterator[tuple[Tensor, ...]]:
-        """The views of each of ``packed``, position by position; their rows start at position ``begin``."""
+        """Cut each of ``packed`` into a view for each position; its first rows are those of position ``begin``."""
         return (tensor.split(self.counts[begin:]) for tensor in packed)
 
 

@@ -18,10 +18,10 @@ from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 class FusedLSTM(LSTM):
     """:class:`~rnnsearch_fairseq.modules.lstm.LSTM` with a hand-written gradient."""
 
-    def scan(self, inputs: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         """As in the base class."""
         # The host waits for the lengths once.
-        is_word = torch.ones(inputs.shape[:2], dtype=torch.bool) if padding_mask is None else (~padding_mask).cpu()
+        is_word = (~padding_mask).cpu()
         if is_word.diff(dim=1).sum(dim=1).max() > 1:  # padding between words, where the base class begins anew
             return super().scan(inputs, padding_mask)
         words = packing(is_word, inputs.device)
