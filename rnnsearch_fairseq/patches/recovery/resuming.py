@@ -51,7 +51,8 @@ def go_on(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pas
     updates, most, patience = trainer.get_num_updates(), trainer.cfg.optimization.max_update, stopping.patience()
     if state is not None and updates > 0 and not cfg.reset_meters:
         patience.update(state.get("patience", {}))
-    for name, done, limit in ("max-update", updates, most), ("patience", patience.get("num_runs", 0), cfg.patience):
+    limits = [("max-update", updates, most), ("patience", patience.get("num_runs", 0), cfg.get("patience"))]
+    for name, done, limit in limits:
         if isinstance(limit, int) and 0 < limit <= done:
             logger.info(f"nothing to do: {updates} updates are done, and --{name} {limit} allows no more")
             stopping.part()
