@@ -150,7 +150,7 @@ sys.exit(not ((3, 10) <= sys.version_info < (3, 15) and os.path.exists(sysconfig
     die "no Python 3.10 to 3.14 with venv and headers found${PYTHON:+ at $PYTHON}; install one (Debian: python3 python3-venv python3-dev) or name it: PYTHON=/path/to/python $0"
 }
 
-install() { "$ROOT/.venv/bin/python" -m pip --disable-pip-version-check install --quiet "$@"; }
+pip_install() { "$ROOT/.venv/bin/python" -m pip --disable-pip-version-check install --quiet "$@"; }
 
 install_package() {
     local python
@@ -163,13 +163,13 @@ install_package() {
     # only: beside it, a package of the same name there would win. If it cannot be reached, the default index is used.
     local cpu_build=()
     command -v nvidia-smi >/dev/null || cpu_build=(--index-url https://download.pytorch.org/whl/cpu --retries 0)
-    install "${cpu_build[@]}" "$TORCH" || install "$TORCH"
+    pip_install "${cpu_build[@]}" "$TORCH" || pip_install "$TORCH"
     # With build isolation, pip would download a second PyTorch only to compile fairseq.
     say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
-    install numpy cython 'setuptools<81' wheel
-    install --no-build-isolation fairseq-fixed==0.12.3.1
+    pip_install numpy cython 'setuptools<81' wheel
+    pip_install --no-build-isolation fairseq-fixed==0.12.3.1
     say "set-up 3/3: rnnsearch-fairseq and its tools"
-    install --no-build-isolation --editable "$ROOT[dev]"
+    pip_install --no-build-isolation --editable "$ROOT[dev]"
 }
 
 set_up() {

@@ -26,8 +26,8 @@ def main() -> None:
     parser.add_argument("--most", action=Count, default=200, help="most pairs of a bin (default: 200)")
     parser.add_argument("--longest", action=Count, default=70, help="words of the last whole bin (default: 70)")
     args = parser.parse_args()
-    languages = (args.source_lang, args.target_lang)
-    text, out = texts_of(args.text, languages), texts_of(args.out, languages)
+    languages = args.source_lang, args.target_lang
+    text, out = texts_of(args.text, *languages), texts_of(args.out, *languages)
     test = read_test_set(*text)
     bins = [test.of_length(*bin) for bin in test.bins(WIDTH, args.longest)]
     chosen = sorted(number for of_bin in bins for number in draw_sentences(of_bin, args.most))

@@ -126,8 +126,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="equal seeds give equal passages (default: 1)")
     args = parser.parse_args()
     numbers = args.passages, args.sentences, args.max_words, args.seed
-    languages = (args.source_lang, args.target_lang)
-    text, out = texts_of(args.text, languages), texts_of(args.out, languages)
+    languages = args.source_lang, args.target_lang
+    text, out = texts_of(args.text, *languages), texts_of(args.out, *languages)
     pairs, used = write_passages(text, out, Path(f"{args.out}.segments"), *numbers)
     print(
         f"{args.passages:,} passages with {used:,} of {pairs:,} sentences (seed {args.seed}) "

@@ -17,8 +17,7 @@ at_least_one UPDATES SEED JOBS
 own_folder "$OUT" adadelta
 set_up
 
-write_text() { rnnsearch grammar "$OUT/text"; }
-once "$OUT/text" write_text
+once "$OUT/text" rnnsearch grammar "$OUT/text"
 
 # run.sh trains by Adadelta, unless its last options say otherwise. Adam has the settings of grammar.sh.
 train() { # NAME

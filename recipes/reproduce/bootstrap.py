@@ -7,6 +7,7 @@ difference, all seeds of a model together, scores of two parts of a test set, an
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -24,6 +25,7 @@ INTERVAL = (
 PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
 
 
+@cache
 def draw(*sizes: int) -> list[np.ndarray]:
     """How often each sentence counts: for each size, ``(1 + RESAMPLES, size)``, the first row all ones.
 
@@ -45,6 +47,11 @@ class Scored:
     def scores(self, drawn: np.ndarray) -> np.ndarray:
         """The corpus score in each row of ``drawn``."""
         return np.array([self.of(total) for total in drawn @ self.statistics])
+
+    @cached_property
+    def resampled(self) -> np.ndarray:
+        """The corpus score of the sentences, and then of each of their resamples."""
+        return self.scores(*draw(len(self.statistics)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recipes.reproduce.bleu import scored_by_bleu
-from recipes.reproduce.bootstrap import INTERVAL, Difference, draw, in_words
+from recipes.reproduce.bootstrap import INTERVAL, Difference, in_words
 from recipes.reproduce.command import NamedFiles, command_line, provenance
 from recipes.reproduce.document import Section, Table, to_markdown, write_text
 from rnnsearch_fairseq.errors import print_without_traceback
@@ -19,8 +19,7 @@ from rnnsearch_fairseq.text.lines import read_parallel
 
 def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> list[Table]:
     """BLEU of each system, by its name the translations by each seed; and the difference of every two systems."""
-    (drawn,) = draw(len(references))
-    scores = {name: [scored_by_bleu(lines, references).scores(drawn) for lines in of] for name, of in seeds.items()}
+    scores = {name: [scored_by_bleu(lines, references).resampled for lines in of] for name, of in seeds.items()}
     each = [[name, ", ".join(f"{score[0]:.2f}" for score in of)] for name, of in scores.items()]
     rows, names = [], list(scores)
     for place, first in enumerate(names):

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import torch
 
-from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference, draw
+from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference
 from recipes.reproduce.command import command_line, provenance
 from recipes.reproduce.document import Bullets, Section, Table, to_markdown, write_text
 from recipes.reproduce.epochs import best_epoch, read_train_log
@@ -251,9 +251,8 @@ def agreement(
 ) -> str:
     """The claim, and by each measure whether ``better`` is better, each given by its seeds (`Difference.between`)."""
     verdicts = []
-    for measure, scored in better[0].measures.items():
-        (drawn,) = draw(len(scored.statistics))
-        sides = [[scores.measures[measure].scores(drawn) for scores in side] for side in (better, worse)]
+    for measure in better[0].measures:
+        sides = [[scores.measures[measure].resampled for scores in side] for side in (better, worse)]
         difference = Difference.between(*sides, same_models)
         verdicts.append(f"{measure} {difference.verdict()} ({difference})")
     return f"{claim}: {', '.join(verdicts)}"

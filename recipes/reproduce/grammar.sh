@@ -8,8 +8,7 @@ set_up
 
 OUT=$ROOT/runs/grammar
 mkdir -p "$OUT"
-write_text() { rnnsearch grammar "$OUT/text"; }
-once "$OUT/text" write_text
+once "$OUT/text" rnnsearch grammar "$OUT/text"
 own=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do own+=("$1"); shift; done
 [ $# = 0 ] || shift

@@ -269,7 +269,7 @@ def parse_arguments() -> argparse.Namespace:
     size.add_argument("--words", action=Count, help="how many target words to choose, at most")
     args = parser.parse_args()
     for name in ("general", "in_domain", "out"):
-        setattr(args, name, texts_of(getattr(args, name), (args.source_lang, args.target_lang)))
+        setattr(args, name, texts_of(getattr(args, name), args.source_lang, args.target_lang))
     for path in args.out:
         if path.resolve() in {read.resolve() for read in (*args.general, *args.in_domain)}:
             raise InputError(f"{path}: it would replace what it is selected from; give another OUT")

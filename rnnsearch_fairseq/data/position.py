@@ -1,4 +1,4 @@
-"""Where a training stands in its data: a place that means something while pairs and batches are the same."""
+"""Where a training stands in its data. The place is valid for the same pairs in the same batches only."""
 
 import hashlib
 import logging

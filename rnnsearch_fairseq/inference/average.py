@@ -6,7 +6,6 @@ with --no-epoch-checkpoints, which keeps its best and its last checkpoint only: 
   rnnsearch average average.pt checkpoints/checkpoint2.pt checkpoints/checkpoint3.pt
 """
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, shared_names
+from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, save, shared_names
 from rnnsearch_fairseq.output import open_output
 
 
@@ -52,10 +51,8 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     }
     kept = {"args": None, "cfg": state["cfg"], "model": state["model"], "optimizer_history": [history]}
     kept |= {"extra_state": {"train_iterator": {"epoch": 1}}, "task_state": {}, "last_optimizer_state": None}
-    buffer = io.BytesIO()
-    torch.save(kept, buffer)  # to a file, it hides the cause of an error
     with open_output(out) as file:
-        file.write(buffer.getbuffer())
+        save(kept, file)
 
 
 def main() -> None:

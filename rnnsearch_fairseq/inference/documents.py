@@ -46,7 +46,7 @@ def translate_documents(translator: Translator, search: Search, data: Path, out:
     counts: Counter[str] = Counter(files=len(outputs))
     for path, output in outputs.items():
         content, units = read_document(path)
-        blanks = {number: unit.sources for number, unit in enumerate(units) if any(unit.sources) > any(unit.targets)}
+        blanks = {n: unit.sources for n, unit in enumerate(units) if any(unit.sources) and not any(unit.targets)}
         found = _translate(dict.fromkeys(chain(*blanks.values())), translator, search, path)
         filled = {}
         for number, sources in blanks.items():

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor, nn
@@ -183,6 +183,16 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         why = in_short(error) if isinstance(error, (ValueError, OSError)) else type(error).__name__
         raise InputError(f"{path}: not a checkpoint ({why}); {TRAIN}") from error
     return state
+
+
+def save(obj: Any, file: BinaryIO) -> None:
+    """`torch.save`, whose own error would hide the OSError of a write that failed."""
+    try:
+        torch.save(obj, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
 
 
 def check_records(path: Path) -> None:

@@ -72,7 +72,7 @@ class NetworkDecoder(FairseqIncrementalDecoder):
 
 
 def scores_features(model: nn.Module) -> bool:
-    """Whether the decoder of a model, which fairseq may have wrapped for several processes, has `result`."""
+    """Whether a model gives criterions its features and output layer; fairseq may have wrapped it for processes."""
     return isinstance(getattr(model, "decoder", None), NetworkDecoder)
 
 
@@ -122,7 +122,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         Raises:
             InputError: it is given.
         """
-        if getattr(getattr(cfg, "generation", None), "retain_dropout", False):
+        if getattr(cfg.generation, "retain_dropout", False):
             raise InputError("--retain-dropout has no effect on the models of this package: leave it out")
         super().prepare_for_inference_(cfg)
 

@@ -91,7 +91,7 @@ class RNNsearchModel(NetworkModel):
             InputError: it is given for a model with ``--context last``.
         """
         has_attention = self.encoder.network.backward_unit is not None
-        if not has_attention and getattr(getattr(cfg, "generation", None), "print_alignment", None) is not None:
+        if not has_attention and getattr(cfg.generation, "print_alignment", None) is not None:
             raise InputError(
                 "--print-alignment needs an alignment, and RNNencdec (--context last) has none: leave the option out, "
                 "or use a checkpoint of RNNsearch"

@@ -24,6 +24,7 @@ ENTRY = re.compile(
     rb"(?:^msgstr(?:\[\d+\])?%(line)s(?:^%(line)s)*)+" % {b"line": rb'[ \t]*"[^\n]*(?:\n|\Z)'},
     re.MULTILINE,
 )
+INSIDE = r"""(?:[^>"']|"[^"]*"|'[^']*')*"""  # of a tag of XML: a value in quotation marks may hold >
 # A unit of XLIFF: its source and, directly after it, its target. One whose target stands elsewhere is passed over.
 UNIT = re.compile(
     rb"<!--.*?-->|(?P<tag><(?P<prefix>(?:[\w.-]+:)?)(?P<name>trans-unit|segment)(?=[\s>])%(any)s(?<!/)>)(?P<gap>%(gap)s)"
@@ -32,16 +33,13 @@ UNIT = re.compile(
     rb"<(?P=prefix)target(?=[\s/>])(?P<attributes>%(any)s)(?:/>|>(?P<target>%(text)s)</(?P=prefix)target\s*>)"
     rb"|(?!(?:(?!</?(?P=prefix)(?:trans-unit|segment|alt-trans)\b).)*<(?P=prefix)target\b))"
     % {
-        b"any": rb"""(?:[^>"']|"[^"]*"|'[^']*')*?""",
+        b"any": f"{INSIDE}?".encode(),
         b"gap": rb"(?:\s|<!--.*?-->)*",
         b"text": rb"(?:<!\[CDATA\[.*?\]\]>|(?!</?(?P=prefix)(?:(?:seg-)?source|target)\b).)*",
     },
     re.DOTALL,
 )
-CONTENT = re.compile(
-    r"""<!\[CDATA\[(?P<plain>.*?)\]\]>|<!--.*?-->|(?P<tag><(?:[^>"']|"[^"]*"|'[^']*')*>)|(?P<escaped>[^<]+)""",
-    re.DOTALL,
-)
+CONTENT = re.compile(rf"<!\[CDATA\[(?P<plain>.*?)\]\]>|<!--.*?-->|(?P<tag><{INSIDE}>)|(?P<escaped>[^<]+)", re.DOTALL)
 STATE = re.compile(rb"""\s+(state(?:-qualifier)?|approved)\s*=\s*["']([^"']*)["']""")
 UNFINISHED = (b"new", b"initial", b"needs-")  # how those states of XLIFF begin that ask for a translator
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines
-from rnnsearch_fairseq.text.texts import add_languages
+from rnnsearch_fairseq.text.texts import add_languages, texts_of
 from rnnsearch_fairseq.text.trees import NO_PARSE
 
 BUCKET = 64 << 20  # bytes of text to shuffle in memory
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the pairs (default: keep their order)")
     args = parser.parse_args()
     endings = [ending for ending in (args.source_lang, args.target_lang, args.trees) if ending]
-    text, out = ([Path(f"{name}.{ending}") for ending in endings] for name in (args.text, args.out))
+    text, out = (texts_of(name, *endings) for name in (args.text, args.out))
     for path in out:
         check_not_input(path, text)
     kept = limit(text, out, args.max_words, args.pairs)

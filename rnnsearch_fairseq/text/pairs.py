@@ -115,18 +115,18 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     """
     from lxml import etree
 
+    codes, complete = [_code(language) for language in languages], False
     seen: set[str] = set()
-    complete = False
     try:
         with open_bytes(path) as file:
             for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False, no_network=True):
                 texts: dict[str, str] = {}
                 for variant in unit.iterchildren("{*}tuv"):
                     etree.strip_elements(variant, *MARKUP, with_tail=False)
-                    language = variant.get(XML_LANGUAGE, variant.get("lang", "")).lower().replace("_", "-")
+                    language = _code(variant.get(XML_LANGUAGE, variant.get("lang", "")))
                     texts.setdefault(language, "".join(chain(*(each.itertext() for each in variant.iter("{*}seg")))))
                 seen |= texts.keys()
-                source, target = (_in_language(texts, language.lower().replace("_", "-")) for language in languages)
+                source, target = (_in_language(texts, code) for code in codes)
                 complete |= bool(source and target)
                 yield source, target
                 unit.clear()
@@ -139,6 +139,11 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
         raise InputError(
             f"{path}: no unit has both {' and '.join(languages)}; name two of its languages by -s and -t: {listing}"
         )
+
+
+def _code(language: str) -> str:
+    """A language, written as one that is compared with others: pt-br for pt_BR."""
+    return language.lower().replace("_", "-")
 
 
 def _in_language(texts: dict[str, str], language: str) -> str:

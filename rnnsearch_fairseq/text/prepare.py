@@ -101,13 +101,13 @@ def prepare(
         InputError: a file is missing, empty or not UTF-8, two sides differ in their number of lines, or no training
             pair is short enough.
     """
-    raw = {part: texts_of(data / name, languages) for part, name in names.items()}
+    raw = {part: texts_of(data / name, *languages) for part, name in names.items()}
     counts = {part: check_parallel(paths) for part, paths in raw.items()}
     first = [*islice(read_pairs(*raw["train"]), SAMPLE)]
     has_markup = sum(mask_pair(*pair) != pair for pair in first) >= MARKUP_SHARE * len(first)
     settings = _choose_subwords(settings, counts["train"], raw["train"], languages, has_markup)
     out.mkdir(parents=True, exist_ok=True)
-    texts = {part: texts_of(out / part, languages) for part in names}
+    texts = {part: texts_of(out / part, *languages) for part in names}
     tokenizer = None if settings.tokenized or settings.sentencepiece else "moses"
     tokens = Preparation(tokenizer, lowercase=settings.lowercase)
     for part, paths in raw.items():
@@ -248,17 +248,17 @@ def main() -> None:
         raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
     splitting = _splitting(args)
     raw = args.out / "raw" if splitting else args.data[0]
-    inputs = args.data if splitting else [path for name in names.values() for path in texts_of(raw / name, languages)]
+    inputs = args.data if splitting else [path for name in names.values() for path in texts_of(raw / name, *languages)]
     with _written_aside(args.out, inputs) as aside:
         if splitting:
             split_corpus(args.data, languages, aside / "raw", *splitting)
         plan, preparation = prepare(aside / "raw" if splitting else raw, names, languages, aside, settings)
         commands, for_users = next_commands(
-            args.out, languages, plan, preparation, texts_of(raw / names["test"], languages)
+            args.out, languages, plan, preparation, texts_of(raw / names["test"], *languages)
         )
         script = ["#!/usr/bin/env bash", "set -euo pipefail", f"cd {shlex.quote(os.getcwd())}", *commands]
         (aside / SCRIPT).write_text("\n".join([*script, ""]), encoding="utf-8")
-        _say(f"\n{expectations(plan, *map(read_lines, texts_of(aside / 'train', languages)))}")
+        _say(f"\n{expectations(plan, *map(read_lines, texts_of(aside / 'train', *languages)))}")
     for older in filter(Path.exists, (args.out / "bin", args.out / "checkpoints")):
         _say(f"warning: {older} is of an earlier preparation; remove it before training")
     run = f"bash {shlex.quote(str(args.out / SCRIPT))}"

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-Texts = tuple[Path, Path]
+Texts = tuple[Path, ...]
 
 
 def add_languages(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +14,6 @@ def add_languages(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-t", "--target-lang", required=True, help="language of the target: fr")
 
 
-def texts_of(name: str | Path, languages: tuple[str, str]) -> Texts:
-    """The files of a text's two languages: ``text/train`` stands for text/train.en and text/train.fr."""
-    return Path(f"{name}.{languages[0]}"), Path(f"{name}.{languages[1]}")
+def texts_of(name: str | Path, *endings: str) -> Texts:
+    """The files of a text, one for each language: ``text/train`` stands for text/train.en and text/train.fr."""
+    return tuple(Path(f"{name}.{ending}") for ending in endings)

@@ -18,8 +18,9 @@ LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
 
 
 class Vocabulary:
-    """Symbols in the order of their ids; the first four are :data:`SPECIAL`. If a symbol stands there twice, the
-    word has the id of the last.
+    """Symbols in the order of their ids; the first four are :data:`SPECIAL`.
+
+    A word that stands there twice has the id of the last.
 
     Raises:
         InputError: these are not a list of symbols that begins so.
@@ -73,7 +74,7 @@ class Vocabulary:
         return word in self._ids
 
     def encode(self, words: Iterable[str]) -> Tensor:
-        """The ids of words, that of ``<unk>`` for an unknown one, and of end-of-sentence: int64, ``(words + 1,)``."""
+        """The ids of words and of end-of-sentence: int64, ``(words + 1,)``. An unknown word has the id of ``<unk>``."""
         return torch.tensor([*(self._ids.get(word, UNK) for word in words), EOS])
 
     def words(self, ids: Iterable[int]) -> list[str]:

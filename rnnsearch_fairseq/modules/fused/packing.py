@@ -32,7 +32,7 @@ class Packing(NamedTuple):
         return padded.index_copy_(0, self.places, packed).unflatten(0, self.shape)
 
     def split(self, *packed: Tensor, begin: int = 0) -> Iterator[tuple[Tensor, ...]]:
-        """Cut each of ``packed`` into a view for each position; its first rows are those of position ``begin``."""
+        """Split each of ``packed`` into views, one for each position from ``begin`` on."""
         return (tensor.split(self.counts[begin:]) for tensor in packed)
 
 

@@ -6,22 +6,11 @@ record whether it was changed.
 
 import re
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import torch
 
 from rnnsearch_fairseq.errors import in_short
 from rnnsearch_fairseq.inference import loading
-
-
-def save(obj: Any, file: BinaryIO) -> None:
-    """`torch.save`, whose own error would hide the OSError of a write that failed."""
-    try:
-        torch.save(obj, file)
-    except RuntimeError as error:
-        if isinstance(error.__context__, OSError):
-            raise error.__context__ from None
-        raise
 
 
 def find_damage(path: str | Path) -> str | None:

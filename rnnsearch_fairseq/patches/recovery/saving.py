@@ -13,8 +13,9 @@ from typing import Any, BinaryIO
 import fairseq.file_io
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.loading import save
 from rnnsearch_fairseq.output import PARTIAL, write_whole
-from rnnsearch_fairseq.patches.recovery.integrity import find_damage, find_newest, save
+from rnnsearch_fairseq.patches.recovery.integrity import find_damage, find_newest
 from rnnsearch_fairseq.patches.recovery.stopping import patience
 
 logger = logging.getLogger(__name__)

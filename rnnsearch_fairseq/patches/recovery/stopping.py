@@ -41,9 +41,9 @@ def restore_handlers() -> None:
 
 
 def part() -> None:
-    """Before a process ends, let the others come so far: when one ends, its launcher ends them.
+    """Wait for the other processes, which the launcher ends when this one ends, and close their group.
 
-    The threads of an open group may abort the end of Python, too (PyTorch's pull request 179291).
+    The threads of an open group may abort Python at its end (PyTorch's pull request 179291).
     """
     if torch.distributed.is_initialized():
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from rnnsearch_fairseq.patches.recovery import integrity
+from rnnsearch_fairseq.inference import loading
 from rnnsearch_fairseq.patches.recovery.integrity import count_updates, find_damage, find_newest
 
 STATE = {"model": {"w": torch.ones(3)}, "extra_state": {"best": 1.5}}
@@ -16,7 +16,7 @@ STATE = {"model": {"w": torch.ones(3)}, "extra_state": {"best": 1.5}}
 
 def save(path: Path, updates: Any) -> Path:
     with path.open("wb") as file:
-        integrity.save({**STATE, "optimizer_history": [{"num_updates": updates}]}, file)
+        loading.save({**STATE, "optimizer_history": [{"num_updates": updates}]}, file)
     return path
 
 
