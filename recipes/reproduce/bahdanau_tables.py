@@ -9,7 +9,7 @@ from recipes.reproduce.bleu import bleu
 from recipes.reproduce.compare import HOW, comparison
 from recipes.reproduce.document import Section, Table
 from recipes.reproduce.epochs import best_epoch, read_train_log
-from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns
+from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns, by_seed
 from recipes.reproduce.systems import Translations
 from rnnsearch_fairseq.plots.train_log import read_log
 from rnnsearch_fairseq.plots.words import join_pieces
@@ -138,6 +138,6 @@ def significance(seeds: Sequence[BahdanauRuns]) -> Section:
     if len(names) < 2:
         section.blocks.append("Not compared: it takes two systems.")
         return section
-    by_seed = {name: [runs.systems[name] for runs in seeds if name in runs.systems] for name in names}
-    section.blocks += [comparison(by_seed, seeds[0].test.reference_words)[1], HOW]
+    translations = {name: by_seed(seeds, name) for name in names}
+    section.blocks += [comparison(translations, seeds[0].test.reference_words)[1], HOW]
     return section

@@ -11,7 +11,7 @@ from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import INTERVAL, PAIRED, PRESENT, Difference, Scored, draw
 from recipes.reproduce.by_length import WIDTH, span
 from recipes.reproduce.document import Bullets, Section
-from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns
+from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns, by_seed
 
 FEWEST = 20  # sentences, to test a claim on
 FLOOR = 5  # BLEU, below which nothing is decided
@@ -162,8 +162,7 @@ def claims(seeds: Sequence[BahdanauRuns], longest: float = inf) -> Section | Non
 
     @cache
     def scored(name: str, banned: bool) -> list[Scored]:
-        systems = [runs.banned if banned else runs.systems for runs in seeds]
-        return [scored_by_bleu(of[name], test.reference_words) for of in systems if name in of]
+        return [scored_by_bleu(lines, test.reference_words) for lines in by_seed(seeds, name, banned)]
 
     @cache
     def bleu(name: str, part: str) -> np.ndarray:

@@ -3,7 +3,7 @@
 import io
 import re
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -91,6 +91,13 @@ class BahdanauRuns:
             for number, (line, reference) in enumerate(pairs)
             if all(word in source for word in line.split()) and all(word in target for word in reference.split())
         ]
+
+
+def by_seed(seeds: Sequence[BahdanauRuns], name: str, banned: bool = False) -> list[Sequence[str]]:
+    """A system's translations by each seed that has it; equal ones, as of another system in two folders, count once."""
+    systems = [runs.banned if banned else runs.systems for runs in seeds]
+    found = [of[name] for of in systems if name in of]
+    return [lines for place, lines in enumerate(found) if lines not in found[:place]]
 
 
 def packed(folder: Path, files: Iterable[Path]) -> bytes:

@@ -124,10 +124,15 @@ def test_falls_are_relative_and_what_begins_below_the_floor_decides_nothing() ->
 def test_seeds_are_pooled_and_three_of_them_give_their_variance() -> None:
     lengths = [12] * 60
     above = "RNNsearch-50 is above RNNencdec-50, all sentences"
-    shares = (0.10, 0.30, 0.20)
-    seeds = [{"RNNsearch-50": noisy(lengths, share, 1), "RNNencdec-50": noisy(lengths, 0.35, 2)} for share in shares]
+    shares, other = (0.10, 0.30, 0.20), noisy(lengths, 0.2, 9)
+    seeds = [
+        {"RNNsearch-50": noisy(lengths, share, 1), "RNNencdec-50": noisy(lengths, 0.35, seed), "phrase-based": other}
+        for seed, share in enumerate(shares, 2)
+    ]
     texts = [answers(lengths, *seeds[:count])[above] for count in (1, 2, 3)]
     assert [re.search("; (.*)\\)", text)[1] for text in texts] == ["one seed", "two seeds", "3 seeds"]
+    as_good = answers(lengths, *seeds)["RNNsearch-50 is at least as good as phrase-based, no unknown words"]
+    assert as_good.endswith("; 3 seeds against one seed)")  # the same translations by another system are one seed
     widths = [float(high) - float(low) for low, high in (re.findall(NUMBER, text)[-2:] for text in texts)]
     assert texts[1].startswith("agrees")
     assert texts[2].startswith("undecided")  # three such seeds say little of a fourth one
