@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compare the first paper's four models on the documentation of Python and Django, English-French, whose messages have up to 100
 # words: train RNNencdec-30, RNNsearch-30, RNNencdec-50 and RNNsearch-50, translate messages of files that no model has seen, at
-# most 200 of every ten words of length, and write the report. About three CPU hours a seed.
+# most 200 of every ten words of length, and write the report. About four CPU hours a seed.
 #
 #   recipes/docs_en_fr/run.sh --data DIR [--out DIR] [--models NAMES] [--seed N]
 #
@@ -27,12 +27,12 @@ prepare_text() {
 once "$OUT/text" prepare_text
 
 # The settings that prepare prints for so many pairs, but for the cost. A shortlist of 30,000 holds all pieces. BLEU
-# chooses the checkpoint: the loss of messages that are too long to be trained on jumps up and down. Checkpoints are
-# validated, and not the ends of epochs, of 200 to 300 updates each.
+# chooses the checkpoint: the loss of messages that are too long to be trained on jumps up and down.
 # shellcheck disable=SC2046  # one option or none
 exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --test chosen --src en --trg fr --out "$OUT/seed-$SEED" \
     --models "$MODELS" --arch bahdanau_gru_small --budget 3000 --interval 500 --rare 0 --longest 70 -- \
     --seed "$SEED" $(fast_precision) --update-word current --dropout 0.3 --readout-dropout 0.3 --word-dropout 0.1 \
     --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr 0.006 --lr-scheduler polynomial_decay \
     --warmup-updates 400 --total-num-update BUDGET --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-remove-bpe \
-    --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --validate-interval 1000
+    --best-checkpoint-metric bleu --maximize-best-checkpoint-metric \
+    --validate-interval 1000 --validate-interval-updates 500 # at checkpoints, not at the ends of the short epochs
