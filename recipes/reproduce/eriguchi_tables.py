@@ -25,6 +25,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -110,6 +111,7 @@ class EriguchiRuns:
         self.others = [name for name in folders if name not in names]
         self.objectives = sorted({*OBJECTIVES, *(name.split("-")[1] for name in names)}, key=_order)
         self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
+        self._scored = cache(self._score)  # Tables 3 and 4 both need TRANSLATIONS
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
         self.searches = {name: self._searches(name) for name in names}
 
@@ -131,12 +133,12 @@ class EriguchiRuns:
         if best is None or best.dev_ppl is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
         seconds = statistics.median(epoch.seconds for epoch in epochs)
-        return EriguchiRun(best.dev_ppl, seconds, epochs[-1].number, self._score(self.folder / name / TRANSLATIONS))
+        return EriguchiRun(best.dev_ppl, seconds, epochs[-1].number, self._scored(self.folder / name / TRANSLATIONS))
 
     def _searches(self, name: str) -> dict[str, TokenScores]:
         paths = {search: self.folder / name / f"{search}.tok" for search in SEARCHES}
         others = [path for path in paths.values() if path.exists() and path.name != TRANSLATIONS]
-        return {search: self._score(path) for search, path in paths.items() if path.exists()} if others else {}
+        return {search: self._scored(path) for search, path in paths.items() if path.exists()} if others else {}
 
     def _score(self, path: Path) -> TokenScores:
         scores = score_tokens(*read_parallel(self.reference, path))

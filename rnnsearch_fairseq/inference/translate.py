@@ -205,7 +205,8 @@ def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextMan
     """A bar on a terminal, unless the translations are printed there; it knows the number of lines of a file."""
     from tqdm import tqdm
 
-    hidden, total = not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file), None
+    hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file)
+    total = None
     if not hidden and path is not None and path.is_file():
         with open_bytes(path) as file:
             total = sum(1 for _ in file)

@@ -33,7 +33,7 @@ UNIT = re.compile(
     rb"<(?P=prefix)target(?=[\s/>])(?P<attributes>%(any)s)(?:/>|>(?P<target>%(text)s)</(?P=prefix)target\s*>)"
     rb"|(?!(?:(?!</?(?P=prefix)(?:trans-unit|segment|alt-trans)\b).)*<(?P=prefix)target\b))"
     % {
-        b"any": f"{INSIDE}?".encode(),
+        b"any": f"{INSIDE}?".encode(),  # as short as possible
         b"gap": rb"(?:\s|<!--.*?-->)*",
         b"text": rb"(?:<!\[CDATA\[.*?\]\]>|(?!</?(?P=prefix)(?:(?:seg-)?source|target)\b).)*",
     },
