@@ -28,14 +28,13 @@ TRAIN=recipes/wmt14_en_fr/train.sh
 mapfile -t HOSTS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 MASTER=${HOSTS[0]}:$((20000 + SLURM_JOB_ID % 20000))
 
-srun --kill-on-bad-exit=1 "$TRAIN" "$1" "${SLURM_GPUS_ON_NODE:-1}" --nodes "${#HOSTS[@]}" --master "$MASTER" "${@:2}" &
-TRAINING=$!
 queue_again() {
     echo "the time is nearly over; training goes on in another turn"
-    kill -TERM "$TRAINING" || true
+    kill -TERM "$!" || true
     scontrol requeue "$SLURM_JOB_ID"
-    wait "$TRAINING" || true
+    wait "$!" || true
     exit
 }
-trap queue_again USR1
-wait "$TRAINING"
+trap queue_again USR1 # before the training starts: without the trap, the signal would end this script
+srun --kill-on-bad-exit=1 "$TRAIN" "$1" "${SLURM_GPUS_ON_NODE:-1}" --nodes "${#HOSTS[@]}" --master "$MASTER" "${@:2}" &
+wait "$!"
