@@ -2,8 +2,9 @@
 
 ``python -m recipes.reproduce.report RUNS... -s LANGUAGE -t LANGUAGE [--output DIR]``
 
-A further RUNS has the same models trained with another seed: claims and significance pool all seeds, all else
-is of the first RUNS, which has a folder for each model and two more:
+A further RUNS has the same models trained with another seed: claims and significance pool all seeds, Tables 1 and 2,
+Figure 2 and the numbers of alignments are of each, Figure 3 and Table 3 of the first. A RUNS has a folder for each
+model and two more:
 
 MODEL/          called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50 or RNNsearch-50-long (the paper's
                 RNNsearch-50⋆, trained until the development score stops improving), or any other name
@@ -63,12 +64,12 @@ MATRICES = 3  # beside that of an arbitrary sentence
 SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 
 
-def figure_2(runs: BahdanauRuns, width: int, longest: float) -> Section:
-    """BLEU by source length."""
+def figure_2(runs: BahdanauRuns, width: int, longest: float, file: str = "figure-2.png") -> Section:
+    """BLEU by source length; the picture becomes ``file``."""
     names = list(runs.systems)
     bins = by_length.bleu_by_length(runs.test, runs.systems, width, longest)
     png = _picture(lambda path: by_length.plot_by_length(bins, names, path))
-    picture = Picture("figure-2.png", png, "BLEU of each model by source length")
+    picture = Picture(file, png, "BLEU of each model by source length")
     section = Section("Figure 2: BLEU by source length", [picture, by_length.length_table(bins, names)])
     section.missing(runs.lacking(TRANSLATIONS))
     return section
@@ -177,6 +178,11 @@ def report(seeds: Sequence[BahdanauRuns], args: argparse.Namespace) -> list[Sect
         sections.append(attention_in_captions(runs))
     if runs.ignored:
         sections[-1].blocks.append(f"In no table: {', '.join(runs.ignored)}.")
+    for number, runs in enumerate(seeds[1:], 2):
+        lengths = figure_2(runs, args.width, args.longest, f"figure-2-runs-{number}.png")
+        for section in (table_1(runs), table_2(runs), lengths, alignment_errors(runs), monotony.section(runs)):
+            section.title = f"RUNS {number}, {section.title}"
+            sections.append(section)
     return sections
 
 

@@ -143,7 +143,9 @@ def test_seeds_are_pooled_and_table_3_has_the_papers_sentences(runs: Path, run: 
     mean = f"{(bleu(broken(1, 2), REFERENCE) + bleu(broken(3, 2), REFERENCE)) / 2:.2f}"
     assert f"| {mean} | {mean} | +0.00 | +0.00 to +0.00 | two seeds |" in rows(sections["Significance"])[0]
     assert "; two seeds)" in answers(sections)["RNNsearch-50 is above RNNencdec-50, all sentences"]
-    assert f"| RNNencdec-50 | {bleu(broken(1, 2), REFERENCE):.2f} | " in rows(sections["Table 1"])[0]
+    for title, lines in (("Table 1", broken(1, 2)), ("RUNS 2, Table 1", broken(3, 2))):
+        assert f"| RNNencdec-50 | {bleu(lines, REFERENCE):.2f} | " in rows(sections[title])[0]
+    assert (runs / "figure-2-runs-2.png").exists() and "RUNS 2, Figure 2" in sections
     write(tmp_path / "second/data/test.fr", REFERENCE[::-1])
     with pytest.raises(InputError, match="second/data: another test set"):
         run(tmp_path / "second")
