@@ -64,7 +64,7 @@ MATRICES = 3  # beside that of an arbitrary sentence
 SHORTEST, LONGEST = 10, 20  # words, of Figure 3's sentences
 
 
-def figure_2(runs: BahdanauRuns, width: int, longest: float, file: str = "figure-2.png") -> Section:
+def figure_2(runs: BahdanauRuns, width: int, longest: float, file: str) -> Section:
     """BLEU by source length; the picture becomes ``file``."""
     names = list(runs.systems)
     bins = by_length.bleu_by_length(runs.test, runs.systems, width, longest)
@@ -160,27 +160,32 @@ def _without_scores(runs: BahdanauRuns) -> list[str]:
     return [f"{name} (no {SCORES})" for name in absent if not name.startswith(WITHOUT_ALIGNMENT)]
 
 
+def _scores(runs: BahdanauRuns, args: argparse.Namespace, figure: str) -> list[Section]:
+    return [table_1(runs), table_2(runs), figure_2(runs, args.width, args.longest, figure)]
+
+
+def _alignments(runs: BahdanauRuns) -> list[Section]:
+    sections = [alignment_errors(runs), monotony.section(runs)]
+    if (runs.data / SEGMENTS).exists():
+        sections.append(attention_in_captions(runs))
+    if runs.ignored:
+        sections[-1].blocks.append(f"In no table: {', '.join(runs.ignored)}.")
+    return sections
+
+
 def report(seeds: Sequence[BahdanauRuns], args: argparse.Namespace) -> list[Section]:
     """All sections."""
     runs, section = seeds[0], claims(seeds, args.longest)
     sections = [
         *([section] if section else []),
-        table_1(runs),
-        table_2(runs),
-        figure_2(runs, args.width, args.longest),
+        *_scores(runs, args, "figure-2.png"),
         figure_3(runs, args.figure_3, args.seed),
         table_3(runs, args.table_3, args.seed),
         significance(seeds),
-        alignment_errors(runs),
-        monotony.section(runs),
+        *_alignments(runs),
     ]
-    if (runs.data / SEGMENTS).exists():
-        sections.append(attention_in_captions(runs))
-    if runs.ignored:
-        sections[-1].blocks.append(f"In no table: {', '.join(runs.ignored)}.")
     for number, runs in enumerate(seeds[1:], 2):
-        lengths = figure_2(runs, args.width, args.longest, f"figure-2-runs-{number}.png")
-        for section in (table_1(runs), table_2(runs), lengths, alignment_errors(runs), monotony.section(runs)):
+        for section in (*_scores(runs, args, f"figure-2-runs-{number}.png"), *_alignments(runs)):
             section.title = f"RUNS {number}, {section.title}"
             sections.append(section)
     return sections
