@@ -35,8 +35,6 @@ WRITERS = {
     "recipes/docs_en_fr/model.sh": WITH_DATA,
     "recipes/docs_en_fr/run.sh": WITH_DATA,
     "recipes/multi30k_en_fr/best.sh": WITH_DATA,
-    "recipes/multi30k_en_fr/passages.sh": WITH_DATA,
-    "recipes/multi30k_en_fr/readings.sh": WITH_DATA,
     "recipes/multi30k_en_fr/reproduce.sh": WITH_DATA,
     "recipes/multi30k_en_fr/run.sh": WITH_DATA,
     "recipes/reproduce/adadelta.sh": ["--out"],

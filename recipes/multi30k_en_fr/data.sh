@@ -1,10 +1,10 @@
-# Options and data, sourced by the recipes of this folder. It sets DATA and OUT. RECIPE, if set before, names the default
-# folder and marks the output folder; OPTIONS are further options to read.
+# Options and data, sourced by run.sh and reproduce.sh. It sets DATA and OUT. RECIPE, if set before, names the default folder
+# and marks the output folder.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 RECIPE=${RECIPE:-multi30k_en_fr} DATA=
 OUT=$ROOT/runs/$RECIPE
-parse_options "data= out= ${OPTIONS-}" "$@"
+parse_options "data= out=" "$@"
 own_folder "$OUT" "$RECIPE"
 set_up
 

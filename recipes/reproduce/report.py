@@ -18,15 +18,13 @@ data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
   test.align           gold alignments of it, if there are any (recipes.reproduce.alignment_error)
-  test.segments        of a test set of passages, the captions of each: 12-13 9-10 are two, of 12 and 9 source tokens
-                       and 13 and 10 target tokens
 others/
   NAME          plain text, translations of the test set by another system (Moses, anything), tokenised alike
 
-The report has Tables 1 to 3, Figures 2 and 3, significance, alignment error rates, how monotonic alignments are, how
-much attention stays inside the right caption of a passage, and whether the numbers agree with the paper's claims. Each
-section names what its models lack. BLEU is sacrebleu's, cased, on tokens. DIR (default: RUNS) gets report.md with its
-pictures beside it, and the translations of each RUNS in runs-N.tar.xz: unpacked, they give the same scores again.
+The report has Tables 1 to 3, Figures 2 and 3, significance, alignment error rates, how monotonic alignments are, and
+whether the numbers agree with the paper's claims. Each section names what its models lack. BLEU is sacrebleu's, cased,
+on tokens. DIR (default: RUNS) gets report.md with its pictures beside it, and the translations of each RUNS in
+runs-N.tar.xz: unpacked, they give the same scores again.
 """
 
 import argparse
@@ -35,7 +33,6 @@ from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
 
-from recipes.multi30k_en_fr import segments
 from recipes.reproduce import alignment_error, by_length, monotony
 from recipes.reproduce.bahdanau_tables import (
     EXAMPLES,
@@ -48,9 +45,9 @@ from recipes.reproduce.bahdanau_tables import (
 )
 from recipes.reproduce.claims import claims
 from recipes.reproduce.command import command_line, provenance
-from recipes.reproduce.document import Picture, Section, Table, to_markdown
+from recipes.reproduce.document import Picture, Section, to_markdown
 from recipes.reproduce.generated import read_generated
-from recipes.reproduce.runs import DATA, GOLD, LONG, SCORES, SEGMENTS, TRANSLATIONS, BahdanauRuns
+from recipes.reproduce.runs import DATA, GOLD, LONG, SCORES, TRANSLATIONS, BahdanauRuns
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plots.alignment import plot_alignment
@@ -131,30 +128,6 @@ def alignment_errors(runs: BahdanauRuns) -> Section:
     return section
 
 
-def attention_in_captions(runs: BahdanauRuns) -> Section:
-    """How much attention of the models with scores stays inside the right caption."""
-    section = Section("Attention inside the right caption")
-    path = runs.data / SEGMENTS
-    captions = segments.read_segments(path)
-    if all(len(line) < 2 for line in captions):
-        section.missing(["a passage of two captions or more"])
-        return section
-    rows = []
-    for name, scores in runs.with_file(SCORES).items():
-        inside, equal, words = segments.attention_inside(scores, captions, path)
-        rows.append([name, f"{100 * inside:.2f}", f"{100 * equal:.2f}", f"{words:,}"])
-    how = (
-        "In percent, of the references' alignments, on passages of two captions or more: the mean over target words of "
-        "the weight on the source words of the same caption, and the mean if every source position, end-of-sentence "
-        "included, had the same weight. Weight on end-of-sentence counts as outside; its own row is left out. Words "
-        "are the tokens of the test set."
-    )
-    if rows:
-        section.blocks += [Table(["model", "weight inside", "if all were equal", "target words"], rows), how]
-    section.missing(_without_scores(runs))
-    return section
-
-
 def _without_scores(runs: BahdanauRuns) -> list[str]:
     absent = [name for name in runs.folders if name not in runs.with_file(SCORES)]
     return [f"{name} (no {SCORES})" for name in absent if not name.startswith(WITHOUT_ALIGNMENT)]
@@ -166,8 +139,6 @@ def _scores(runs: BahdanauRuns, args: argparse.Namespace, figure: str) -> list[S
 
 def _alignments(runs: BahdanauRuns) -> list[Section]:
     sections = [alignment_errors(runs), monotony.section(runs)]
-    if (runs.data / SEGMENTS).exists():
-        sections.append(attention_in_captions(runs))
     if runs.ignored:
         sections[-1].blocks.append(f"In no table: {', '.join(runs.ignored)}.")
     return sections

@@ -22,8 +22,7 @@
 # --rare       training pairs whose alignments give the dictionary that replaces unknown words in the last RNNsearch's
 #              translations (default: 100,000; 0: keep unknown words)
 # --train, --valid, --test   other names of the files
-# --tokens     DIR: in place of --data, a folder of tokenised text; test.align may hold gold alignments of the test set, and
-#              test.segments the captions of a test set of passages (recipes/reproduce/report.py)
+# --tokens     DIR: in place of --data, a folder of tokenised text; test.align may hold gold alignments of the test set
 # --long       words of a long sentence (default: 30)
 # --longest    sentences of more words than this make one bin of Figure 2 (default: bins of ten words to the end)
 #
@@ -60,7 +59,7 @@ set_up
 RUNS=$OUT/runs
 mkdir -p "$RUNS/data"
 prepare_data() {
-    local side part name types=$((WORDS + 4)) # including fairseq's four symbols
+    local side part types=$((WORDS + 4)) # including fairseq's four symbols
     say "preparing text: Moses tokens, shuffled once; dictionaries of $WORDS words"
     rm -rf "$OUT/text"
     mkdir -p "$OUT/text"
@@ -71,9 +70,7 @@ prepare_data() {
             done
         done
         copy_record "$TOKENS" "$OUT/text"
-        for name in align segments; do
-            if [ -f "$TOKENS/$TEST.$name" ]; then cp "$TOKENS/$TEST.$name" "$RUNS/data/test.$name"; fi
-        done
+        if [ -f "$TOKENS/$TEST.align" ]; then cp "$TOKENS/$TEST.align" "$RUNS/data/test.align"; fi
     else
         rnnsearch prepare "$DATA" "$OUT/text" -s "$SRC" -t "$TRG" \
             --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1

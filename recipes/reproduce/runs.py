@@ -16,7 +16,7 @@ LOG, TRANSLATIONS, BANNED, FAIRSEQ, SCORES = "train.log", "generate.out", "nounk
 FILES = (LOG, TRANSLATIONS, BANNED, FAIRSEQ, SCORES)
 KEPT = (LOG, TRANSLATIONS, BANNED, FAIRSEQ)
 NOT_KEPT = re.compile(rb"^(?:[ADPT]-\d+\t|.*\| train_inner \|).*\n", re.MULTILINE)  # what is large and decides no score
-DATA, OTHERS, GOLD, SEGMENTS = "data", "others", "test.align", "test.segments"
+DATA, OTHERS, GOLD = "data", "others", "test.align"
 NAMES = {name: name for name in ("RNNencdec-30", "RNNsearch-30", "RNNencdec-50", "RNNsearch-50")}
 NAMES["RNNsearch-50-long"] = "RNNsearch-50⋆"
 

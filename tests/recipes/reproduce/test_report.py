@@ -228,18 +228,3 @@ def test_bad_input_is_refused(runs: Path, run: Run) -> None:
     with pytest.raises(InputError, match=r"test\.fr: cannot be read"):
         run()
     assert not (runs / "report.md").exists()
-
-
-def test_attention_inside_captions_is_reported(runs: Path, run: Run) -> None:
-    write_model(runs / "RNNsearch-50", broken(1, 2))
-    write_model(runs / "RNNencdec-50", broken(1, 2), aligned=False)
-    write(runs / "data/test.segments", [f"3-4 {length - 3}-{length - 4}" for length in LENGTHS])
-    lines = run()["Attention inside the right caption"]
-    # Word N looks at word N: of the four words of the first caption, the last one looks outside. Equal weights on
-    # 13 positions put 3 / 13 in the first caption of the shortest sentences.
-    inside = sum(length - 1 for length in LENGTHS) / sum(LENGTHS)
-    equal = sum(4 * 3 / (n + 1) + (n - 4) * (n - 3) / (n + 1) for n in LENGTHS) / sum(LENGTHS)
-    assert rows(lines) == [f"| RNNsearch-50 | {100 * inside:.2f} | {100 * equal:.2f} | {sum(LENGTHS):,} |"]
-    assert not any(line.startswith("Missing") for line in lines)  # RNNencdec has no alignment
-    write(runs / "data/test.segments", [f"{length}-{length}" for length in LENGTHS])
-    assert run()["Attention inside the right caption"] == ["Missing: a passage of two captions or more."]
