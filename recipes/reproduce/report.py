@@ -124,13 +124,8 @@ def alignment_errors(runs: BahdanauRuns) -> Section:
     errors = {name: alignment_error.alignment_error(path, gold, gold_path) for name, path in files.items()}
     how = "In percent, of the references' alignments: each target word is linked to the source word of highest weight."
     section.blocks += [alignment_error.error_table(errors), how] if errors else []
-    section.missing(_without_scores(runs))
+    section.missing([lack for lack in runs.lacking(SCORES) if not lack.startswith(WITHOUT_ALIGNMENT)])
     return section
-
-
-def _without_scores(runs: BahdanauRuns) -> list[str]:
-    absent = [name for name in runs.folders if name not in runs.with_file(SCORES)]
-    return [f"{name} (no {SCORES})" for name in absent if not name.startswith(WITHOUT_ALIGNMENT)]
 
 
 def _scores(runs: BahdanauRuns, args: argparse.Namespace, figure: str) -> list[Section]:
