@@ -17,8 +17,8 @@ Pair = tuple[str, str]
 
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
-# Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
 MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
 
 
