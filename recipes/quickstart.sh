@@ -14,7 +14,7 @@ find "$OUT/" -mindepth 1 -maxdepth 1 ! -name .made-by -exec rm -rf {} +
 set_up
 
 say "1/5 writing 12,000 sentence pairs by a bilingual grammar (seeded: the same every time)"
-rnnsearch grammar "$OUT/text" 2>> "$OUT/log"
+tool grammar "$OUT/text" 2>> "$OUT/log"
 
 say "2/5 building dictionaries (rare words become <unk>) and binarising"
 fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" \

@@ -12,22 +12,20 @@ from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
 COMMANDS = {
-    "translate": ("inference.translate:main", "translate text"),
+    "translate": ("documents.translate:main", "translate text"),
     "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
     "serve": ("serve.main:main", "serve a translation page and a JSON API"),
     "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
     "average": ("inference.average:main", "average the parameters of checkpoints"),
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
-    "prepare": ("text.prepare:main", "split raw parallel text into tokens or subwords"),
-    "limit": ("text.limit:main", "leave out long training pairs, and those without a parse"),
-    "parse": ("text.link_grammar:main", "parse English text with Link Grammar"),
-    "trees": ("text.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
-    "lengths": ("text.lengths:main", "count target lengths by source length, for --length-statistics"),
-    "grammar": ("grammar:main", "write the built-in English-French corpus"),
+    "prepare": ("corpus.prepare:main", "split raw parallel text into tokens or subwords"),
+    "limit": ("corpus.limit:main", "leave out long training pairs, and those without a parse"),
+    "parse": ("corpus.link_grammar:main", "parse English text with Link Grammar"),
+    "trees": ("corpus.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
+    "lengths": ("corpus.lengths:main", "count target lengths by source length, for --length-statistics"),
     "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
     "plot constituents": ("plots.constituents:main", "plot words and phrases attended to (Eriguchi et al., Figure 4)"),
     "plot curve": ("plots.curve:main", "plot learning curves, of the logs of fairseq-train"),
-    "convert-groundhog": ("groundhog.convert:main", "convert a model of the first paper's own code to a checkpoint"),
 }
 
 

@@ -16,7 +16,7 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from rnnsearch_fairseq.groundhog import convert, files
+from recipes.groundhog import convert, files
 from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchModel
 from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
 from rnnsearch_fairseq.modules.config import RNNsearchConfig

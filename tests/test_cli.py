@@ -16,8 +16,8 @@ import pytest
 
 from rnnsearch_fairseq import __version__, cli
 from tests import trained
-from tests.groundhog.builders import make_original
 from tests.plots.builders import inner_line, valid_line, write_log
+from tests.recipes.groundhog.builders import make_original
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -20,8 +20,8 @@ import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import rnnsearch_fairseq
+from recipes.grammar import generate as generate_pairs
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.grammar import generate as generate_pairs
 from tests.commands import (
     PAPER,
     PLUGIN,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.grammar import write_corpus
+from recipes.grammar import write_corpus
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]

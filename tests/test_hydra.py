@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq.grammar import write_corpus
+from recipes.grammar import write_corpus
 from tests.commands import preprocess, run, train
 
 PAPER = ["--task", "pooled_translation", "--optimizer", "adadelta", "--clip-norm", "1", "--criterion", "summed_nll"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from recipes.grammar import write_corpus
 from recipes.reproduce.epochs import read_train_log
-from rnnsearch_fairseq.grammar import write_corpus
 from tests.plots.builders import SIMPLE
 
 pytestmark = pytest.mark.slow

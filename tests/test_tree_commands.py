@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.grammar import write_corpus
+from recipes.grammar import write_corpus
 from tests.commands import PLUGIN, Output, run, run_forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]

@@ -11,10 +11,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from rnnsearch_fairseq.corpus.pairs import read_units
+from rnnsearch_fairseq.corpus.split import clean
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.pairs import read_units
-from rnnsearch_fairseq.text.split import clean
 
 PROJECTS = ("python-fr", "django-fr")
 HELD_OUT = Path(__file__).with_name("held_out.txt")  # lines "valid FILE" and "test FILE"

@@ -18,7 +18,7 @@ at_least_one UPDATES SEED JOBS
 own_folder "$OUT" adadelta
 set_up
 
-once "$OUT/text" rnnsearch grammar --train 100000 "$OUT/text"
+once "$OUT/text" tool grammar --train 100000 "$OUT/text"
 
 # run.sh trains by Adadelta, unless its last options say otherwise. Adam has the settings of grammar.sh.
 train() { # NAME

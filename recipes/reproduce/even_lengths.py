@@ -3,7 +3,7 @@
 ``python -m recipes.reproduce.even_lengths OUT [--train N] [--valid N] [--test N]``
 
 1 to 10 words, 11 to 20 words, and so on, the bins of ``recipes.reproduce.by_length``, get equal numbers of pairs. No
-English sentence is there twice. OUT gets the files of ``rnnsearch grammar``.
+English sentence is there twice. OUT gets the files of ``recipes.grammar``.
 """
 
 import random
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
+from recipes.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish, write_parts
+from recipes.grammar.derivations import Grammar
 from recipes.reproduce.command import command_line
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
-from rnnsearch_fairseq.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish, write_parts
-from rnnsearch_fairseq.grammar.derivations import Grammar
 
 WIDTH = 10  # words of a bin
 SIZES = {"train": 200_000, "valid": 600, "test": 1_200}

@@ -8,7 +8,7 @@ set_up
 
 OUT=$ROOT/runs/grammar
 mkdir -p "$OUT"
-once "$OUT/text" rnnsearch grammar "$OUT/text"
+once "$OUT/text" tool grammar "$OUT/text"
 own=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do own+=("$1"); shift; done
 [ $# = 0 ] || shift

@@ -2,7 +2,7 @@
 # to $OUT.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=8 JOBS=1
+DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=24 JOBS=1
 parse_options "data= out= epochs= jobs=" "$@"
 at_least_one EPOCHS JOBS
 own_folder "$OUT" tanaka_en_ja

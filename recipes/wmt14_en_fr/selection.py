@@ -41,10 +41,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rnnsearch_fairseq.corpus.texts import Texts, add_languages, texts_of
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import check_parallel, check_rereadable, read_lines, read_pairs
-from rnnsearch_fairseq.text.texts import Texts, add_languages, texts_of
 
 ORDER = 4
 LEAST_COUNT = 2

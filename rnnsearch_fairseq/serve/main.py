@@ -18,12 +18,12 @@ from pathlib import Path
 
 import torch
 
+from rnnsearch_fairseq.corpus.link_grammar import LinkParser, check_installed
+from rnnsearch_fairseq.documents.translate import load_with_replacements
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
-from rnnsearch_fairseq.inference.translate import load_with_replacements
 from rnnsearch_fairseq.inference.translator import Translator
 from rnnsearch_fairseq.modules.symbols import UNK
-from rnnsearch_fairseq.text.link_grammar import LinkParser, check_installed
 
 MOST_THREADS = 2
 MOST_EXAMPLES = 3

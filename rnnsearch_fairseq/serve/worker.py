@@ -9,13 +9,13 @@ from itertools import repeat
 
 from torch import Tensor
 
+from rnnsearch_fairseq.corpus.link_grammar import LinkParser
+from rnnsearch_fairseq.documents.translate import replace_unknown
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import translator as inference
-from rnnsearch_fairseq.inference.translate import replace_unknown
 from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator
 from rnnsearch_fairseq.serve.messages import Limits, Problem, Translated, Translation, Word
 from rnnsearch_fairseq.serve.turns import TURN, Job
-from rnnsearch_fairseq.text.link_grammar import LinkParser
 from rnnsearch_fairseq.text.trees import Parse, Tree, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05

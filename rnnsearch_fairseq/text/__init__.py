@@ -1,1 +1,1 @@
-"""Text as models read it: how it is prepared, split into words and checked; parses; formats of files."""
+"""Text as models read it: how it is prepared and split into words, vocabularies, markup, trees."""

@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.text.preparation import Preparation
-from rnnsearch_fairseq.text.subwords import learn_codes, learn_pieces
 from tests.trained import PAIRS, make_checkpoint, train
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,8 +21,8 @@ import pytest
 import torch
 
 import rnnsearch_fairseq
+from rnnsearch_fairseq.documents import translate
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference import translate
 from rnnsearch_fairseq.inference.average import average_checkpoints
 from rnnsearch_fairseq.inference.export import export
 from tests.builders import Touch

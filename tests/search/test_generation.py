@@ -11,8 +11,8 @@ from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 
+from recipes.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.grammar import write_corpus
 from rnnsearch_fairseq.search import SearchOptions
 from rnnsearch_fairseq.tasks.generation import Generator
 from rnnsearch_fairseq.tasks.pooled_translation import PooledTranslationConfig, PooledTranslationTask

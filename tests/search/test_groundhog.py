@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from rnnsearch_fairseq.groundhog import convert
+from recipes.groundhog import convert
 from rnnsearch_fairseq.search import Hypothesis
 from tests.builders import EOS, PAD, from_original, groundhog_model, make_sample
 from tests.reference import groundhog as reference

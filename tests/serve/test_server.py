@@ -20,6 +20,7 @@ pytest.importorskip("uvicorn")
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from rnnsearch_fairseq.corpus.link_grammar import Failure
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
 from rnnsearch_fairseq.serve import main as command
@@ -27,7 +28,6 @@ from rnnsearch_fairseq.serve import server, worker
 from rnnsearch_fairseq.serve.messages import Limits
 from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
 from rnnsearch_fairseq.serve.turns import Abandoned, Job, Pending
-from rnnsearch_fairseq.text.link_grammar import Failure
 from tests.serve.live import PATIENCE
 from tests.trained import PAIRS, PARSES, train
 

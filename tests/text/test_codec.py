@@ -8,12 +8,12 @@ import pytest
 from fairseq.data import encoders
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq import grammar
+from recipes import grammar
+from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text import codec
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation, read_preparations
-from rnnsearch_fairseq.text.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 TEXTS = [

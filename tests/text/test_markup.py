@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.text import prepare
+from rnnsearch_fairseq.corpus import prepare
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.markup import SYMBOLS, find_spans, mask, mask_pair, same_markup, unmask
 from rnnsearch_fairseq.text.preparation import read_preparations

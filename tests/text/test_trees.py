@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rnnsearch_fairseq import grammar
+from recipes import grammar
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.trees import (
     READERS,

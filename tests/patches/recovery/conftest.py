@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.grammar import write_corpus
-from rnnsearch_fairseq.text import parses
+from recipes.grammar import write_corpus
+from rnnsearch_fairseq.corpus import parses
 from tests.patches.recovery.training import PAIRS, TREES, Trained, train
 
 

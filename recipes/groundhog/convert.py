@@ -1,0 +1,172 @@
+"""Convert a model trained by the original GroundHog code, RNNsearch or RNNencdec, to a fairseq checkpoint.
+
+STATE (``search_state``) and the vocabularies (``vocab.en``, ``vocab.fr``) are GroundHog's ``.pkl`` files, or the same
+as ``.json``. ``checkpoint.pt`` and two dictionaries are written to OUT, over an earlier conversion. The converted
+model gives the same probabilities, and can be trained further.
+
+The ids of words differ:
+
+===================  =============================  =======
+symbol               GroundHog                      fairseq
+===================  =============================  =======
+``<s>``              0; no sentence contains it     0
+``<pad>``            none                           1
+end of sentence      ``null_sym``, after all words  2
+unknown word         ``unk_sym``, 1                 3
+words                from 2                         from 4
+===================  =============================  =======
+
+  python -m recipes.groundhog search_model.npz search_state.pkl vocab.en.pkl vocab.fr.pkl converted
+"""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import rnnsearch_fairseq
+from recipes.groundhog.files import Settings, read_arrays, read_settings, read_words
+from rnnsearch_fairseq.errors import InputError, make_parser, option
+from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
+from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
+
+# The bias of <pad>, which GroundHog lacks. In float32 e^-100 vanishes beside any other word, so the probabilities stay
+# the same; unlike -inf, it keeps label smoothing and gradients finite.
+PAD_BIAS = -100.0
+
+
+def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[str, Tensor]:
+    """Make the parameters of :class:`~rnnsearch_fairseq.modules.rnnsearch.RNNsearch`, by name."""
+
+    def convert_array(name: str, axes: str) -> np.ndarray:
+        # A vocabulary is the first axis of an embedding, and the last, like all outputs, of the softmax.
+        array = arrays[name] if axes in ("xm", "ym") else arrays[name].T
+        pad = PAD_BIAS if axes == "y" else 0.0
+        for letter, symbols in (("x", settings.source), ("y", settings.target)):
+            if letter in axes:
+                array = symbols.rearrange(array, pad)
+        return array
+
+    stacked = {
+        parameter: np.concatenate([convert_array(name, axes) for name, axes in origins.items()])
+        for parameter, origins in settings.parameters().items()
+    }
+    return {parameter: torch.from_numpy(np.ascontiguousarray(array)) for parameter, array in stacked.items()}
+
+
+def options_of(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The architecture, and the sizes that it does not set."""
+    options: dict[str, Any] = {
+        "arch": "groundhog_search" if settings.searches else "groundhog_encdec",
+        "embedding_size": settings.embedding,
+        "hidden_size": settings.units,
+        "maxout_size": settings.units // settings.pool,
+        "maxout_pool": settings.pool,
+        "output_rank": settings.embedding,
+    }
+    if settings.searches:
+        options["alignment_size"] = arrays["B_dec_transition_0"].shape[1]
+    return options
+
+
+def make_checkpoint(
+    parameters: dict[str, Tensor], options: dict[str, Any], languages: tuple[str, str], words: list[list[str]]
+) -> dict[str, Any]:
+    """What fairseq's commands and this package need of a checkpoint, before the first update.
+
+    There is no optimizer's state, because GroundHog saves none.
+    """
+    config = RNNsearchConfig.of(ARCHITECTURES[options["arch"]] | options)
+    text = {"languages": [*languages], "vocabularies": [[*SPECIAL, *of_side] for of_side in words], "preparation": None}
+    model = {re.sub(r"^(encoder|decoder)\.", r"\1.network.", name): tensor for name, tensor in parameters.items()}
+    task = {"_name": "translation", "data": ".", "source_lang": languages[0], "target_lang": languages[1]}
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {"best": None}, "num_updates": 0}
+    return {
+        "args": None,
+        "cfg": {"model": {"_name": options["arch"], **config.values()}, "task": task},
+        "model": {"_extra_state": text, **model},
+        "optimizer_history": [history],
+        "extra_state": {"train_iterator": {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}},
+    }
+
+
+def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
+    """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``, and print how to use them.
+
+    Args:
+        vocabularies: the source and target vocabularies.
+        languages: the source and target language, for the names of the dictionaries.
+
+    Raises:
+        InputError: an input is missing or damaged, the inputs do not match, or the model is of another kind.
+    """
+    for language in languages:
+        if not re.fullmatch(r"[\w-]+", language):
+            raise InputError(f"the language {language!r} cannot be part of a file name; give a code, as -s en -t fr")
+    if languages[0] == languages[1]:
+        raise InputError(f"both languages are {languages[0]!r}; give two, as -s en -t fr")
+    settings = read_settings(state)
+    words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
+    arrays = read_arrays(model, settings)
+    options = options_of(settings, arrays)
+    checkpoint = make_checkpoint(make_parameters(arrays, settings), options, languages, words)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
+    with open_output(out / "checkpoint.pt") as file:
+        torch.save(checkpoint, file)
+    print(f"{'RNNsearch' if settings.searches else 'RNNencdec'} -> {out / 'checkpoint.pt'}")
+    for language, of_side in zip(languages, words):
+        path = out / f"dict.{language}.txt"
+        Vocabulary([*SPECIAL, *of_side]).write(path)
+        print(f"{len(of_side):,} words -> {path}")
+    print_commands(out, languages, options)
+
+
+def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
+    """Guess en and fr from vocab.en.pkl and vocab.fr.pkl; src and trg if the names differ from this form or agree."""
+    names = [re.fullmatch(r"vocab\.([\w-]+)\.(pkl|json)", path.name) for path in vocabularies]
+    if names[0] and names[1] and names[0][1] != names[1][1]:
+        return names[0][1], names[1][1]
+    return "src", "trg"
+
+
+def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any]) -> None:
+    """Print the commands that translate with a converted model as GroundHog does, and train it further."""
+    checkpoint = str(out / "checkpoint.pt")
+    plugin = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).resolve().parent)]
+    print("To translate, one tokenised sentence a line, as GroundHog does:")
+    search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
+    print(" ", shlex.join(["rnnsearch", "translate", "--model", checkpoint, *search, f"text.{languages[0]}"]))
+    print("To train it further, on text/{train,valid}.{" + ",".join(languages) + "}:")
+    texts = ["--trainpref", "text/train", "--validpref", "text/valid", "--destdir", "bin"]
+    for name, language in zip(("--srcdict", "--tgtdict"), languages):
+        texts += [name, str(out / f"dict.{language}.txt")]
+    print(" ", shlex.join(["fairseq-preprocess", *plugin, "-s", languages[0], "-t", languages[1], *texts]))
+    sizes = [word for name, value in options.items() for word in (option(name), str(value))]
+    print(" ", shlex.join(["fairseq-train", "bin", *plugin, *sizes, "--finetune-from-model", checkpoint]))
+
+
+def main() -> None:
+    """The command line of this module."""
+    parser = make_parser(__doc__)
+    parser.add_argument("model", type=Path, help="GroundHog's parameters, .npz")
+    parser.add_argument("state", type=Path, help="GroundHog's settings, saved beside them, .pkl or .json")
+    parser.add_argument("vocab_src", type=Path, help="source vocabulary, from word to id, .pkl or .json")
+    parser.add_argument("vocab_trg", type=Path, help="target vocabulary")
+    parser.add_argument("out", type=Path, help="folder to write; made if it is not there")
+    guess = "default: en for vocab.en.pkl, if both files are named like this; else"
+    parser.add_argument("-s", "--source-lang", help=f"source language ({guess} src)")
+    parser.add_argument("-t", "--target-lang", help=f"target language ({guess} trg)")
+    args = parser.parse_args()
+    vocabularies = (args.vocab_src, args.vocab_trg)
+    guessed = guess_languages(vocabularies)
+    languages = (args.source_lang or guessed[0], args.target_lang or guessed[1])
+    print(f"languages: {languages[0]} to {languages[1]}; give others by -s and -t")
+    convert(args.model, args.state, vocabularies, languages, args.out)

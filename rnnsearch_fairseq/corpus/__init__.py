@@ -1,0 +1,1 @@
+"""Prepare parallel text and parses for training."""

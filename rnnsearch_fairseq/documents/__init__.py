@@ -1,0 +1,1 @@
+"""Translate files: plain text, and the documents of translators."""

@@ -1,0 +1,162 @@
+"""The command ``rnnsearch translate``: one line of output for each line of input."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.documents import translate
+from rnnsearch_fairseq.documents.translate import MOST_BYTES, read_arriving
+from rnnsearch_fairseq.errors import InputError
+from tests.trained import PARSES, make_checkpoint, train
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = "The dog sleeps.\n\nThe black cat eats.\nIt's a cat."
+TRANSLATED = "le chien dort.\n\nle chat noir mange.\nc'est un chat.\n"
+Command = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of each kind."""
+    folder = tmp_path_factory.mktemp("models")
+    for arch in ("bahdanau_gru", "rnnencdec", "tree2seq_small"):
+        train(folder / arch, arch)
+    return folder
+
+
+@pytest.fixture
+def command(models: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
+    """Run the command in this process on a model; returns standard output and standard error."""
+
+    def run(*words: str | Path, model: str = "bahdanau_gru") -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["translate", "--model", str(models / model), *map(str, words)])
+        capfdbinary.readouterr()
+        translate.main()
+        out, err = capfdbinary.readouterr()
+        return out.decode(), err.decode()
+
+    return run
+
+
+def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    assert command(tmp_path / "text") == (TRANSLATED, "")
+    (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
+    assert command(tmp_path / "text.gz") == (TRANSLATED, "")
+    assert command(tmp_path / "text", "--output", tmp_path / "out", "--beam", "2", "--search", "groundhog") == ("", "")
+    assert (tmp_path / "out").read_text() == TRANSLATED
+
+
+def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tmp_path: Path) -> None:
+    long = b"x" * (2 * MOST_BYTES)
+    lines = [b"The dog sleeps.", b"\xff dog", long, b"a " * 2000, b"The cat sleeps.\r"]
+    (tmp_path / "text").write_bytes(b"\n".join(lines))
+    out, err = command(tmp_path / "text")
+    assert out == "le chien dort.\n\n\n\nle chat dort.\n"
+    assert [line.partition("text, line ")[2][:1] for line in err.splitlines()] == ["2", "3", "4"]
+
+
+def test_nbest_have_numbers_and_scores(command: Command, models: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    rows = [line.split("\t") for line in command(tmp_path / "text", "--nbest", "2")[0].splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "2", "3", "3", "4", "4"]
+    assert rows[2] == ["2", "0.0000", ""]
+    expected = rnnsearch_fairseq.load(models / "bahdanau_gru").translations("The dog sleeps.", nbest=2)
+    assert [row[1:] for row in rows[:2]] == [[f"{one.score:.4f}", one.text] for one in expected]
+
+
+def test_alignments_are_lines_of_scores(command: Command, models: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("The zebra sleeps.\n\n")
+    command(tmp_path / "text", "--alignments", tmp_path / "alignments")
+    first, blank = map(json.loads, (tmp_path / "alignments").read_text().splitlines())
+    assert first["source"] == ["the", "<unk>", "sleeps", ".", "</s>"]
+    assert (first["id"], blank["id"], blank["target"]) == (0, 1, ["</s>"])
+    expected = rnnsearch_fairseq.load(models / "bahdanau_gru").align("The zebra sleeps.")
+    torch.testing.assert_close(torch.tensor(first["alignment"]), expected.weights, rtol=0, atol=1e-6)
+
+
+def test_unknown_words_are_replaced_by_source_words_or_their_translations(
+    models: Path, command: Command, tmp_path: Path
+) -> None:
+    state = make_checkpoint()
+    state["model"]["decoder.network.readout.to_vocabulary.bias"][3] = 1e3  # <unk> is the likeliest word
+    torch.save(state, tmp_path / "unknown.pt")
+    (tmp_path / "text").write_text("The Zebra sleeps.\n")
+    (tmp_path / "dictionary").write_text("zebra zèbre 3\nsleeps dort 2\n")
+    options = ("--max-len-b", "6", "--model", tmp_path / "unknown.pt", tmp_path / "text")
+    assert set(command(*options)[0].split()) == {"<unk>"}
+    copied = command(*options, "--replace-unknown")[0]
+    assert "<unk>" not in copied
+    assert set(copied.replace(".", "").split()) <= {"the", "zebra", "sleeps"}
+    translated = command(*options, "--replace-unknown", tmp_path / "dictionary")[0]
+    assert translated == copied.replace("zebra", "zèbre").replace("sleeps", "dort")
+
+
+def test_trees_are_read_line_by_line(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("the dog sleeps .\nthe cat sleeps .\nthe black cat eats .\n")
+    (tmp_path / "trees").write_text(f"{PARSES[0]}\n{PARSES[0]}\n-\n")
+    out, err = command(tmp_path / "text", "--trees", tmp_path / "trees", model="tree2seq_small")
+    assert out == "le chien dort.\n\nle chat noir mange.\n"
+    assert "text, line 2: leaf 2 of its parse is 'dog', but word 2 is 'cat'" in err
+    for trees, message in (("-\n-\n", "ends before line 3"), ("-\n" * 4, "has more lines than the text")):
+        (tmp_path / "trees").write_text(trees)
+        with pytest.raises(InputError, match=message):
+            command(tmp_path / "text", "--trees", tmp_path / "trees", model="tree2seq_small")
+
+
+def test_what_cannot_work_is_refused(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    (tmp_path / "dictionary").write_text("zebra\n")
+    for words, message in (
+        ([tmp_path / "nothing"], "nothing: cannot be read"),
+        ([tmp_path / "text", "--output", tmp_path / "text"], "it would replace an input"),
+        ([tmp_path / "text", "--replace-unknown", tmp_path / "dictionary"], "line 1: not a word and its translation"),
+        ([tmp_path / "text", "--beam", "0"], "--beam is 0"),
+        ([tmp_path / "text", "--nbest", "0"], "--nbest is 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            command(*words)
+    with pytest.raises(InputError, match="the model has no alignment"):
+        command(tmp_path / "text", "--replace-unknown", model="rnnencdec")
+
+
+def test_a_line_is_translated_before_the_next_one_comes(models: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "rnnsearch_fairseq", "translate", "--model", models / "bahdanau_gru"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        timer = threading.Timer(120, process.kill)
+        timer.start()
+        for line, expected in (("The dog sleeps.", "le chien dort."), ("", ""), ("a cat", None)):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            answer = process.stdout.readline().decode()
+            assert expected is None or answer == f"{expected}\n"
+        process.stdin.close()
+        assert process.wait() == 0
+        timer.cancel()
+        assert process.stderr.read() == b""  # no progress bar in a pipe
+
+
+def test_lines_are_read_as_they_arrive() -> None:
+    reading, writing = os.pipe()
+    lines = read_arriving(Path(f"/dev/fd/{reading}"))
+    os.write(writing, b"one\ntwo\nthr")
+    assert next(lines) == [b"one", b"two"]
+    os.write(writing, b"ee\n\nlast")
+    assert next(lines) == [b"three", b""]
+    os.close(writing)
+    assert next(lines) == [b"last"]
+    assert next(lines, None) is None
+    os.close(reading)

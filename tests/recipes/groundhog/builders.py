@@ -1,0 +1,67 @@
+"""Models of GroundHog with random parameters."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recipes.groundhog.convert import convert
+from tests.reference import groundhog
+
+TANH, SIGMOID = "lambda x: TT.tanh(x)", "lambda x: TT.nnet.sigmoid(x)"
+LAYER = {"layer": "RecurrentLayer", "gating": True, "reseting": True, "gater": SIGMOID, "reseter": SIGMOID}
+STATE = {
+    **{f"{prefix}rec_{name}": value for prefix in ("", "enc_", "dec_") for name, value in LAYER.items()},
+    **dict.fromkeys(("encoder_stack", "decoder_stack"), 1),
+    **dict.fromkeys(("dim_mult", "hid_mult", "dropout", "dropout_rec"), 1.0),
+    **dict.fromkeys(("bias_code", "decoding_inputs", "bigram", "check_first_word", "deep_out"), True),
+    **{"activ": TANH, "rank_n_activ": "lambda x: x", "unary_activ": "Maxout(2)", "maxout_part": 2.0},
+    **{"seqlen": 50, "bs": 80, "oov": "UNK", "source": ["a.h5"], "prefix": "search_"},
+}
+
+SEARCH = {"search": True, "forward": True, "backward": True, "last_forward": False, "last_backward": False}
+ENCDEC = {"search": False, "forward": False, "backward": False, "last_forward": True, "last_backward": False}
+UNITS, WIDTH, SOURCE, TARGET = 6, 5, 13, 11
+
+
+@dataclass
+class Original:
+    """A GroundHog model before it is saved: its arrays, its state and its two vocabularies."""
+
+    arrays: dict[str, np.ndarray]
+    state: dict[str, Any]
+    source: dict[str, int]
+    target: dict[str, int]
+    names: list[str] = field(default_factory=lambda: ["model.npz", "state.json", "vocab.en.json", "vocab.fr.json"])
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write the four files, all but the model as JSON, and return their paths."""
+        folder.mkdir(exist_ok=True)
+        paths = [folder / name for name in self.names]
+        np.savez(paths[0], **self.arrays)
+        for path, content in zip(paths[1:], (self.state, self.source, self.target)):
+            path.write_text(json.dumps(content), encoding="utf-8")
+        return paths
+
+    def convert(self, folder: Path) -> Path:
+        """Save and convert, and return the folder that results."""
+        model, state, source, target = self.save(folder)
+        convert(model, state, (source, target), ("en", "fr"), folder / "out")
+        return folder / "out"
+
+
+def make_original(encdec: bool = False) -> Original:
+    """A tiny model with random parameters, as the original names and numbers them."""
+    sizes = {"n": UNITS, "m": WIDTH, "n_source": SOURCE, "n_target": TARGET, "rank": WIDTH}
+    drawn = groundhog.random_parameters(np.random.default_rng(5), **sizes, encdec=encdec)
+    state = {**STATE, **(ENCDEC if encdec else {**SEARCH, "dec_rec_layer": "RecurrentLayerWithSearch"})}
+    state |= {"dim": UNITS, "rank_n_approx": WIDTH, "c_dim": UNITS if encdec else 2 * UNITS}
+    for side, size in (("source", SOURCE), ("target", TARGET)):
+        state |= {f"n_sym_{side}": size, f"null_sym_{side}": size - 1, f"unk_sym_{side}": 1}
+    vocabularies = [
+        {"</s>": 0, "UNK": 1, "<s>": 0} | {f"{letter}{number}": number for number in reversed(range(2, size - 1))}
+        for letter, size in (("s", SOURCE), ("été", TARGET))
+    ]
+    return Original({name: array.astype(np.float32) for name, array in drawn.items()}, state, *vocabularies)
