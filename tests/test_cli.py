@@ -4,20 +4,17 @@ import importlib
 import itertools
 import json
 import os
-import pickle
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rnnsearch_fairseq import __version__, cli
 from tests import trained
 from tests.plots.builders import inner_line, valid_line, write_log
-from tests.recipes.groundhog.builders import make_original
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -69,14 +66,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     score = {"id": 0, "source": ["a", "cat", "</s>"], "target": ["chat", "</s>"], "alignment": [[0.2, 0.5, 0.1]] * 2}
     (folder / "test.scores").write_text(json.dumps(score))
     (folder / "trees.scores").write_text(json.dumps({**score, "phrases": [[0, 2]], "phrase_attention": [[0.2]] * 2}))
-    original = make_original()
-    np.savez(folder / "search_model.npz", **original.arrays)
-    for name, content in {
-        "search_state": original.state,
-        "vocab.en": original.source,
-        "vocab.fr": original.target,
-    }.items():
-        (folder / f"{name}.pkl").write_bytes(pickle.dumps(content, 2))
     return folder
 
 

@@ -1,22 +1,9 @@
 """Convert a model trained by the original GroundHog code, RNNsearch or RNNencdec, to a fairseq checkpoint.
 
-STATE (``search_state``) and the vocabularies (``vocab.en``, ``vocab.fr``) are GroundHog's ``.pkl`` files, or the same
-as ``.json``. ``checkpoint.pt`` and two dictionaries are written to OUT, over an earlier conversion. The converted
-model gives the same probabilities, and can be trained further.
+``checkpoint.pt`` and two dictionaries are written to OUT, over an earlier conversion. The converted model gives the
+same probabilities, and can be trained further. How to make the JSON files: recipes/groundhog/README.md
 
-The ids of words differ:
-
-===================  =============================  =======
-symbol               GroundHog                      fairseq
-===================  =============================  =======
-``<s>``              0; no sentence contains it     0
-``<pad>``            none                           1
-end of sentence      ``null_sym``, after all words  2
-unknown word         ``unk_sym``, 1                 3
-words                from 2                         from 4
-===================  =============================  =======
-
-  python -m recipes.groundhog search_model.npz search_state.pkl vocab.en.pkl vocab.fr.pkl converted
+  python -m recipes.groundhog search_model.npz search_state.json vocab.en.json vocab.fr.json converted -s en -t fr
 """
 
 import re
@@ -35,6 +22,15 @@ from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
+# The ids of words differ:
+#
+#   symbol           GroundHog                    fairseq
+#   <s>              0; no sentence contains it   0
+#   <pad>            none                         1
+#   end of sentence  null_sym, after all words    2
+#   unknown word     unk_sym, 1                   3
+#   words            from 2                       from 4
+#
 # The bias of <pad>, which GroundHog lacks. In float32 e^-100 vanishes beside any other word, so the probabilities stay
 # the same; unlike -inf, it keeps label smoothing and gradients finite.
 PAD_BIAS = -100.0
@@ -59,8 +55,8 @@ def make_parameters(arrays: dict[str, np.ndarray], settings: Settings) -> dict[s
     return {parameter: torch.from_numpy(np.ascontiguousarray(array)) for parameter, array in stacked.items()}
 
 
-def options_of(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The architecture, and the sizes that it does not set."""
+def make_options(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The architecture, and the sizes of the model."""
     options: dict[str, Any] = {
         "arch": "groundhog_search" if settings.searches else "groundhog_encdec",
         "embedding_size": settings.embedding,
@@ -82,7 +78,11 @@ def make_checkpoint(
     There is no optimizer's state, because GroundHog saves none.
     """
     config = RNNsearchConfig.of(ARCHITECTURES[options["arch"]] | options)
-    text = {"languages": [*languages], "vocabularies": [[*SPECIAL, *of_side] for of_side in words], "preparation": None}
+    text = {
+        "languages": [*languages],
+        "vocabularies": [[*SPECIAL, *side_words] for side_words in words],
+        "preparation": None,
+    }
     model = {re.sub(r"^(encoder|decoder)\.", r"\1.network.", name): tensor for name, tensor in parameters.items()}
     task = {"_name": "translation", "data": ".", "source_lang": languages[0], "target_lang": languages[1]}
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {"best": None}, "num_updates": 0}
@@ -105,50 +105,34 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     Raises:
         InputError: an input is missing or damaged, the inputs do not match, or the model is of another kind.
     """
-    for language in languages:
-        if not re.fullmatch(r"[\w-]+", language):
-            raise InputError(f"the language {language!r} cannot be part of a file name; give a code, as -s en -t fr")
     if languages[0] == languages[1]:
         raise InputError(f"both languages are {languages[0]!r}; give two, as -s en -t fr")
     settings = read_settings(state)
     words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
     arrays = read_arrays(model, settings)
-    options = options_of(settings, arrays)
+    options = make_options(settings, arrays)
     checkpoint = make_checkpoint(make_parameters(arrays, settings), options, languages, words)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
+    out.mkdir(parents=True, exist_ok=True)
     with open_output(out / "checkpoint.pt") as file:
         torch.save(checkpoint, file)
+    for language, side_words in zip(languages, words):
+        Vocabulary([*SPECIAL, *side_words]).write(out / f"dict.{language}.txt")
     print(f"{'RNNsearch' if settings.searches else 'RNNencdec'} -> {out / 'checkpoint.pt'}")
-    for language, of_side in zip(languages, words):
-        path = out / f"dict.{language}.txt"
-        Vocabulary([*SPECIAL, *of_side]).write(path)
-        print(f"{len(of_side):,} words -> {path}")
     print_commands(out, languages, options)
-
-
-def guess_languages(vocabularies: tuple[Path, Path]) -> tuple[str, str]:
-    """Guess en and fr from vocab.en.pkl and vocab.fr.pkl; src and trg if the names differ from this form or agree."""
-    names = [re.fullmatch(r"vocab\.([\w-]+)\.(pkl|json)", path.name) for path in vocabularies]
-    if names[0] and names[1] and names[0][1] != names[1][1]:
-        return names[0][1], names[1][1]
-    return "src", "trg"
 
 
 def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any]) -> None:
     """Print the commands that translate with a converted model as GroundHog does, and train it further."""
-    checkpoint = str(out / "checkpoint.pt")
+    checkpoint, (source, target) = str(out / "checkpoint.pt"), languages
     plugin = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).resolve().parent)]
     print("To translate, one tokenised sentence a line, as GroundHog does:")
     search = ["--search", "groundhog", "--beam", "10", "--unnormalized"]
-    print(" ", shlex.join(["rnnsearch", "translate", "--model", checkpoint, *search, f"text.{languages[0]}"]))
-    print("To train it further, on text/{train,valid}.{" + ",".join(languages) + "}:")
+    print(" ", shlex.join(["rnnsearch", "translate", "--model", checkpoint, *search, f"text.{source}"]))
+    print(f"To train it further, on text/{{train,valid}}.{{{source},{target}}}:")
     texts = ["--trainpref", "text/train", "--validpref", "text/valid", "--destdir", "bin"]
-    for name, language in zip(("--srcdict", "--tgtdict"), languages):
+    for name, language in (("--srcdict", source), ("--tgtdict", target)):
         texts += [name, str(out / f"dict.{language}.txt")]
-    print(" ", shlex.join(["fairseq-preprocess", *plugin, "-s", languages[0], "-t", languages[1], *texts]))
+    print(" ", shlex.join(["fairseq-preprocess", *plugin, "-s", source, "-t", target, *texts]))
     sizes = [word for name, value in options.items() for word in (option(name), str(value))]
     print(" ", shlex.join(["fairseq-train", "bin", *plugin, *sizes, "--finetune-from-model", checkpoint]))
 
@@ -157,16 +141,11 @@ def main() -> None:
     """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("model", type=Path, help="GroundHog's parameters, .npz")
-    parser.add_argument("state", type=Path, help="GroundHog's settings, saved beside them, .pkl or .json")
-    parser.add_argument("vocab_src", type=Path, help="source vocabulary, from word to id, .pkl or .json")
+    parser.add_argument("state", type=Path, help="GroundHog's settings, saved beside them, as .json")
+    parser.add_argument("vocab_src", type=Path, help="source vocabulary, from word to id, as .json")
     parser.add_argument("vocab_trg", type=Path, help="target vocabulary")
     parser.add_argument("out", type=Path, help="folder to write; made if it is not there")
-    guess = "default: en for vocab.en.pkl, if both files are named like this; else"
-    parser.add_argument("-s", "--source-lang", help=f"source language ({guess} src)")
-    parser.add_argument("-t", "--target-lang", help=f"target language ({guess} trg)")
+    parser.add_argument("-s", "--source-lang", required=True, help="source language, such as en")
+    parser.add_argument("-t", "--target-lang", required=True, help="target language")
     args = parser.parse_args()
-    vocabularies = (args.vocab_src, args.vocab_trg)
-    guessed = guess_languages(vocabularies)
-    languages = (args.source_lang or guessed[0], args.target_lang or guessed[1])
-    print(f"languages: {languages[0]} to {languages[1]}; give others by -s and -t")
-    convert(args.model, args.state, vocabularies, languages, args.out)
+    convert(args.model, args.state, (args.vocab_src, args.vocab_trg), (args.source_lang, args.target_lang), args.out)

@@ -157,8 +157,8 @@ def test_totals_and_means_rank_differently() -> None:
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     folder = tmp_path_factory.mktemp("converted")
-    files = (RECORDED / f"vocab.{language}.pkl" for language in ("en", "fr"))
-    convert.convert(RECORDED / "search_model.npz", RECORDED / "search_state.pkl", tuple(files), ("en", "fr"), folder)
+    files = (RECORDED / f"vocab.{language}.json" for language in ("en", "fr"))
+    convert.convert(RECORDED / "search_model.npz", RECORDED / "search_state.json", tuple(files), ("en", "fr"), folder)
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(folder / "checkpoint.pt")], arg_overrides={"data": str(folder)}
     )

@@ -1,7 +1,7 @@
 """Models of GroundHog with random parameters."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,11 @@ class Original:
     state: dict[str, Any]
     source: dict[str, int]
     target: dict[str, int]
-    names: list[str] = field(default_factory=lambda: ["model.npz", "state.json", "vocab.en.json", "vocab.fr.json"])
 
     def save(self, folder: Path) -> list[Path]:
         """Write the four files, all but the model as JSON, and return their paths."""
         folder.mkdir(exist_ok=True)
-        paths = [folder / name for name in self.names]
+        paths = [folder / name for name in ("model.npz", "state.json", "vocab.en.json", "vocab.fr.json")]
         np.savez(paths[0], **self.arrays)
         for path, content in zip(paths[1:], (self.state, self.source, self.target)):
             path.write_text(json.dumps(content), encoding="utf-8")

@@ -1,14 +1,8 @@
 """Converted GroundHog models give the probabilities of the original, in fairseq's own commands, and go on training."""
 
-import io
-import json
-import pickle
 import re
 import shlex
 import sys
-import tracemalloc
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +14,12 @@ from torch import nn
 
 import rnnsearch_fairseq
 from recipes.groundhog.convert import convert, main
-from recipes.groundhog.files import read_arrays, read_settings
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 from tests.builders import make_sample
 from tests.commands import run
-from tests.recipes.groundhog.builders import SOURCE, TANH, TARGET, UNITS, WIDTH, Original, make_original
+from tests.recipes.groundhog.builders import SOURCE, TARGET, UNITS, WIDTH, make_original
 from tests.reference import groundhog
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
 
@@ -75,24 +68,20 @@ def batches(pairs: list[Any]) -> list[tuple[list[Any], bool]]:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """The converted model of a kind (search, encdec) from files of a format (pkl, json)."""
-    made: dict[tuple[str, str], Path] = {}
-
-    def get(kind: str, form: str) -> Path:
-        if (kind, form) not in made:
-            out = made[kind, form] = tmp_path_factory.mktemp(f"{kind}_{form}")
-            vocabularies = (RECORDED / f"vocab.en.{form}", RECORDED / f"vocab.fr.{form}")
-            convert(RECORDED / f"{kind}_model.npz", RECORDED / f"{kind}_state.{form}", vocabularies, ("en", "fr"), out)
-        return made[kind, form]
-
-    return get
+def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The converted models, RNNsearch ("search") and RNNencdec ("encdec")."""
+    folders = {}
+    for kind in ("search", "encdec"):
+        folders[kind] = tmp_path_factory.mktemp(kind)
+        files = [RECORDED / name for name in (f"{kind}_state.json", "vocab.en.json", "vocab.fr.json")]
+        convert(RECORDED / f"{kind}_model.npz", files[0], (files[1], files[2]), ("en", "fr"), folders[kind])
+    return folders
 
 
 @needs_recorded
 @pytest.mark.parametrize(("kind", "scores"), [("search", "search_scores_50"), ("encdec", "encdec_scores_first25")])
-def test_the_originals_scores_and_alignments(real: Callable[[str, str], Path], kind: str, scores: str) -> None:
-    member = load(real(kind, "pkl"))
+def test_the_originals_scores_and_alignments(real: dict[str, Path], kind: str, scores: str) -> None:
+    member = load(real[kind])
     expected = recorded(f"{scores}.json")
     pairs = []
     for pair in recorded("pairs_50.json"):
@@ -114,22 +103,8 @@ def test_the_originals_scores_and_alignments(real: Callable[[str, str], Path], k
 
 
 @needs_recorded
-@pytest.mark.parametrize("kind", ["search", "encdec"])
-def test_pickles_of_python_2_and_json_give_the_same(real: Callable[[str, str], Path], kind: str) -> None:
-    one, other = (torch.load(real(kind, form) / "checkpoint.pt", weights_only=True) for form in ("pkl", "json"))
-    assert one["cfg"] == other["cfg"]
-    text = [each["model"].pop("_extra_state") for each in (one, other)]
-    assert text[0] == text[1]
-    assert all(torch.equal(one["model"][name], other["model"][name]) for name in one["model"] | other["model"])
-    for language in ("en", "fr"):
-        texts = [(real(kind, form) / f"dict.{language}.txt").read_bytes() for form in ("pkl", "json")]
-        assert texts[0] == texts[1]
-        assert len(texts[0].splitlines()) == 4998
-
-
-@needs_recorded
-def test_translations_of_the_original(real: Callable[[str, str], Path]) -> None:
-    translator = rnnsearch_fairseq.load(real("search", "json") / "checkpoint.pt")
+def test_translations_of_the_original(real: dict[str, Path]) -> None:
+    translator = rnnsearch_fairseq.load(real["search"] / "checkpoint.pt")
     expected = recorded("search_translations_20.json")
     texts = translator.translate(expected["source"][:4], beam=expected["beam"], search="groundhog", unnormalized=True)
     assert [text.replace("<unk>", "UNK") for text in texts] == expected["raw"][:4]
@@ -193,17 +168,6 @@ def test_padding_is_new_and_has_no_probability(tmp_path: Path) -> None:
     assert torch.tensor([-10.0, -100.0]).logsumexp(0) == -10
 
 
-@pytest.mark.parametrize("kind", ["<f8", ">f4", "<f2"])
-def test_other_floating_point_types_are_converted(tmp_path: Path, kind: str) -> None:
-    original = make_original()
-    if kind == "<f2":
-        original.arrays = {name: array.astype(kind).astype(np.float32) for name, array in original.arrays.items()}
-    same = load(original.convert(tmp_path / "float32")).network
-    original.arrays = {name: array.astype(kind) for name, array in original.arrays.items()}
-    other = load(original.convert(tmp_path / "other")).network
-    assert all(torch.equal(a, b) for a, b in zip(same.parameters(), other.parameters(), strict=True))
-
-
 # The configuration, and the command
 
 
@@ -223,40 +187,14 @@ def test_the_checkpoint_describes_the_model(tmp_path: Path, encdec: bool) -> Non
     assert encdec or config["alignment_size"] == alignment
 
 
-def run_main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["groundhog", *map(str, words)])
+def test_the_command_names_the_dictionaries_by_their_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [*make_original().save(tmp_path), tmp_path / "new folder/out"]
+    monkeypatch.setattr(sys, "argv", ["groundhog", *map(str, paths), "-s", "de", "-t", "zh-cn"])
     main()
-
-
-@pytest.mark.parametrize(
-    ("names", "words", "languages"),
-    [
-        (("vocab.de.json", "vocab.zh-cn.json"), [], ("de", "zh-cn")),
-        (("vocab.de.json", "vocab.fr.json"), ["-t", "fra"], ("de", "fra")),
-        (("source.json", "vocab.fr.json"), [], ("src", "trg")),
-    ],
-)
-def test_languages(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    names: tuple[str, str],
-    words: list[str],
-    languages: tuple[str, str],
-) -> None:
-    original = make_original()
-    original.names[2:] = names
-    run_main(monkeypatch, *original.save(tmp_path), tmp_path / "a b" / "out", *words)
-    assert f"languages: {languages[0]} to {languages[1]};" in capsys.readouterr().out
-    written = sorted(path.name for path in (tmp_path / "a b" / "out").iterdir())
-    assert written == sorted(["checkpoint.pt", *(f"dict.{language}.txt" for language in languages)])
-
-
-@pytest.mark.parametrize("words", [["-s", "fr"], ["-t", "a/b"]])
-def test_bad_languages_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
-    with pytest.raises(InputError, match="language"):
-        run_main(monkeypatch, *make_original().save(tmp_path), tmp_path / "out", *words)
-    assert not (tmp_path / "out").exists()
+    assert sorted(path.name for path in paths[-1].iterdir()) == ["checkpoint.pt", "dict.de.txt", "dict.zh-cn.txt"]
+    monkeypatch.setattr(sys, "argv", [*sys.argv[:-1], "de"])
+    with pytest.raises(InputError, match="both languages"):
+        main()
 
 
 @pytest.mark.train
@@ -291,48 +229,25 @@ def test_fairseq_scores_and_trains_by_the_printed_commands(tmp_path: Path, capsy
 # Bad input
 
 
-def assert_refused(original: Original, folder: Path, message: str) -> None:
-    with pytest.raises(InputError, match=message) as refusal:
-        original.convert(folder)
-    assert re.fullmatch(r"[^\n;]+; [^\n;]+[^.]", str(refusal.value)), "one sentence: what; cure"
-    assert not (folder / "out").exists()
-
-
-MISSING = object()
-
-
 @pytest.mark.parametrize(
-    ("encdec", "changes", "message"),
+    ("encdec", "changes", "named"),
     [
-        (False, {"dim": MISSING}, "dim is missing"),
-        (False, {"enc_rec_layer": "LSTMLayer"}, "enc_rec_layer is 'LSTMLayer', and only 'RecurrentLayer' can be conv"),
-        (False, {"dec_rec_layer": "RecurrentLayer"}, "dec_rec_layer is .*, and only 'RecurrentLayerWithSearch'"),
-        (True, {"dec_rec_layer": "RecurrentLayerWithSearch"}, "dec_rec_layer is .*, and only 'RecurrentLayer'"),
-        (False, {"rec_gating": False}, "rec_gating is False, and only True"),
-        (False, {"enc_rec_gater": TANH}, "enc_rec_gater is 'lambda x: TT.tanh"),
-        (False, {"activ": "lambda x: x"}, "activ is 'lambda x: x', and only 'lambda x: TT.tanh"),
-        (False, {"maxout_part": 3}, r"unary_activ is 'Maxout\(2\)', and only 'Maxout\(3\)'"),
-        (False, {"maxout_part": 4, "unary_activ": "Maxout(4)"}, "dim 6 does not divide into pools of maxout_part 4"),
-        (False, {"dropout": 0.5}, r"dropout is 0\.5, and only 1 "),
-        (False, {"deep_out": False}, "deep_out is False, and only True"),
-        (False, {"backward": False}, "backward is False"),
-        (True, {"last_forward": False}, "last_forward is False, and only True"),
-        (False, {"search": "yes"}, "search is 'yes', and only True or False"),
-        (False, {"c_dim": 6}, "c_dim is 6, and only 12 can be converted"),
-        (False, {"dim": 6.5}, r"dim is 6\.5, but it must be a whole number"),
-        (False, {"dim": True}, "dim is True, but"),
-        (False, {"n_sym_source": float("nan")}, "n_sym_source is nan, but"),
-        (False, {"null_sym_source": 13}, "null_sym_source 13 and unk_sym_source 1 must be two ids below"),
-        (False, {"unk_sym_target": 10}, "null_sym_target 10 and unk_sym_target 10 must be two ids"),
+        (False, {"dim": None}, "dim"),
+        (False, {"dim": 6.5}, "dim"),
+        (False, {"enc_rec_layer": "LSTMLayer"}, "enc_rec_layer"),
+        (True, {"dec_rec_layer": "RecurrentLayerWithSearch"}, "dec_rec_layer"),
+        (False, {"dropout": 0.5}, "dropout"),
+        (False, {"backward": False}, "backward"),
+        (False, {"maxout_part": 3}, "unary_activ"),
+        (False, {"c_dim": 6}, "c_dim"),
     ],
 )
-def test_states_of_other_models_are_refused(
-    tmp_path: Path, encdec: bool, changes: dict[str, Any], message: str
-) -> None:
+def test_states_of_other_models_are_refused(tmp_path: Path, encdec: bool, changes: dict[str, Any], named: str) -> None:
     original = make_original(encdec)
     original.state |= changes
-    original.state = {key: value for key, value in original.state.items() if value is not MISSING}
-    assert_refused(original, tmp_path, rf"state\.json: .*{message}")
+    with pytest.raises(InputError, match=rf"state\.json: {named} "):
+        original.convert(tmp_path)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_setting_of_one_layer_comes_before_that_of_all(tmp_path: Path) -> None:
@@ -340,152 +255,49 @@ def test_a_setting_of_one_layer_comes_before_that_of_all(tmp_path: Path) -> None
     original.state |= {"rec_layer": "LSTMLayer", "rec_gating": False}  # of the backward encoder, which is not used
     original.convert(tmp_path)
     del original.state["enc_rec_layer"]
-    assert_refused(original, tmp_path / "other", "rec_layer is 'LSTMLayer'")
+    with pytest.raises(InputError, match=r"state\.json: rec_layer "):
+        original.convert(tmp_path / "other")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"s5": MISSING}, "it has 9 words and the model 10"),
-        ({"more": 13}, "'more' has id 13, which is not the id of a word"),
-        ({"s5": 0}, "'s5' has id 0, which is not the id of a word"),
-        ({"s5": 6}, "'s(5|6)' and 's(5|6)' both have id 6"),
-        ({"s5": 5.0}, r"'s5': 5\.0 does not give"),
-        ({"s5": True}, "'s5': True does not give"),
-        ({"s5": MISSING, "": 5}, "the word '' is empty, holds a space"),
-        ({"s5": MISSING, "10\xa0000": 5}, r"the word '10\\xa0000' is"),
-        ({"s5": MISSING, "\ud800": 5}, r"the word '\\ud800' is .*not UTF-8"),
-    ],
-)
-def test_vocabularies_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("changes", [{"s5": 13}, {"s5": 6}, {"more": 13}, {"s5": 0, "": 5}, {"s5": 0, "10\xa0000": 5}])
+def test_vocabularies_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     original = make_original()
     original.source |= changes
-    original.source = {word: number for word, number in original.source.items() if number is not MISSING}
-    assert_refused(original, tmp_path, rf"vocab\.en\.json: {message}")
+    with pytest.raises(InputError, match=r"vocab\.en\.json: "):
+        original.convert(tmp_path)
 
 
-def test_words_of_python_2_are_utf_8(tmp_path: Path) -> None:
-    original = make_original()
-    del original.source["s5"]
-    paths = original.save(tmp_path)
-    items = b"".join(b"U" + bytes([len(w)]) + w.encode() + b"K" + bytes([i]) for w, i in original.source.items())
-    pickled = tmp_path / "vocab.en.pkl"
-    pickled.write_bytes(b"\x80\x02}(" + items + b"U\x04caf\xe9K\x05u.")
-    with pytest.raises(InputError, match=r"vocab\.en\.pkl: the word 'caf\\udce9' is .*not UTF-8"):
-        convert(paths[0], paths[1], (pickled, paths[3]), ("en", "fr"), tmp_path / "out")
-    pickled.write_bytes(b"\x80\x02}(" + items + b"U\x05caf\xc3\xa9K\x05u.")
-    convert(paths[0], paths[1], (pickled, paths[3]), ("en", "fr"), tmp_path / "out")
-    assert (tmp_path / "out" / "dict.en.txt").read_text(encoding="utf-8").splitlines()[3] == "café 1"
-
-
-class Shout:
-    def __reduce__(self) -> tuple[Any, ...]:
-        return print, ("this pickle runs code",)
+def change_array(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[dict[str, np.ndarray]], None]:
+    return lambda arrays: arrays.update({name: change(arrays[name])})
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("change", "named"),
     [
-        (pickle.dumps({"dim": Shout()}, 2), r"it names __builtin__\.print, which may be code"),
-        (pickle.dumps([1]), "it holds a list, not a dictionary"),
-        (b"\x80\x02}r\xff\xff\xff\x7f.", None),  # an index for which C's unpickler takes 34 GB
-        (pickle.dumps({"dim": 6})[:-2], "not a dictionary of plain data"),
-        (b"", "not a dictionary of plain data"),
-    ],
-    ids=["code", "list", "index", "cut off", "empty"],
-)
-def test_pickles_of_other_things_are_refused(
-    tmp_path: Path, content: bytes, message: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model, _, *vocabularies = make_original().save(tmp_path)
-    state = tmp_path / "state.pkl"
-    state.write_bytes(content)
-    with pytest.raises(InputError, match=rf"state\.pkl: .*{message or 'search is missing'}"):
-        convert(model, state, tuple(vocabularies), ("en", "fr"), tmp_path / "out")
-    assert capsys.readouterr().out == ""
-
-
-def set_array(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[dict[str, np.ndarray]], None]:
-    def apply(arrays: dict[str, np.ndarray]) -> None:
-        arrays[name] = change(arrays[name])
-
-    return apply
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda a: a.pop("G_back_enc_transition_0"), "the array G_back_enc_transition_0 is missing"),
-        (lambda a: a.update(extra=np.ones(1)), "the array extra does not belong to the model"),
-        (set_array("W_0_dec_repr_readout", lambda a: a[1:]), r"W_0_dec_repr_readout is \(11, 6\), but .* \(12, 6\)"),
-        (set_array("W2_dec_deep_softmax", lambda a: a.T), r"W2_dec_deep_softmax is \(11, 5\), but .* \(5, 11\)"),
-        (set_array("B_dec_transition_0", lambda a: a[0, 0]), r"[ABD]_dec_transition_0 is .*, but"),
-        (set_array("A_dec_transition_0", lambda a: a[:, 1:]), r"A_dec_transition_0 is \(12, 5\), but .* \(12, 6\)"),
-        (set_array("W_enc_transition_0", lambda a: a.astype(int)), "W_enc_transition_0.npy holds int64, not floating"),
-        (set_array("W_enc_transition_0", lambda a: a.astype(object)), "W_enc_transition_0.npy holds object"),
-        (set_array("b_0_dec_approx_embdr", lambda a: a * np.nan), "b_0_dec_approx_embdr.npy holds NaN or infinity"),
-        (set_array("D_dec_transition_0", lambda a: a + 1e300), "D_dec_transition_0.npy holds NaN or infinity"),
+        (lambda arrays: arrays.pop("G_back_enc_transition_0"), "G_back_enc_transition_0"),
+        (lambda arrays: arrays.update(extra=np.ones(1)), "extra"),
+        (change_array("W2_dec_deep_softmax", lambda array: array.T), "W2_dec_deep_softmax"),
+        (change_array("A_dec_transition_0", lambda array: array[:, 1:]), "A_dec_transition_0"),
+        (change_array("b_0_dec_approx_embdr", lambda array: array * np.nan), "b_0_dec_approx_embdr"),
+        (change_array("W_enc_transition_0", lambda array: array.astype(object)), "Object"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(
-    tmp_path: Path, change: Callable[[dict[str, np.ndarray]], Any], message: str
+    tmp_path: Path, change: Callable[[dict[str, np.ndarray]], Any], named: str
 ) -> None:
     original = make_original()
     change(original.arrays)
-    assert_refused(original, tmp_path, rf"model\.npz: .*{message}")
+    with pytest.raises(InputError, match=rf"model\.npz: .*{named}"):
+        original.convert(tmp_path)
 
 
-def header(shape: tuple[int, ...]) -> bytes:
-    """The beginning of an array's file, without its numbers."""
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-    return file.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("content", "compression", "message"),
-    [
-        (header((10**9, 10**9)), zipfile.ZIP_STORED, "is not as large as it declares"),
-        (header((5000, 5000)) + bytes(10**8), zipfile.ZIP_DEFLATED, "unpacked, it is far larger than the file"),
-        (header((2, 2)) + bytes(16), zipfile.ZIP_BZIP2, "it is compressed in an unusual way"),
-        (b"text", zipfile.ZIP_STORED, "not an .npz of parameters"),
-    ],
-    ids=["size", "bomb", "bzip2", "text"],
-)
-def test_crafted_archives_are_refused(tmp_path: Path, content: bytes, compression: int, message: str) -> None:
-    model, state, *vocabularies = make_original().save(tmp_path)
-    with zipfile.ZipFile(model, "w", compression) as archive:
-        archive.writestr("W_0_enc_approx_embdr.npy", content)
-    with pytest.raises(InputError, match=rf"model\.npz: .*{message}.*; give the file as saved"):
-        convert(model, state, tuple(vocabularies), ("en", "fr"), tmp_path / "out")
-
-
-def test_of_a_stream_that_is_longer_than_it_declares_no_more_than_that_is_unpacked(tmp_path: Path) -> None:
-    model, state, *_ = make_original().save(tmp_path)
-    with zipfile.ZipFile(model) as archive:
-        arrays = {record.filename: archive.read(record) for record in archive.infolist()}
-    with zipfile.ZipFile(model, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in arrays.items():
-            archive.writestr(name, content + bytes(10**8 if name.startswith("W_0_enc_approx") else 0))
-            archive.getinfo(name).file_size, archive.getinfo(name).CRC = len(content), zlib.crc32(content)
-    settings = read_settings(state)
-    tracemalloc.start()
-    read_arrays(model, settings)
-    assert tracemalloc.get_traced_memory()[1] < 10**6
-    tracemalloc.stop()
-
-
+@pytest.mark.parametrize("content", [None, b"\x80\x02}q\x00."], ids=["missing", "pickle"])
 @pytest.mark.parametrize("number", range(4))
-def test_missing_files_are_named(tmp_path: Path, number: int) -> None:
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, number: int, content: bytes | None) -> None:
     paths = make_original().save(tmp_path)
     paths[number].unlink()
+    if content:
+        paths[number].write_bytes(content)
     model, state, source, target = paths
-    with pytest.raises(InputError, match=rf"{paths[number].name}: cannot be read \(No such file or directory\); check"):
+    with pytest.raises(InputError, match=re.escape(str(paths[number]))):
         convert(model, state, (source, target), ("en", "fr"), tmp_path / "out")
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    with pytest.raises(InputError, match=r"out.*: cannot be written"):
-        make_original().convert(tmp_path)
-    assert json.loads((tmp_path / "state.json").read_text())["dim"] == UNITS, "the inputs are as before"
