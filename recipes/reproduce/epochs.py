@@ -6,7 +6,7 @@ from math import inf, isfinite, isnan
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.train_log import SINCE, Statistics, read_log, read_statistics
+from rnnsearch_fairseq.plots.train_log import INTERVAL, Statistics, read_log, read_statistics
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def read_train_log(path: Path) -> list[Epoch]:
     for line_number, line in enumerate(read_log(path).split("\n"), 1):
         number, subset, statistics = read_statistics(line) or (0, None, {})
         try:
-            if subset == SINCE:
+            if subset == INTERVAL:
                 continue
             if subset is not None:
                 dev_set = dev_set or subset
