@@ -9,7 +9,6 @@ from pathlib import Path
 from recipes.grammar.derivations import Grammar
 from recipes.grammar.phrases import Phrase, brackets, contract, elide
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
-from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
 
 SHORTEST = 3  # words of the shortest sentence: subject, verb, full stop
@@ -48,10 +47,8 @@ def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentenceP
     """Generate sentence pairs of 3 to `longest` English words, no two of them with the same English sentence.
 
     Raises:
-        InputError: `size` is not positive, `longest` is below 8, or the grammar has no more sentences that short.
+        InputError: `longest` is below 8, or the grammar has no more sentences that short.
     """
-    if size < 1:
-        raise InputError(f"the number of sentence pairs must be positive, not {size}")
     if longest < 8:
         raise InputError(f"the longest sentence must have at least 8 words, not {longest}")
     rng = random.Random(seed)
@@ -62,14 +59,12 @@ def generate(size: int, seed: int, longest: int = LONGEST) -> Iterator[SentenceP
         room = _draw_length(rng, longest)
         made = finish(grammar.sentence(room))
         length, key = len(made.source), " ".join(made.source)
-        if not SHORTEST <= length <= longest or key in seen:
-            misses += 1
-            if misses > 10000:
-                raise InputError(f"the grammar has too few sentences of at most {longest} words for {size} pairs")
-            continue
-        misses = 0
-        seen.add(key)
-        yield made
+        if SHORTEST <= length <= longest and key not in seen:
+            misses = 0
+            seen.add(key)
+            yield made
+        elif (misses := misses + 1) > 10000:
+            raise InputError(f"the grammar has too few sentences of at most {longest} words for {size} pairs")
 
 
 def write_corpus(
@@ -79,36 +74,30 @@ def write_corpus(
     pairs = list(generate(sum(sizes.values()), seed, longest))
     # The stream runs out of short sentences as it goes on; shuffled, all parts have the same mix of lengths.
     random.Random(seed).shuffle(pairs)
-    rest = iter(pairs)
-    parts = {part: list(islice(rest, size)) for part, size in sizes.items()}
+    remaining = iter(pairs)
+    parts = {part: list(islice(remaining, size)) for part, size in sizes.items()}
     write_parts(Path(folder), parts)
     return parts
 
 
 def write_parts(folder: Path, parts: Mapping[str, Sequence[SentencePair]]) -> None:
-    """Write the pairs of each part of a corpus to a folder, one line a pair.
+    """Write the pairs of each part of a corpus to a folder, which is made, one line a pair.
 
     `<part>.en` and `<part>.fr` hold the sentences, `<part>.align` the gold word alignment (Pharaoh format, `i-j` from
     0, English first), `<part>.penn` the English parse, and `preparation.json` how text becomes these words.
-
-    Raises:
-        InputError: the folder or a file in it cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); give another folder") from error
+    folder.mkdir(parents=True, exist_ok=True)
     write_preparations(folder, {"en": PLAIN_MOSES, "fr": PLAIN_MOSES})
-    for part, of_part in parts.items():
+    for part, pairs in parts.items():
         columns = {
-            "en": (" ".join(pair.source) for pair in of_part),
-            "fr": (" ".join(pair.target) for pair in of_part),
-            "align": (" ".join(f"{i}-{j}" for i, j in pair.alignment) for pair in of_part),
-            "penn": (pair.parse for pair in of_part),
+            "en": (" ".join(pair.source) for pair in pairs),
+            "fr": (" ".join(pair.target) for pair in pairs),
+            "align": (" ".join(f"{i}-{j}" for i, j in pair.alignment) for pair in pairs),
+            "penn": (pair.parse for pair in pairs),
         }
         for ending, lines in columns.items():
-            with open_output(folder / f"{part}.{ending}") as file:
-                file.writelines(f"{line}\n".encode() for line in lines)
+            with open(folder / f"{part}.{ending}", "w", encoding="utf-8", newline="\n") as file:
+                file.writelines(f"{line}\n" for line in lines)
 
 
 def main() -> None:
@@ -116,7 +105,7 @@ def main() -> None:
     parser = make_parser(
         "Write a small English-French corpus with word alignments and parses.\n\n  python -m recipes.grammar corpus"
     )
-    parser.add_argument("folder", metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, train.penn, ...")
+    parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, ...")
     for part, size in DEFAULT_SIZES.items():
         parser.add_argument(f"--{part}", action=Count, default=size, help=f"{part} sentence pairs ({size})")
     parser.add_argument("--seed", type=int, default=1, help="seed of the corpus (1)")
@@ -124,8 +113,8 @@ def main() -> None:
     args = parser.parse_args()
     sizes = {part: getattr(args, part) for part in DEFAULT_SIZES}
     for part, pairs in write_corpus(args.folder, sizes, args.seed, args.longest).items():
-        english, french = (sum(len(side) for side in sides) for sides in zip(*((p.source, p.target) for p in pairs)))
+        english = sum(len(pair.source) for pair in pairs)
         print(
-            f"{Path(args.folder) / part}.{{en,fr,align,penn}}: {len(pairs)} sentences, {english} English and "
-            f"{french} French words, {english / len(pairs):.1f} English words per sentence"
+            f"{args.folder / part}.{{en,fr,align,penn}}: {len(pairs)} sentences, "
+            f"{english / len(pairs):.1f} English words per sentence"
         )

@@ -220,11 +220,12 @@ class Grammar:
         before, after = ((), ()) if negation is None else negate(negation)
         alive = subject.kinds[0] in ("person", "animal")
         if subject.gender is None or (alive and room >= 4 and self.chance(0.4)):
-            rest = self.place(room - 1)
+            property_phrase = self.place(room - 1)
         else:
-            rest = self.adjective_phrase(subject, subject.gender, room - 1)
+            property_phrase = self.adjective_phrase(subject, subject.gender, room - 1)
         finite = FrenchWord(lexicon.AUXILIARIES["être" if tense == "present" else "était"][subject.slot], (verb,))
-        return Predicate(verb, negation, rest.english, (*before, finite, *after, *rest.french))
+        french = (*before, finite, *after, *property_phrase.french)
+        return Predicate(verb, negation, property_phrase.english, french)
 
     def adjective_phrase(self, subject: NounPhrase, gender: str, room: int) -> Phrase:
         """ADJP -> JJ | very JJ | more JJ than NP."""
@@ -350,8 +351,8 @@ class Grammar:
         end = pair(".", "?", "?")
         if self.chance(0.25):
             someone = NounPhrase(Branch("NP", ()), (), "m")
-            rest = rule("SQ", (self.verb_phrase(someone, room - 2, plain=True).phrase(),))
-            return rule("SBARQ", (rule("WHNP", (pair("WP", "who", "qui"),)), rest, end))
+            question = rule("SQ", (self.verb_phrase(someone, room - 2, plain=True).phrase(),))
+            return rule("SBARQ", (rule("WHNP", (pair("WP", "who", "qui"),)), question, end))
         subject = self.subject(min(3, room // 3))
         asked = self.verb_phrase(subject, room - 2 - len(subject.words), question=True)
         assert asked.auxiliary is not None, "a question has an auxiliary to front"
@@ -375,19 +376,21 @@ class Grammar:
             clauses.append(made)
             left -= len(made.words) + 2
         stop = pair(".", ".", ".")
-        first, *others = clauses
-        if not others:
+        first, *later = clauses
+        if not later:
             return Phrase(Branch("S", (*first.english.children, stop.english)), first.french + stop.french)
         parts = [first]
-        for other in others:
-            parts += [comma(), conjunction(self.rng.choice(("and", "and", "but"))), other]
+        for clause in later:
+            parts += [comma(), conjunction(self.rng.choice(("and", "and", "but"))), clause]
         return rule("S", (*parts, stop))
 
 
 def idiom(label: str, english: str, french: str) -> Phrase:
     """A rule without variables, translated word for word; `english` is tagged ("this/DT morning/NN")."""
     tokens = [token.split("/") for token in english.split()]
-    return rule(label, [pair(tag, word, other) for (word, tag), other in zip(tokens, french.split(), strict=True)])
+    return rule(
+        label, [pair(tag, word, french_word) for (word, tag), french_word in zip(tokens, french.split(), strict=True)]
+    )
 
 
 def comma() -> Phrase:
