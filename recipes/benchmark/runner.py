@@ -1,34 +1,28 @@
 """Run each case in a process of its own, and time their rounds in turns."""
 
-import logging
-import multiprocessing
+import json
 import os
-import statistics
+import subprocess
 import sys
-import traceback
-import warnings
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-import torch
-
-from recipes.benchmark.cases import Case
-from recipes.benchmark.joeynmt import JoeyNMTTraining, JoeyNMTTranslation
-from recipes.benchmark.marian import MarianTraining, MarianTranslation
-from recipes.benchmark.workloads import Training, Translation
 from rnnsearch_fairseq.errors import InputError
 
-WORKLOADS = {  # by command and toolkit
-    ("train", "fairseq"): Training,
-    ("train", "joeynmt"): JoeyNMTTraining,
-    ("train", "marian"): MarianTraining,
-    ("generate", "fairseq"): Translation,
-    ("generate", "joeynmt"): JoeyNMTTranslation,
-    ("generate", "marian"): MarianTranslation,
-}
+ROOT = Path(__file__).resolve().parents[2]
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "KINETO_LOG_LEVEL": "99"}  # torch's profiler reports its start and end
+
+
+@dataclass(frozen=True)
+class Case:
+    """The options of a fairseq command, and the checkout whose package runs it; None: this one."""
+
+    name: str
+    options: Sequence[str]
+    checkout: str | None = None
 
 
 @dataclass
@@ -42,87 +36,69 @@ class Timing:
         wall, cpu: seconds of each round.
     """
 
-    case: Case
+    name: str
     count: int
-    peak: int | None = None
-    device: str = ""
+    peak: int | None
+    device: str
+    on_gpu: bool
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
-    @property
-    def seconds(self) -> float:
-        """The median round."""
-        return statistics.median(self.wall)
-
 
 class Worker:
-    """A process that does a case's work when told."""
+    """A process that does a case's work on request; see `recipes.benchmark.workloads.main`."""
 
-    def __init__(self, case: Case, updates: int) -> None:
-        # A server forks the processes, so that only it imports fairseq; but a fork may be unable to use a GPU.
-        context = multiprocessing.get_context("spawn" if torch.cuda.is_available() else "forkserver")
-        context.set_forkserver_preload([__name__])
-        self.name, (self.connection, theirs) = case.label, context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, case, updates), daemon=True)
-        self.process.start()
-        theirs.close()
+    def __init__(self, case: Case, work: Mapping[str, Any], packages: Path) -> None:
+        self.name = case.name
+        package = Path(case.checkout or ROOT, "rnnsearch_fairseq").resolve()
+        if not package.is_dir():
+            raise InputError(f"{case.name}: {package} is no folder; give a checkout after the @")
+        # The recipes are always this checkout's; the package is the case's.
+        packages.mkdir()
+        (packages / "rnnsearch_fairseq").symlink_to(package)
+        (packages / "recipes").symlink_to(ROOT / "recipes")
+        path = os.pathsep.join(filter(None, [str(packages), os.environ.get("PYTHONPATH")]))
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "recipes/benchmark/workloads.py")],
+            env=os.environ | QUIET | {"PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.send({"options": list(case.options), **work})
 
-    def hear(self) -> Any:
-        """Wait for the process's report; None if it has failed, and said why on standard error."""
-        try:
-            return self.connection.recv()
-        except (EOFError, ConnectionResetError):
-            self.process.join()
-            print(f"{self.name}: failed with exit status {self.process.exitcode}", file=sys.stderr, flush=True)
-            return None
+    def send(self, message: object) -> None:
+        """Send the work, or the request for a round."""
+        print(json.dumps(message), file=self.process.stdin, flush=True)
 
-    def run(self) -> tuple[float, float] | None:
-        """Do a round; return its wall and CPU seconds, or None if the process has failed."""
-        self.connection.send("go")
-        return self.hear()
+    def receive(self) -> Any:
+        """Wait for the process's report; None if it failed, and printed the reason on standard error."""
+        line = self.process.stdout.readline()
+        if not line:
+            print(f"{self.name}: failed with exit status {self.process.wait()}", file=sys.stderr, flush=True)
+        return json.loads(line) if line else None
 
 
-def measure(cases: Sequence[Case], updates: int, rounds: int) -> list[Timing]:
+def measure(cases: Sequence[Case], work: Mapping[str, Any], rounds: int) -> list[Timing]:
     """Time the cases in turns; those that fail are left out."""
-    os.environ |= QUIET
-    workers = [Worker(case, updates) for case in cases]
-    try:
-        ready = [(worker, Timing(case, *said)) for case, worker in zip(cases, workers) if (said := worker.hear())]
-        for turn in range(rounds):
-            first = turn % max(1, len(ready))
-            for worker, timing in [*ready[first:], *ready[:first]]:
-                if seconds := worker.run():
-                    timing.wall.append(seconds[0])
-                    timing.cpu.append(seconds[1])
-                    print(f"round {turn + 1}, {worker.name}: {seconds[0]:.4g} s", file=sys.stderr, flush=True)
-                else:
-                    ready = [pair for pair in ready if pair[0] is not worker]
-    finally:
-        for worker in workers:
-            worker.process.kill()
+    workers: list[Worker] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for number, case in enumerate(cases):
+                workers.append(Worker(case, work, Path(folder, str(number))))
+            reports = [(worker, worker.receive()) for worker in workers]
+            ready = [(worker, Timing(worker.name, *report)) for worker, report in reports if report]
+            for turn in range(rounds):
+                first = turn % max(1, len(ready))
+                for worker, timing in [*ready[first:], *ready[:first]]:
+                    worker.send("round")
+                    if seconds := worker.receive():
+                        timing.wall.append(seconds[0])
+                        timing.cpu.append(seconds[1])
+                        print(f"round {turn + 1}, {worker.name}: {seconds[1]:.4g} s", file=sys.stderr, flush=True)
+                    else:
+                        ready = [pair for pair in ready if pair[0] is not worker]
+        finally:
+            for worker in workers:
+                worker.process.kill()
     return [timing for _, timing in ready]
-
-
-def serve(connection: Connection, case: Case, updates: int) -> None:
-    """The main function of a process: prepare the work, tell its size, and do a round on each message."""
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")  # torch warns about fairseq's calls
-    if case.size.threads is not None:
-        torch.set_num_threads(case.size.threads)
-    try:
-        workload = WORKLOADS[case.command, case.toolkit](case.options, case.size, updates)
-        connection.send((workload.count, workload.peak(), name_device()))
-        while connection.recv():
-            connection.send(workload.round())
-    except InputError as error:
-        sys.exit(f"error: {case.label}: {error}")
-    except Exception:
-        traceback.print_exc()
-        sys.exit(1)
-
-
-def name_device() -> str:
-    """Describe torch's version and device."""
-    threads = torch.get_num_threads()
-    on_cpu = f"CPU, {threads} thread" + "s" * (threads > 1)
-    return f"torch {torch.__version__}, {torch.cuda.get_device_name() if torch.cuda.is_available() else on_cpu}"

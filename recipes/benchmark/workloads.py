@@ -1,95 +1,85 @@
 """The work that is timed: updates and translations of fairseq's models, on data or on random words."""
 
 import argparse
+import json
+import logging
+import sys
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import torch
 from fairseq import checkpoint_utils, tasks, utils
+from fairseq import options as fairseq_options
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.options import add_generation_args, get_generation_parser, get_training_parser, parse_args_and_arch
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch.autograd.profiler import profile
 
-from recipes.benchmark.cases import Size
+import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 
 WARM_UP = 2  # batches before the timed ones
 MADE_UP = "made-up"  # placeholder for the data folder
+WITHOUT_TRITON = "--without-triton"
+TRITON = "rnnsearch_fairseq.modules.fused.triton_kernels"
 Batch = dict[str, Any]
 
 
-class Workload(ABC):
-    """Work of which ``count`` words or sentences are done in a round, on some batches."""
+@dataclass(frozen=True)
+class Size:
+    """``updates`` batches of ``batch`` pairs of ``lengths`` words; ``vocabulary`` None: batches of the data."""
 
-    count: int
-    batches: Sequence[Any]
-
-    @abstractmethod
-    def step(self, batch: Any) -> Any:
-        """Do the work of one batch."""
-
-    def work(self, batches: int | None = None) -> None:
-        """Do a round, or its first batches."""
-        for batch in self.batches[:batches]:
-            self.step(batch)
-
-    def round(self) -> tuple[float, float]:
-        """Do a round; return its wall and CPU seconds."""
-        return clock(self.work)
-
-    def peak(self) -> int | None:
-        """Bytes of memory at the peak of a step, above what stays between steps; None if not measured."""
-        return None
+    updates: int
+    vocabulary: int | None = None
+    lengths: int = 30
+    batch: int = 80
 
 
-class Training(Workload):
+class Training:
     """Updates of ``fairseq-train`` with these options, on the first batches of the data or on random words.
 
     Raises:
-        InputError: an option is refused, the data has fewer batches than ``updates``, or random words lack trees.
+        InputError: an option is refused, or the data has too few batches.
     """
 
-    def __init__(self, options: Sequence[str], size: Size, updates: int) -> None:
+    def __init__(self, options: Sequence[str], size: Size) -> None:
         self.trainer = make_trainer(options, size.vocabulary)
         if size.vocabulary is None:
-            self.batches = data_batches(self.trainer, updates)
+            self.batches = read_batches(self.trainer, size.updates)
         else:
             task = self.trainer.task
             dictionaries = task.source_dictionary, task.target_dictionary
-            self.batches = [random_batch(dictionaries, size) for _ in range(updates)]
+            self.batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
             # BlackOut counts the words of the training data.
             task.datasets[self.trainer.cfg.dataset.train_subset] = every_word(dictionaries)
         self.count = sum(batch["ntokens"] for batch in self.batches)
-        self.work(WARM_UP)
 
     def step(self, batch: Batch) -> None:
         """Make one update."""
         self.trainer.train_step([batch])
 
     def peak(self) -> int:
-        """The peak above the parameters and the optimizer's state; gradients count."""
+        """Bytes of memory at the peak of an update, above the parameters and the optimizer's state."""
         self.trainer.zero_grad()
-        return peak_bytes(lambda: self.work(1), self.trainer.device)
+        return peak_bytes(lambda: self.step(self.batches[0]), self.trainer.device)
 
 
-class Translation(Workload):
+class Translation:
     """Search of ``fairseq-generate`` with these options, on the first batches, or by a random model on random words.
 
     Raises:
         InputError: an option is refused.
     """
 
-    def __init__(self, options: Sequence[str], size: Size, batches: int) -> None:
+    def __init__(self, options: Sequence[str], size: Size) -> None:
         make = make_translation if size.vocabulary is None else make_random_translation
-        config, self.task, self.models, self.batches = make(options, size, batches)
+        config, self.task, self.models, self.batches = make(options, size)
         cuda = torch.cuda.is_available() and not config.common.cpu
         for model in self.models:
             if cuda:
@@ -98,19 +88,22 @@ class Translation(Workload):
         self.search = self.task.build_generator(self.models, config.generation)
         self.batches = utils.move_to_cuda(self.batches) if cuda else self.batches
         self.count = sum(batch["nsentences"] for batch in self.batches)
-        self.work(WARM_UP)
 
     def step(self, batch: Batch) -> list[list[dict[str, Any]]]:
         """Translate a batch; return the hypotheses of each sentence."""
         return self.task.inference_step(self.search, self.models, batch)
 
+    def peak(self) -> None:
+        """Not measured."""
 
+
+WORKLOADS = {"train": Training, "generate": Translation}
 TranslationParts = tuple[DictConfig, tasks.FairseqTask, list[Any], list[Batch]]
 
 
-def make_translation(options: Sequence[str], _: Size, batches: int) -> TranslationParts:
+def make_translation(options: Sequence[str], size: Size) -> TranslationParts:
     """Load the configuration, task, models and first batches that the options of ``fairseq-generate`` name."""
-    config = read_options(options, get_generation_parser(), "see fairseq-generate --help")
+    config = read_options(options, fairseq_options.get_generation_parser(), "see fairseq-generate --help")
     task = tasks.setup_task(config.task)
     task.load_dataset(config.dataset.gen_subset)
     models, _ = checkpoint_utils.load_model_ensemble(utils.split_paths(config.common_eval.path), task=task)
@@ -119,24 +112,23 @@ def make_translation(options: Sequence[str], _: Size, batches: int) -> Translati
         max_tokens=config.dataset.max_tokens,
         max_sentences=config.dataset.batch_size,
     ).next_epoch_itr(shuffle=False)
-    return config, task, models, [batch for _, batch in zip(range(batches), epoch)]
+    return config, task, models, [batch for _, batch in zip(range(size.updates), epoch)]
 
 
-def make_random_translation(options: Sequence[str], size: Size, batches: int) -> TranslationParts:
-    """Make up the same with an untrained model, whose translations all have ``size.target`` words."""
-    parser = get_training_parser()
-    add_generation_args(parser)
+def make_random_translation(options: Sequence[str], size: Size) -> TranslationParts:
+    """Make up the same with an untrained model, whose translations all have ``size.lengths`` words."""
+    parser = fairseq_options.get_training_parser()
+    fairseq_options.add_generation_args(parser)
     unused = ["--optimizer", "adam"]  # without it, the model would log the choice of one
-    task = ["--task", "pooled_translation"]  # whose search is this package's
-    config = read_options(
-        [MADE_UP, *unused, *task, *options], parser, "with --vocabulary N, give --arch and no data folder"
-    )
+    cure = "with --vocabulary N, give --arch and no data folder"
+    config = read_options([MADE_UP, *unused, *options], parser, cure)
     task = make_up_task(config.task, size.vocabulary)
-    config.generation.max_len_a, config.generation.max_len_b = 0, size.target - 1
-    config.generation.min_len = size.target - 1  # end-of-sentence is impossible before
+    config.generation.max_len_a, config.generation.max_len_b = 0, size.lengths - 1
+    config.generation.min_len = size.lengths - 1  # end-of-sentence is impossible before
     torch.manual_seed(config.common.seed)
     dictionaries = task.source_dictionary, task.target_dictionary
-    return config, task, [task.build_model(config.model)], [random_batch(dictionaries, size) for _ in range(batches)]
+    batches = [random_batch(dictionaries, size) for _ in range(size.updates)]
+    return config, task, [task.build_model(config.model)], batches
 
 
 def read_options(options: Sequence[str], parser: argparse.ArgumentParser, cure: str) -> DictConfig:
@@ -150,23 +142,10 @@ def read_options(options: Sequence[str], parser: argparse.ArgumentParser, cure: 
         raise InputError(f"{message}; {cure}")
 
     parser.error = refuse  # type: ignore[method-assign]
-    args = parse_args_and_arch(parser, list(options))
+    args = fairseq_options.parse_args_and_arch(parser, list(options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hydra warns about fairseq's old configuration
         return convert_namespace_to_omegaconf(args)
-
-
-def configure(options: Sequence[str], vocabulary: int | None) -> DictConfig:
-    """Build the configuration of ``fairseq-train``; with a ``vocabulary``, the options have no data folder.
-
-    Raises:
-        InputError: an option is unknown, or a data folder is missing or superfluous.
-    """
-    if vocabulary is None:
-        cure = "see fairseq-train --help; without --vocabulary N, a data folder is among the options"
-        return read_options(options, get_training_parser(), cure)
-    cure = "see fairseq-train --help; with --vocabulary N, no data folder is among the options"
-    return read_options([MADE_UP, *options], get_training_parser(), cure)
 
 
 def make_trainer(options: Sequence[str], vocabulary: int | None) -> Trainer:
@@ -176,22 +155,18 @@ def make_trainer(options: Sequence[str], vocabulary: int | None) -> Trainer:
         vocabulary: number of entries in made-up dictionaries; None: those of the data.
 
     Raises:
-        InputError: an option is refused, or ``vocabulary`` is given for a task that reads trees.
+        InputError: an option is refused, or a data folder is missing or superfluous.
     """
-    config = configure(options, vocabulary)
+    made_up = [] if vocabulary is None else [MADE_UP]
+    cure = "see fairseq-train --help; without --vocabulary N, a data folder is among the options, with it there is none"
+    config = read_options([*made_up, *options], fairseq_options.get_training_parser(), cure)
     task = tasks.setup_task(config.task) if vocabulary is None else make_up_task(config.task, vocabulary)
     torch.manual_seed(config.common.seed)
     return Trainer(config, task, task.build_model(config.model), task.build_criterion(config.criterion))
 
 
 def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
-    """Build the task with made-up dictionaries.
-
-    Raises:
-        InputError: the task reads trees.
-    """
-    if getattr(tasks.TASK_REGISTRY[config._name], "has_trees", False):
-        raise InputError(f"random words have no trees; time --task {config._name} on data, without --vocabulary")
+    """Build the task with made-up dictionaries."""
     config.source_lang = config.source_lang or "source"
     config.target_lang = config.target_lang or "target"
     with TemporaryDirectory() as folder:
@@ -209,14 +184,14 @@ def make_dictionary(entries: int) -> Dictionary:
     return dictionary
 
 
-def data_batches(trainer: Trainer, count: int) -> list[Batch]:
-    """Return the first batches of the training data.
+def read_batches(trainer: Trainer, count: int) -> list[Batch]:
+    """Read the first batches of the training data.
 
     Raises:
         InputError: the data has fewer batches.
     """
     trainer.task.load_dataset(trainer.cfg.dataset.train_subset)
-    trainer.cfg.dataset.num_workers = 0  # a case's process is a daemon, which may not start others
+    trainer.cfg.dataset.num_workers = 0
     epoch = trainer.get_train_iterator(1, load_dataset=False).next_epoch_itr(shuffle=True)
     batches = [batch for _, batch in zip(range(count), epoch)]
     if len(batches) < count:
@@ -227,10 +202,10 @@ def data_batches(trainer: Trainer, count: int) -> list[Batch]:
 def random_batch(dictionaries: tuple[Dictionary, Dictionary], size: Size) -> Batch:
     """Make a batch of random sentences of equal lengths, end-of-sentence included."""
     sides = []
-    for dictionary, length in zip(dictionaries, (size.source, size.target)):
-        words = torch.randint(dictionary.nspecial, len(dictionary), (size.batch, length))
+    for dictionary in dictionaries:
+        words = torch.randint(dictionary.nspecial, len(dictionary), (size.batch, size.lengths))
         words[:, -1] = dictionary.eos()
-        sides += [list(words), [length] * size.batch, dictionary]
+        sides += [list(words), [size.lengths] * size.batch, dictionary]
     dataset = LanguagePairDataset(*sides, shuffle=False)
     return dataset.collater([dataset[number] for number in range(size.batch)])
 
@@ -245,7 +220,7 @@ def every_word(dictionaries: tuple[Dictionary, Dictionary]) -> LanguagePairDatas
 
 
 def clock(work: Callable[[], Any]) -> tuple[float, float]:
-    """Do ``work`` to its end; return the wall seconds, and the CPU seconds of all threads."""
+    """Do ``work`` to its end; return the seconds by the clock, and the CPU seconds of all threads."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     finish()
@@ -279,3 +254,35 @@ def peak_bytes(work: Callable[[], Any], device: torch.device) -> int:
             live += event.nbytes()
             peak = max(peak, live)
     return peak
+
+
+def main() -> None:
+    """The work of a process: read a case from standard input, report its size, and do a round on each further line."""
+    rnnsearch_fairseq.register()
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")  # torch warns about fairseq's calls
+    reports, sys.stdout = sys.stdout, sys.stderr
+
+    def report(*values: object) -> None:
+        print(json.dumps(values), file=reports, flush=True)
+
+    case = json.loads(sys.stdin.readline())
+    command, options = case.pop("command"), case.pop("options")
+    if WITHOUT_TRITON in options:
+        options.remove(WITHOUT_TRITON)
+        sys.modules[TRITON] = None  # its import fails, so that PyTorch's kernels are used
+    try:
+        work = WORKLOADS[command](options, Size(**case))
+        for batch in work.batches[:WARM_UP]:
+            work.step(batch)
+        on_gpu = torch.cuda.is_available() and "--cpu" not in options
+        device = torch.cuda.get_device_name() if on_gpu else f"CPU, threads: {torch.get_num_threads()}"
+        report(work.count, work.peak(), f"torch {torch.__version__}, {device}", on_gpu)
+        for _ in sys.stdin:
+            report(*clock(lambda: [work.step(batch) for batch in work.batches]))
+    except InputError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
