@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from recipes.wmt14_en_fr import selection
-from recipes.wmt14_en_fr.selection import Scores, choose, select
+from recipes.wmt14_en_fr.selection import Scores, choose_best, select
 from rnnsearch_fairseq.errors import InputError
 
 LANGUAGES = ("en", "fr")
@@ -44,7 +44,7 @@ def make_unigrams(text: Path, words: int) -> Callable[[str], float]:
 
 
 @pytest.fixture
-def own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "make_language_model", make_unigrams)
 
 
@@ -61,12 +61,16 @@ def domain(seed: int, permutation: int, number: int) -> list[tuple[str, str]]:
 
 
 def find_in_domain(folder: Path) -> tuple[float, float]:
-    """Choose 200 of 2,000 pairs, 200 of them in-domain: the share of those, and the area under the ROC curve."""
+    """Choose from 2,000 pairs, 200 of them in-domain, as many words as those have.
+
+    Returns the share of those among the chosen, and the area under the ROC curve.
+    """
     mixed = [(pair, True) for pair in domain(1, 10, 200)] + [(pair, False) for pair in domain(2, 20, 1800)]
     random.Random(3).shuffle(mixed)
     general = write(folder / "general", [pair for pair, _ in mixed])
     in_domain = write(folder / "in", domain(4, 10, 400))
-    scores, selected = select(general, in_domain, tuple(folder / f"out.{x}" for x in LANGUAGES), most_pairs=200)
+    words = sum(len(target.split()) for (_, target), is_relevant in mixed if is_relevant)
+    scores, selected = select(general, in_domain, tuple(folder / f"out.{x}" for x in LANGUAGES), words)
     assert read(folder / "out") == [pair for (pair, _), is_selected in zip(mixed, selected) if is_selected], "in order"
     relevant = np.array([is_relevant for _, is_relevant in mixed])
     wins = scores.differences[relevant][:, None] < scores.differences[~relevant]
@@ -80,10 +84,10 @@ GENERAL = [("the cat", "le chat"), ("", "vide"), ("a stock rises", "une action m
 IN_DOMAIN = [("a stock", "une action"), ("stock a", "action une"), ("x </s>", "y </s>"), ("</s>", "</s>")]
 
 
-def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path, own_models: None) -> None:
+def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path, small_models: None) -> None:
     general, in_domain = write(tmp_path / "general", GENERAL), write(tmp_path / "in", IN_DOMAIN)
-    scores, _ = select(general, in_domain, tuple(tmp_path / f"out.{x}" for x in LANGUAGES), most_pairs=1)
-    halves = selection.draw(GENERAL, 4)
+    scores, _ = select(general, in_domain, tuple(tmp_path / f"out.{x}" for x in LANGUAGES), max_words=3)
+    *halves, _ = selection.draw_samples(GENERAL, 4)
     assert sorted(map(len, halves)) == [1, 2], "three pairs have words on both sides"
     expected = np.zeros(5)
     for side in (0, 1):
@@ -110,26 +114,19 @@ def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path, own_models: N
     assert not list(tmp_path.glob(".*")), "temporary files are gone"
 
 
-def test_in_domain_pairs_are_found(tmp_path: Path, own_models: None) -> None:
+def test_in_domain_pairs_are_found(tmp_path: Path, small_models: None) -> None:
     precision, area = find_in_domain(tmp_path)
     assert precision > 0.85
     assert area > 0.99
 
 
 @pytest.mark.parametrize(
-    ("pairs", "words", "selected"),
-    [
-        (1, None, [4]),
-        (2, None, [1, 4]),  # of three equals, the first
-        (99, None, [0, 1, 2, 4, 5]),  # never the one of an empty side
-        (None, 6, []),
-        (None, 15, [1, 2, 4, 5]),  # exactly
-        (None, 99, [0, 1, 2, 4, 5]),
-    ],
+    ("words", "selected"),
+    [(6, []), (15, [1, 2, 4, 5]), (14, [1, 2, 4]), (99, [0, 1, 2, 4, 5])],  # never the one of an empty side
 )
-def test_the_best_are_chosen_and_of_equals_the_first(pairs: int | None, words: int | None, selected: list[int]) -> None:
+def test_the_best_are_chosen_and_of_equals_the_first(words: int, selected: list[int]) -> None:
     scores = Scores(np.array([9.0, -1, -1, np.inf, -3, -1]), np.array([1, 3, 4, 0, 7, 1], dtype=np.int32))
-    assert np.flatnonzero(choose(scores, pairs, words)).tolist() == selected
+    assert np.flatnonzero(choose_best(scores, words)).tolist() == selected
 
 
 # The command
@@ -137,16 +134,15 @@ def test_the_best_are_chosen_and_of_equals_the_first(pairs: int | None, words: i
 
 @pytest.fixture
 def command(
-    tmp_path: Path, own_models: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, small_models: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """Run the command on GENERAL and IN_DOMAIN; returns what it printed."""
     write(tmp_path / "general", GENERAL)
     write(tmp_path / "in", IN_DOMAIN)
-    monkeypatch.setattr(selection, "find_lmplz", lambda: "lmplz")
 
-    def run(*words: str, general: str = "general", out: str = "out") -> str:
-        prefixes = [str(tmp_path / name) for name in (general, "in", out)]
-        monkeypatch.setattr(sys, "argv", ["selection", *prefixes, "-s", "en", "-t", "fr", *words])
+    def run(out: str = "out") -> str:
+        prefixes = [str(tmp_path / name) for name in ("general", "in", out)]
+        monkeypatch.setattr(sys, "argv", ["selection", *prefixes, "-s", "en", "-t", "fr", "--words", "5"])
         selection.main()
         return capsys.readouterr().out
 
@@ -155,21 +151,17 @@ def command(
 
 def test_lines_are_written_as_they_are(tmp_path: Path, command: Callable[..., str]) -> None:
     (tmp_path / "general.en").write_bytes(b"the cat\n\na stock  rises \r\nthe end\nb")
-    printed = command("--words", "5")
+    printed = command()
     assert (tmp_path / "out.en").read_bytes() == b"a stock  rises \r\nb\n"
     assert (tmp_path / "out.fr").read_bytes() == b"une action monte\nb\n"
     assert "4 in-domain and 1 general pairs" in printed
     assert "chose 2 of 5 pairs, 4 of 7 target words" in printed
-    assert "2 pairs have an empty side" in printed
 
 
 def test_bad_input_is_refused(tmp_path: Path, command: Callable[..., str]) -> None:
-    with pytest.raises(InputError, match="would replace"):
-        command("--pairs", "1", out="in")
-    with pytest.raises(InputError, match=r"nowhere: cannot be written"):
-        command("--pairs", "1", out="nowhere/out")
+    with pytest.raises(InputError, match=r"in\.en"):
+        command(out="in")
     write(tmp_path / "in", [("", "a"), ("b", "")])
-    with pytest.raises(InputError, match=r"in\.en, .*in\.fr: too few pairs have words on both sides"):
-        command("--pairs", "1")
-    assert not list(tmp_path.glob("out*"))
-    assert not list(tmp_path.glob(".*"))
+    with pytest.raises(InputError, match=r"in\.en, .*in\.fr"):
+        command()
+    assert not list(tmp_path.glob("out*")) and not list(tmp_path.glob(".*"))
