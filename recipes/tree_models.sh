@@ -1,4 +1,4 @@
-# The second paper's models, sourced by tanaka_en_ja/run.sh and aspec_en_ja/run.sh.
+# The second paper's models, sourced by tanaka_en_ja/run.sh.
 
 tree_options() { # MODEL OBJECTIVE: the options of fairseq-train
     case $1 in

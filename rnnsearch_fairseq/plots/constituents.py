@@ -36,7 +36,9 @@ def read_attention(path: Path) -> Iterator[AlignedPair]:
     """
     for pair in read_scores(path):
         if pair.phrases is None:
-            raise InputError(f"{pair.where}: not a score of a model that reads trees; give what rnnsearch score --trees FILE wrote")
+            raise InputError(
+                f"{pair.where}: not a score of a model that reads trees; give what rnnsearch score --trees FILE wrote"
+            )
         yield pair
 
 

@@ -1,4 +1,4 @@
-"""What recipes/reproduce and recipes/wmt14_en_fr ask of fairseq's programs, for which others stand in."""
+"""What recipes/reproduce asks of fairseq's programs, for which others stand in."""
 
 import os
 import shutil
@@ -40,8 +40,7 @@ def calls(checkout: Path, script: str, *words: str) -> list[str]:
     """The programs that a recipe calls, with their arguments."""
     environment = {**os.environ, "PATH": f"{checkout}/bin:{os.environ['PATH']}", "CALLS": f"{checkout}/calls"}
     command = ["bash", f"{checkout}/recipes/{script}", *words, "--out", f"{checkout}/out"]
-    if "wmt14" not in script:
-        command += ["--", "--total-num-update", "BUDGET"]
+    command += ["--", "--total-num-update", "BUDGET"]
     subprocess.run(command, cwd=checkout, env=environment, check=True, capture_output=True, timeout=60)
     return (checkout / "calls").read_text().splitlines()
 
@@ -64,23 +63,3 @@ def test_models_of_table_1_get_the_updates_of_table_2_and_both_searches(checkout
     aligned = [f"{ORIGINAL} --print-alignment=soft", *alone[1:]]
     assert ends == alone + aligned + alone + aligned + aligned
     assert (checkout / "out/runs/data/test.align").read_text() == "test.align\n"
-
-
-def test_wmt14_reads_table_1_with_both_searches(checkout: Path) -> None:
-    for name in ("out/bin/.done", "out/runs/RNNsearch-50/checkpoints/checkpoint_best.pt", "out/raw/newstest2014.fr"):
-        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / name).touch()
-    report = checkout / "out/report/report.md"
-    report.parent.mkdir()
-    table = [
-        "## Table 1: BLEU",
-        "| model | all | no unknown words | all, fairseq's search |",
-        "| --- | --- | --- | --- |",
-    ]
-    report.write_text("\n".join([*table, "| phrase-based | 33.00 | 35.00 | – |", "## Table 2: training", ""]))
-    command = ["bash", f"{checkout}/recipes/wmt14_en_fr/evaluate.sh", "--out", f"{checkout}/out"]
-    environment = {**os.environ, "PATH": f"{checkout}/bin:{os.environ['PATH']}", "CALLS": f"{checkout}/calls"}
-    done = subprocess.run(command, cwd=checkout, env=environment, check=True, capture_output=True, timeout=60)
-    assert done.stdout.decode().splitlines()[-1].split() == ["phrase-based", "33.00", "33.30", "35.00", "35.63", "–"]
-    translated = [line for line in (checkout / "calls").read_text().splitlines() if line.startswith("fairseq-generate")]
-    assert [ORIGINAL in line for line in translated] == [True, True, False]

@@ -47,6 +47,7 @@ def test_the_data_commands_make_what_fairseq_trains_on(tmp_path: Path) -> None:
     assert (tmp_path / OUT / "raw/test.en").read_text() == 'The "R&D".\n'
     run_block("wmt14_en_fr", "rnnsearch prepare", tmp_path, python=PYTHON.format(python=sys.executable))
     assert (tmp_path / OUT / "raw/train.en").read_text() == "A cat sleeps.\n" * 5
+    assert (tmp_path / OUT / "text/train.en").read_text() == "A cat sleeps .\n" * 3
     assert (tmp_path / OUT / "text/valid.en").read_text() == "A cat sleeps .\n" * 2
     assert (tmp_path / OUT / "text/preparation.json").is_file()
     words = (tmp_path / OUT / "text/bin/dict.fr.txt").read_text().split()[::2]
