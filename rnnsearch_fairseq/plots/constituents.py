@@ -8,7 +8,6 @@ being 1.
   rnnsearch plot constituents trees.scores constituents.png
 """
 
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,16 +78,9 @@ def _draw_tree(axes: Axes, tree: Tree, base: float) -> None:
 
 
 def _shorten(words: list[str]) -> str:
-    """Words in a row or, if that is long, as many of the first as fit before the last, long ones cut."""
-    whole = " ".join(words)
-    if len(whole) <= MAX_LABEL:
-        return whole
-    if len(words) == 1:
-        return whole[: MAX_LABEL - 1] + "…"
-    longest = MAX_LABEL // 2 - 2  # for two words and " … "
-    *first, last = (word if len(word) <= longest else word[: longest - 1] + "…" for word in words)
-    room = MAX_LABEL - len(last) - 1
-    return f"{textwrap.shorten(' '.join(first), room, placeholder=' …', break_on_hyphens=False)} {last}"
+    """The words in a row, without their middle if they are long."""
+    label, half = " ".join(words), MAX_LABEL // 2 - 1
+    return label if len(label) <= MAX_LABEL else f"{label[:half].rstrip()}…{label[-half:].lstrip()}"
 
 
 def main() -> None:

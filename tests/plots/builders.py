@@ -2,23 +2,21 @@
 
 from pathlib import Path
 
-EPOCH = """{time} | INFO | train | epoch {epoch:03d} | loss 3 | nll_sentence_nats {train} | nll_word_nats 2 | ppl 8 | \
-wps 99 | ups 2 | num_updates {updates} | lr 1 | train_wall {seconds} | wall 5000
-"""
-DEV = """{time} | INFO | valid | epoch {epoch:03d} | valid on 'valid' subset | loss {dev} | nll_sentence_nats {dev} | \
-num_updates {updates}
-"""
-START = "{time} | INFO | fairseq_cli.train | training on {count} devices (GPUs/TPUs)\n"
-TIME = "2026-11-21 10:00:00"
-
 
 def write_log(path: Path, epochs: list[tuple[int, int, float, float]], start: str = "") -> Path:
     """A log, of each epoch updates, seconds, and NLL of training and development set."""
-    text = start or START.format(time=TIME, count=1)
+    before = "2026-11-21 10:00:00 | INFO"
+    lines = [start or f"{before} | fairseq_cli.train | training on 1 devices (GPUs/TPUs)\n"]
     for number, (updates, seconds, train, dev) in enumerate(epochs, 1):
-        text += DEV.format(time=TIME, epoch=number, dev=dev, updates=updates)
-        text += EPOCH.format(time=TIME, epoch=number, train=train, updates=updates, seconds=seconds)
-    path.write_text(text)
+        lines.append(
+            f"{before} | valid | epoch {number:03d} | valid on 'valid' subset | loss {dev} | nll_sentence_nats {dev} | "
+            f"num_updates {updates}\n"
+        )
+        lines.append(
+            f"{before} | train | epoch {number:03d} | loss 3 | nll_sentence_nats {train} | ppl 8 | "
+            f"num_updates {updates} | train_wall {seconds} | wall 5000\n"
+        )
+    path.write_text("".join(lines))
     return path
 
 

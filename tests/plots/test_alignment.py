@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import image
 from matplotlib import pyplot as plt
 
 from rnnsearch_fairseq.errors import InputError
@@ -44,22 +43,6 @@ def alignments(tmp_path: Path) -> Path:
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
     monkeypatch.setattr(sys, "argv", ["plot alignment", *map(str, words)])
     main()
-
-
-def grey(path: Path) -> np.ndarray:
-    return image.imread(path)[..., :3].mean(axis=-1)
-
-
-def test_zero_is_black_and_one_is_white(tmp_path: Path) -> None:
-    plot_alignment(["a"] * 4, ["b"] * 4, np.zeros((4, 4)), tmp_path / "black.png")
-    plot_alignment(["a"] * 4, ["b"] * 4, np.ones((4, 4)), tmp_path / "white.png")
-    black, white = grey(tmp_path / "black.png"), grey(tmp_path / "white.png")
-    assert black.shape == white.shape
-    # Where the matrices are, one picture is black and the other white; elsewhere they are alike.
-    matrix = np.abs(black - white) > 0.5
-    assert 0.2 < matrix.mean() < 0.9
-    assert np.median(black[matrix]) < 0.01
-    assert np.median(white[matrix]) > 0.99
 
 
 def test_source_runs_across_and_target_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,11 +91,6 @@ def test_the_longest_of_the_short_sentences_without_unknown_words_is_drawn(
     assert capsys.readouterr().out.splitlines() == [f"alignment of sentence 0 -> {tmp_path / 'figure.svg'}"]
     text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {word} -->" in text for word in ("one", "two", "un", "deux"))
-
-
-def test_a_sentence_may_be_chosen(alignments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(monkeypatch, alignments, tmp_path / "figure.svg", "--sentence", 3)
-    assert "<!-- bonjour -->" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_drawn_is_refused(alignments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

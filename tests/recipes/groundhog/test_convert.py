@@ -157,17 +157,6 @@ def test_words_spelt_like_symbols_stay_words(tmp_path: Path) -> None:
     assert Vocabulary.read(out / "dict.en.txt").encode(["<unk>", "UNK"]).tolist() == [4, 8, 2]
 
 
-def test_padding_is_new_and_has_no_probability(tmp_path: Path) -> None:
-    network = load(make_original().convert(tmp_path)).network
-    for name, parameter in network.named_parameters():
-        if name.endswith(("embedding.table.weight", "to_vocabulary.weight")):
-            assert parameter[1].eq(0).all()
-            assert parameter[[0, 2, 3, 4]].ne(0).any(dim=1).all()
-    # Beside an improbable word, e^-100 is lost in rounding.
-    assert network.decoder.to_vocabulary.bias[1] == -100
-    assert torch.tensor([-10.0, -100.0]).logsumexp(0) == -10
-
-
 # The configuration, and the command
 
 

@@ -1,7 +1,6 @@
 """Data selection: against a computation by hand, with language models of the test's own."""
 
 import math
-import random
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -48,35 +47,6 @@ def small_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "make_language_model", make_unigrams)
 
 
-def domain(seed: int, permutation: int, number: int) -> list[tuple[str, str]]:
-    """Sentences of Zipf-distributed words, whose ranks are those of the permutation; the other side has its own."""
-    draw = random.Random(seed)
-    words = list(range(300))
-    random.Random(permutation).shuffle(words)
-    pairs = []
-    for _ in range(number):
-        ranks = [int(300 ** draw.random()) - 1 for _ in range(draw.randint(3, 12))]
-        pairs.append(tuple(" ".join(f"{language}{words[rank]}" for rank in ranks) for language in LANGUAGES))
-    return pairs
-
-
-def find_in_domain(folder: Path) -> tuple[float, float]:
-    """Choose from 2,000 pairs, 200 of them in-domain, as many words as those have.
-
-    Returns the share of those among the chosen, and the area under the ROC curve.
-    """
-    mixed = [(pair, True) for pair in domain(1, 10, 200)] + [(pair, False) for pair in domain(2, 20, 1800)]
-    random.Random(3).shuffle(mixed)
-    general = write(folder / "general", [pair for pair, _ in mixed])
-    in_domain = write(folder / "in", domain(4, 10, 400))
-    words = sum(len(target.split()) for (_, target), is_relevant in mixed if is_relevant)
-    scores, selected = select(general, in_domain, tuple(folder / f"out.{x}" for x in LANGUAGES), words)
-    assert read(folder / "out") == [pair for (pair, _), is_selected in zip(mixed, selected) if is_selected], "in order"
-    relevant = np.array([is_relevant for _, is_relevant in mixed])
-    wins = scores.differences[relevant][:, None] < scores.differences[~relevant]
-    return relevant[selected].mean(), wins.mean()
-
-
 # Scores
 
 
@@ -112,12 +82,6 @@ def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path, small_models:
     assert scores.words.tolist() == [2, 1, 3, 0, 1]
     assert read(tmp_path / "out") == [GENERAL[expected.argmin()]]
     assert not list(tmp_path.glob(".*")), "temporary files are gone"
-
-
-def test_in_domain_pairs_are_found(tmp_path: Path, small_models: None) -> None:
-    precision, area = find_in_domain(tmp_path)
-    assert precision > 0.85
-    assert area > 0.99
 
 
 @pytest.mark.parametrize(
