@@ -53,10 +53,9 @@ class Worker:
         package = Path(case.checkout or ROOT, "rnnsearch_fairseq").resolve()
         if not package.is_dir():
             raise InputError(f"{case.name}: {package} is no folder; give a checkout after the @")
-        # The recipes are always this checkout's; the package is the case's.
+        # The program is always this checkout's, the package is the case's.
         packages.mkdir()
         (packages / "rnnsearch_fairseq").symlink_to(package)
-        (packages / "recipes").symlink_to(ROOT / "recipes")
         path = os.pathsep.join(filter(None, [str(packages), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
             [sys.executable, str(ROOT / "recipes/benchmark/workloads.py")],
