@@ -106,7 +106,7 @@ def make_language_model(text: Path, words: int) -> LanguageModel:
 
 
 def draw_samples(pairs: Iterable[tuple[str, str]], size: int) -> tuple[set[int], set[int], int]:
-    """Draw two random samples of ``size`` pairs each, or of half of all pairs if that is less, without empty sides.
+    """Draw two random samples of ``size`` pairs each, or of half of all pairs if that is less; no side is empty.
 
     Returns:
         the numbers, from 0, of the pairs of both samples, and the number of all pairs.
@@ -126,7 +126,9 @@ def draw_samples(pairs: Iterable[tuple[str, str]], size: int) -> tuple[set[int],
     return set(drawn[:half]), set(drawn[half:]), number
 
 
-def make_models(texts: Texts, numbers: set[int] | None, vocabularies: list[set[str]], folder: Path) -> tuple:
+def make_models(
+    texts: Texts, numbers: set[int] | None, vocabularies: list[set[str]], folder: Path
+) -> tuple[int, list[LanguageModel]]:
     """Make the language models of both languages, of the pairs of ``texts`` with these ``numbers``, or of all.
 
     Returns:
@@ -147,7 +149,7 @@ def make_models(texts: Texts, numbers: set[int] | None, vocabularies: list[set[s
     if not written:
         raise InputError(f"{texts[0]}, {texts[1]}: too few pairs have words on both sides; give more text")
     # With <unk> and end-of-sentence, as lmplz counts, and OTHER.
-    return written, *(make_language_model(path, len(known) + 3) for path, known in zip(paths, vocabularies))
+    return written, [make_language_model(path, len(known) + 3) for path, known in zip(paths, vocabularies)]
 
 
 def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> Scores:
@@ -157,12 +159,12 @@ def score_pairs(general: Texts, in_domain: Texts, folder: Path) -> Scores:
         InputError: as `make_models`.
     """
     vocabularies = [count_vocabulary(text) for text in in_domain]
-    like, *of_domain = make_models(in_domain, None, vocabularies, folder)
-    first, second, number = draw_samples(read_pairs(*general), like)
-    drawn, *of_first = make_models(general, first, vocabularies, folder)
-    _, *of_second = make_models(general, second, vocabularies, folder)
-    print(f"language models of {like:,} in-domain and {drawn:,} general pairs are made", flush=True)
-    sides = [Side(*parts) for parts in zip(vocabularies, of_domain, of_first, of_second)]
+    pairs, domain_models = make_models(in_domain, None, vocabularies, folder)
+    first, second, number = draw_samples(read_pairs(*general), pairs)
+    sampled, first_models = make_models(general, first, vocabularies, folder)
+    _, second_models = make_models(general, second, vocabularies, folder)
+    print(f"language models of {pairs:,} in-domain and {sampled:,} general pairs are made", flush=True)
+    sides = [Side(*parts) for parts in zip(vocabularies, domain_models, first_models, second_models)]
     scores = Scores(np.full(number, np.inf), np.zeros(number, dtype=np.int32))
     for i, pair in enumerate(read_pairs(*general)):
         scores.words[i] = len(pair[1].split())
