@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError, in_short
 
+MAX_LINE_BYTES = 1 << 20
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 
 
@@ -42,10 +43,15 @@ def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, or one packed as .gz, each with its newline; only a newline ends a line.
 
     Raises:
-        InputError: the file cannot be read, or a line, once it is reached, is refused by `check_line`.
+        InputError: the file cannot be read, or a line, once it is reached, is longer than 1 MiB or is refused by
+            `check_line`.
     """
-    with open_bytes(path) as lines:
-        for number, line in enumerate(lines, 1):
+    with open_bytes(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise InputError(
+                    f"{path}, line {number}: longer than {MAX_LINE_BYTES:,} bytes; write one sentence a line"
+                )
             yield check_line(path, number, line, stray_returns)
 
 
