@@ -50,7 +50,7 @@ def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(InputError, match=r"all\.en"):
         run(monkeypatch, "--max-words 3", out="all")
     Path("all.tree").write_text("-\n" * 6)
-    with pytest.raises(InputError, match="--max-words 3: .*no parse"):
+    with pytest.raises(InputError, match=r"--max-words 3: .*no parse"):
         run(monkeypatch, "--max-words 3 --trees tree")
     Path("all.tree").write_text("-\n" * 5)
     with pytest.raises(InputError, match=r"all\.tree"):
