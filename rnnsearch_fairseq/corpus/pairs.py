@@ -28,8 +28,8 @@ TABLES = (".tsv", ".tmx")
 
 def find_files(data: Sequence[Path]) -> list[Path]:
     """The files of ``data``, and in its folders those whose names are of documents, tables and memories."""
-    parts = (sorted(filter(_holds_pairs, path.rglob("*"))) if path.is_dir() else [path] for path in data)
-    return [*chain.from_iterable(parts)]
+    files = (sorted(filter(_holds_pairs, path.rglob("*"))) if path.is_dir() else [path] for path in data)
+    return [*chain.from_iterable(files)]
 
 
 def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -> list[Iterator[Pair]]:
@@ -54,10 +54,8 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
                 )
         return [read_pairs(*files, stray_returns=True)]
     if not files or holding != files:
-        raise InputError(
-            f"{' '.join(map(str, files)) or 'no file of pairs'}: give a folder, two files of text (source, target), or "
-            ".po, .xlf, .tmx, .tsv files, and then OUT"
-        )
+        names = " ".join(map(str, files)) or "a folder without files of pairs"
+        raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
     return [readers.get(_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]
 

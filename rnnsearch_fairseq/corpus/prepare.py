@@ -47,10 +47,9 @@ class Settings:
     """The options of the command that say how to prepare text; an InputError if two contradict each other.
 
     Attributes:
-        bpe: number of BPE merges, learnt from both sides of the training text; 0: whole words.
-        sentencepiece: the most sentencepieces, learnt likewise; 0: whole words. If both are None, the text decides.
-        tokenized: the text consists of tokens with blanks between; do not tokenise it.
-        max_words: leave out training pairs with more words on a side, before words are split; None keeps all.
+        bpe: number of BPE merges; 0: whole words.
+        sentencepiece: greatest number of sentencepieces. If both are None, the text decides.
+        max_words: greatest number of words on a side of a training pair, before words are split.
         shuffle: seed for shuffling the training pairs; None keeps their order.
     """
 
@@ -204,7 +203,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--test", help="name of the test files (default: test)")
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
     add("--split", metavar="DEV,TEST", help=size)
-    add("--split-seed", type=int, default=1, metavar="SEED", help="seed of the split (default: 1)")
+    add("--split-seed", action=Count, default=1, metavar="SEED", help="seed of the split (default: 1)")
     held_out = "the test set is these files of DATA as a whole, and no sentence of theirs is in another part"
     add("--held-out", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=held_out)
     kept = "keep tags and entities, pairs with equal sides, or pairs that came before; may be given several times"
@@ -272,14 +271,9 @@ def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str,
 def _check_options_of_split(args: argparse.Namespace, has_parts: bool) -> tuple[int, int] | None:
     """The sizes of the development and test sets, if they are given; an InputError if options contradict the data."""
     if has_parts and (args.split or args.keep or args.held_out):
-        raise InputError(
-            f"--split, --keep and --held-out are for files, and the parts of {args.data[0]} stay as they are; leave "
-            "them out"
-        )
+        raise InputError(f"--split, --keep and --held-out: the parts of {args.data[0]} stay; leave these options out")
     if not has_parts and any(getattr(args, part) for part in PARTS):
         raise InputError("--train, --valid and --test name files of a folder; leave them out, or give a folder")
-    if not 0 <= args.split_seed < 1 << 32:
-        raise InputError(f"--split-seed is {args.split_seed}; give a number from 0 to {(1 << 32) - 1}")
     sizes = args.split and re.fullmatch("([1-9][0-9]*),([1-9][0-9]*)", args.split)
     if args.split and not sizes:
         raise InputError(f"--split {args.split}: give two numbers of pairs, of at least 1: --split 1000,1000")

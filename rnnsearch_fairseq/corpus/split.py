@@ -46,17 +46,17 @@ def clean_pair(pair: Pair, dropped: Counter[str], changed: Counter[str], keep: C
         return None
     source, target = (_clean_sentence(side, changed, "markup" in keep) for side in pair)
     fewer, more = sorted((count_words(source), count_words(target)))
-    reasons = {
-        "without a sentence on a side": not fewer,
-        f"of more than {MAX_WORDS} words on a side": more > MAX_WORDS,
-        f"with over {MAX_RATIO} times as many words on one side as on the other": more > MAX_RATIO * fewer,
-        "with equal sides": source == target and "equal" not in keep,
-    }
-    reason = next((reason for reason, applies in reasons.items() if applies), None)
-    if reason is not None:
-        dropped[reason] += 1
-        return None
-    return source, target
+    if not fewer:
+        dropped["without a sentence on a side"] += 1
+    elif more > MAX_WORDS:
+        dropped[f"of more than {MAX_WORDS} words on a side"] += 1
+    elif more > MAX_RATIO * fewer:
+        dropped[f"with over {MAX_RATIO} times as many words on one side as on the other"] += 1
+    elif source == target and "equal" not in keep:
+        dropped["with equal sides"] += 1
+    else:
+        return source, target
+    return None
 
 
 def _clean_sentence(text: str, changed: Counter[str], keep_markup: bool) -> str:
@@ -79,10 +79,7 @@ def hash_sentence(sentence: str) -> int:
 
 
 def group_pairs(hashes: np.ndarray) -> np.ndarray:
-    """Group the pairs that have a source or a target in common, with each other or through further pairs.
-
-    From the hashes of sources and targets ``(pairs, 2)`` to the number of each pair's group ``(pairs,)``.
-    """
+    """The group of each pair, ``(pairs,)``: pairs with a common source or target, directly or through further pairs."""
     # Pairs are the edges of a graph of sentences, and groups are its components.
     sources, targets = (np.unique(side, return_inverse=True)[1] for side in hashes.T)
     nodes = sources.max() + targets.max() + 2
@@ -93,10 +90,7 @@ def group_pairs(hashes: np.ndarray) -> np.ndarray:
 
 
 def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
-    """Draw whole groups at random for the development set and then for the test set, up to these sizes.
-
-    From the group of each pair to the number of its part in `PARTS`, both ``(pairs,)``.
-    """
+    """Draw whole groups for the development and the test set, up to these sizes: each pair's part, ``(pairs,)``."""
     _, group_of_pair, counts = np.unique(groups, return_inverse=True, return_counts=True)
     part_of_group = np.zeros(len(counts), np.int8)
     room = [0, *sizes]
@@ -112,19 +106,16 @@ def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.nda
 def assign_parts(
     sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int], seed: int, held_out: int = 0
 ) -> np.ndarray:
-    """Assign each pair to a part, so that no sentence is in two of them.
+    """The number of each pair's part in `PARTS`, or `LEFT_OUT`: ``(pairs,)``. No sentence is in two parts.
 
-    Groups of pairs with common sentences are drawn, or whole files, of at least `MIN_FILES` that are small enough; then
-    a development pair is left out if one of its sentences is in the training set, and a test pair if one is in either.
+    Groups of pairs with common sentences are drawn; or, of `MIN_FILES` files or more, whole files, if enough are small.
+    Then a development pair is left out if one of its sentences is in the training set, and a test pair if one is in
+    either. The first ``held_out`` files are the test set as a whole, and other pairs with their sentences are left out.
 
     Args:
         sentences: hashes of each pair's source and target, ``(pairs, 2)``.
         files: number of each pair's file, ``(pairs,)``.
         sizes: pairs of the development and of the test set.
-        held_out: the first files that are the test set; pairs of other files with a sentence of theirs are left out.
-
-    Returns:
-        The number of each pair's part in `PARTS`, or `LEFT_OUT`, ``(pairs,)``.
     """
 
     def have_sentences_of(known: np.ndarray) -> np.ndarray:
@@ -144,7 +135,7 @@ def assign_parts(
         whole_files = len(counts) >= MIN_FILES and small.sum() >= 2 * sum(sizes)
         groups = files[to_draw] if whole_files else group_pairs(sentences[to_draw])
         parts[to_draw] = draw_groups(groups, sizes, seed)
-    for part in (VALID, TEST)[: 1 if held_out else 2]:
+    for part in (VALID,) if held_out else (VALID, TEST):
         parts[(parts == part) & have_sentences_of(parts < part)] = LEFT_OUT
     return parts
 
@@ -158,15 +149,13 @@ def split_files(
     keep: Collection[str] = (),
     held_out: int = 0,
 ) -> dict[str, Sequence[Pair]]:
-    """Read a corpus (`read_files`), clean it, and return the pairs of each part, in the given order.
+    """Read a corpus (`read_files`), clean it, and return the pairs of each part (`assign_parts`), in the given order.
 
     Args:
         folder: folder of temporary files.
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
-        seed: seed of the random choice.
         keep: "markup" keeps tags and entities; "equal", pairs with equal sides; "duplicates", pairs that came before,
             without regard to case.
-        held_out: the number of files, the first ones, that are the test set.
 
     Raises:
         InputError: the corpus is refused by `read_files`, or has too few pairs.
