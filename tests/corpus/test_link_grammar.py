@@ -91,17 +91,14 @@ ALIGNED = [
     ("(NP many animals.n)", "Many animals", "(NP (X Many) (X animals))"),
     ("(S {i} {'m} in.r)", "i 'm in", "(S (X i) (X 'm) (X in))"),
     ("(NP the (ADJP zxqw{?}.a) 5.50{!} emi{!} d{?}.misc-d)", "the zxqw 5.50 emi d", None),
-    ("(S let.v-d 's.#us than.#then-ij ....y Mr..x 've)", "let 's than ... Mr. 've", None),
-    ("(S x{!}.v{?}.v (NP z.n.n) a.v)", "x{!}.v z.n a", None),
+    ("(S let.v-d 's.#us ....y Mr..x x{!}.v{?}.v z.n.n)", "let 's ... Mr. x{!}.v z.n", None),
     ("(S {{} he {}} {{!} \\{ .)", "( he ) [ \\( .", "(S (X -LRB-) (X he) (X -RRB-) (X [) (X \\-LRB-) (X .))"),
 ]
 NOT_ALIGNED = [
     ("(S can.v {'} {t})", "can 't"),
     ("(S a b c)", "a b"),
-    ("(S a b)", "a b c"),
     ("(S aim{~}.n-u)", "aim"),
     ("(S aim.n)", "ai"),
-    ("(S {am})", "a"),
     ("(S 1990{!} s.u)", "1990s"),
 ]
 
@@ -199,11 +196,9 @@ real = pytest.mark.skipif(not INSTALLED, reason="link-parser is not installed (D
 def test_what_link_parser_says_of_some_sentences(command: Command) -> None:
     sentences = [
         "many animals have been destroyed by men .",
-        "i 'm in the tennis club .",
         "i can 't swim .",
         "!help",
         " ".join(["word"] * 300),
-        "w" * 3000,
         "He ( a man ) left .",
         "It &apos;s here -LRB- now -RRB- .",
         "jim resembles his father .",  # not "aim", which it knows
@@ -213,14 +208,13 @@ def test_what_link_parser_says_of_some_sentences(command: Command) -> None:
     assert lines[0] == (
         "(S (NP (X many) (X animals)) (VP (X have) (VP (X been) (VP (X destroyed) (PP (X by) (NP (X men)))))) (X .))"
     )
-    assert lines[1] == "(S (X i) (X 'm) (X in) (NP (X the) (X tennis) (X club)) (X .))"
-    assert lines[2] == lines[4] == lines[5] == "(())"
+    assert lines[1] == lines[3] == "(())"
     for line, sentence in zip(lines, sentences):
         parse = read_penn(line)
         if isinstance(parse, Parse):
             assert first_difference(parse.words, sentence.split()) is None
-    assert "(())" not in lines[6:8]
-    assert lines[8:] == [
+    assert "(())" not in lines[4:6]
+    assert lines[6:] == [
         "(S (NP (X jim)) (VP (X resembles) (NP (X his) (X father))) (X .))",
         "(S (X today) (X is) (NP (X the) (X best)) (NP (X day) (X of) (X my) (X life)) (X .))",
     ]
