@@ -3,6 +3,7 @@
 Text, tables and TMX may be packed: ``corpus.tsv.gz``.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -27,9 +28,18 @@ TABLES = (".tsv", ".tmx")
 
 
 def find_files(data: Sequence[Path]) -> list[Path]:
-    """The files of ``data``, and in its folders those whose names are of documents, tables and memories."""
-    files = (sorted(filter(_holds_pairs, path.rglob("*"))) if path.is_dir() else [path] for path in data)
-    return [*chain.from_iterable(files)]
+    """The files of ``data``, and in its folders those whose names are of documents, tables and memories.
+
+    Raises:
+        InputError: a folder has none.
+    """
+    files: list[Path] = []
+    for path in data:
+        found = sorted(filter(_holds_pairs, path.rglob("*"))) if os.path.isdir(path) else [path]
+        if not found:
+            raise InputError(f"{path}: holds no .po, .xlf, .tmx or .tsv file, nor train.LANGUAGE; give others")
+        files += found
+    return files
 
 
 def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -> list[Iterator[Pair]]:
@@ -53,8 +63,8 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
                     f"{path}: its name says {named}, but -{option} says {language}; give them in the order of -s, -t"
                 )
         return [read_pairs(*files, stray_returns=True)]
-    if not files or holding != files:
-        names = " ".join(map(str, files)) or "a folder without files of pairs"
+    if holding != files:
+        names = " ".join(map(str, files))
         raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
     return [readers.get(_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]

@@ -15,10 +15,11 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from rnnsearch_fairseq.corpus.limit import is_within
@@ -224,6 +225,7 @@ def _make_parser() -> argparse.ArgumentParser:
 def main() -> None:
     """The command line of this module."""
     args = _make_parser().parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # a folder's name may be no text
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     languages = (args.source_lang, args.target_lang)
     if languages[0] == languages[1]:
@@ -231,7 +233,7 @@ def main() -> None:
     files_of_parts = _find_files_of_parts(args, languages)
     sizes = _check_options_of_split(args, bool(files_of_parts))
     if files_of_parts:
-        inputs = [path for paths in files_of_parts.values() for path in paths]
+        inputs = [*chain(*files_of_parts.values())]
         in_place = files_of_parts["test"][0].resolve() == texts_of(args.out / "raw/test", *languages)[0].resolve()
         raw_parts = [] if in_place else ["test"]
     else:
@@ -264,8 +266,8 @@ def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str,
     names = {part: getattr(args, part) or part for part in PARTS}
     files = {part: texts_of(args.data[0] / name, *languages) for part, name in names.items()}
     named = any(getattr(args, part) for part in PARTS)
-    is_folder = len(args.data) == 1 and not args.data[0].is_file()
-    return files if is_folder and (named or any(path.exists() for paths in files.values() for path in paths)) else {}
+    is_folder = len(args.data) == 1 and not os.path.isfile(args.data[0])
+    return files if is_folder and (named or any(map(os.path.exists, chain(*files.values())))) else {}
 
 
 def _check_options_of_split(args: argparse.Namespace, has_parts: bool) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 import gzip
 import html
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -123,10 +124,10 @@ def check_parallel(paths: Sequence[str | Path]) -> int:
 
 
 def check_rereadable(*paths: Path) -> None:
-    """Raise an InputError for a path that cannot be read twice, such as a pipe."""
+    """Raise an InputError for a path that is not a file, such as a pipe."""
     for path in paths:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise InputError(f"{path}: not a regular file; save it to a file and give that")
 
 
 def read_pairs(source: Path, target: Path, stray_returns: bool = False) -> Iterator[tuple[str, str]]:

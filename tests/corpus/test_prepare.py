@@ -177,6 +177,9 @@ def test_a_folder_of_parts_is_read_whatever_else_is_in_it(tmp_path: Path, run: A
     (folder / "test.fr").unlink()
     with pytest.raises(InputError, match=r"test\.fr"):
         run(folder, out, "--bpe", "0")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty"):
+        run(tmp_path / "empty", out)
 
 
 def test_files_that_are_held_out_are_the_test_set(tmp_path: Path, run: Any) -> None:
