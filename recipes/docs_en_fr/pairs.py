@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from rnnsearch_fairseq.corpus.pairs import read_units
-from rnnsearch_fairseq.corpus.split import clean
+from rnnsearch_fairseq.corpus.split import clean_pair
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 
@@ -34,7 +34,8 @@ def write_pairs(data: Path, out: Path) -> None:
     pairs: dict[str, dict[tuple[str, str], None]] = {"valid": {}, "test": {}, "train": {}}
     left_out: Counter[str] = Counter()
     for path in files:
-        translated = clean(read_units(path, left_out), left_out, Counter(), ("markup", "equal"))
+        cleaned = (clean_pair(pair, left_out, Counter(), ("markup", "equal")) for pair in read_units(path, left_out))
+        translated = [pair for pair in cleaned if pair is not None]
         part = parts.get(path, "train")
         # Equal sides are names, which a model should learn to copy, or sentences that nobody has translated.
         most_equal = NAME if part == "train" else 0

@@ -1,12 +1,8 @@
-"""Parse English text by Link Grammar, for ``rnnsearch trees --format penn``.
+"""Parse English text by Link Grammar (Sleator and Temperley 1991), for ``rnnsearch trees --format penn``.
 
-SOURCE is tokenised English, one sentence a line. Line N of TREES is the constituent tree of line N of SOURCE in Penn
-brackets, whose leaves are SOURCE's own words, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``.
-Words that link-parser cannot link become children of the phrase in which they stand. A sentence without a tree is
-``(())`` and is counted on standard error by its cause.
-
-link-parser (Sleator and Temperley 1991, "Parsing English with a Link Grammar") is a program of its own; Debian:
-apt-get install link-grammar.
+SOURCE is tokenised English, one sentence a line. Line N of the output is its tree in Penn brackets, whose leaves are
+the words of SOURCE, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``; or ``(())``, for a sentence
+without a tree. Needs link-parser; Debian: apt-get install link-grammar.
 
   rnnsearch parse text/train.en --output text/train.penn
 """
@@ -31,10 +27,9 @@ from rnnsearch_fairseq.text.lines import check_text_file, read_lines
 from rnnsearch_fairseq.text.trees import unescape
 
 PROGRAM = "link-parser"
-INSTALL = "install it (Debian: apt-get install link-grammar)"
 NO_TREE = "(())"
-MOST_BYTES = 2000  # link-parser ends at a line of 2,048
-START_SECONDS, MOST_SECONDS = 60, 100_000
+MAX_BYTES = 2000  # link-parser ends at a line of 2,048
+START_SECONDS, MAX_SECONDS = 60, 100_000
 
 # Trees on one line; at most 50 linkages, drawn by chance from more; no spelling corrections of unknown words.
 _SETTINGS = ("-constituents=3", "-graphics=0", "-limit=50", "-spell=0")
@@ -47,7 +42,7 @@ class Failure(Enum):
 
     NONE_GIVEN = f"for which {PROGRAM} gives no tree"
     OTHER_WORDS = f"whose words {PROGRAM} splits otherwise"
-    TOO_LONG = f"of more than {MOST_BYTES:,} bytes"
+    TOO_LONG = f"of more than {MAX_BYTES:,} bytes"
     TIMEOUT = "that took too long"
     ENDED = f"at which {PROGRAM} ended"
 
@@ -67,7 +62,7 @@ class LinkParser:
         plain = [unescape(word) for word in words]
         # A line's first character may make it a command or a comment; a blank does not.
         line = f" {' '.join(plain)}\n".encode()
-        if len(line) > MOST_BYTES:
+        if len(line) > MAX_BYTES:
             return Failure.TOO_LONG
         if not words:
             return Failure.NONE_GIVEN
@@ -103,8 +98,10 @@ class LinkParser:
                 self.close()
                 messages.seek(0)
                 said = messages.read().decode(errors="replace").split("\n")
-                reason = next((line for line in said if "rror" in line), "it says nothing of use")
-                raise InputError(f"{PROGRAM} does not start ({reason.strip()}); {INSTALL}")
+                reason = next((line for line in said if "rror" in line), "no reason given")
+                raise InputError(
+                    f"{PROGRAM} does not start ({reason.strip()}); install it again (Debian: link-grammar)"
+                )
 
     def _ask(self, line: bytes, seconds: float) -> str | Failure:
         """What the program prints for a line of input."""
@@ -167,40 +164,10 @@ def put_words(tree: str, plain: Sequence[str], words: Sequence[str]) -> str | Fa
 
 
 def check_installed() -> None:
-    """Raise an InputError if link-parser, or the program that it is started by, is not on the PATH."""
-    for program in (PROGRAM, "stdbuf"):
+    """Raise an InputError if link-parser, or the program that starts it, is not on the PATH."""
+    for program, package in ((PROGRAM, "link-grammar"), ("stdbuf", "coreutils")):
         if shutil.which(program) is None:
-            cure = INSTALL if program == PROGRAM else "install it (Debian: apt-get install coreutils)"
-            raise InputError(f"{program} is not on the PATH; {cure}")
-
-
-def write_trees(source: Path, output: Path, seconds: float) -> Counter[Failure | None]:
-    """Write a tree, or ``(())``, for every line of ``source``, and count both; None counts the trees.
-
-    Raises:
-        InputError: a file is bad, the output would replace the input, or link-parser is not installed or does not work.
-    """
-    check_not_input(output, [source])
-    sentences = check_text_file(source)
-    check_installed()
-    counts: Counter[Failure | None] = Counter()
-    with open_output(output) as out, contextlib.closing(LinkParser(seconds)) as parser:
-        for line in read_lines(source):
-            tree = parser.parse(line.split())
-            failed = isinstance(tree, Failure)
-            counts[tree if failed else None] += 1
-            out.write(f"{NO_TREE if failed else tree}\n".encode())
-        if counts[Failure.ENDED] == sentences:
-            raise InputError(f"{PROGRAM} ended at every sentence of {source}; run it by hand to see why, or {INSTALL}")
-    return counts
-
-
-def summary(counts: Counter[Failure | None]) -> str:
-    """The counts in words, over several lines."""
-    sentences, trees = counts.total(), counts[None]
-    lines = [f"{sentences:,} sentences, {trees:,} parsed; {sentences - trees:,} without a tree"]
-    lines += [f"  {counts[failure]:,} {failure.value}" for failure in Failure if counts[failure]]
-    return "\n".join(lines)
+            raise InputError(f"{program} is not on the PATH; install it (Debian: apt-get install {package})")
 
 
 def main() -> None:
@@ -210,7 +177,23 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
     parser.add_argument("--seconds", type=float, default=30, help="longest time for a sentence (default: 30)")
     args = parser.parse_args()
-    if not 0 < args.seconds <= MOST_SECONDS:
-        raise InputError(f"--seconds is {args.seconds}; give more than 0 and at most {MOST_SECONDS:,}")
-    counts = write_trees(args.source, args.output, args.seconds)
-    print(f"{summary(counts)}\n-> {args.output}", file=sys.stderr)
+    if not 0 < args.seconds <= MAX_SECONDS:
+        raise InputError(f"--seconds is {args.seconds}; give more than 0 and at most {MAX_SECONDS:,}")
+    check_not_input(args.output, [args.source])
+    sentences = check_text_file(args.source)
+    check_installed()
+    failures: Counter[Failure] = Counter()
+    with open_output(args.output) as out, contextlib.closing(LinkParser(args.seconds)) as link_parser:
+        for line in read_lines(args.source):
+            tree = link_parser.parse(line.split())
+            if isinstance(tree, Failure):
+                failures[tree] += 1
+                tree = NO_TREE
+            out.write(f"{tree}\n".encode())
+        if failures[Failure.ENDED] == sentences:
+            raise InputError(f"{PROGRAM} ended at every sentence of {args.source}; run it by hand to see why")
+    without = failures.total()
+    print(f"{sentences:,} sentences, {sentences - without:,} parsed; {without:,} without a tree", file=sys.stderr)
+    for failure, count in failures.items():
+        print(f"  {count:,} {failure.value}", file=sys.stderr)
+    print(f"-> {args.output}", file=sys.stderr)

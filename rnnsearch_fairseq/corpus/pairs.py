@@ -1,83 +1,87 @@
-"""Read sentence pairs as people have them: two files, or files of both sides: tables with tabs, PO, XLIFF, TMX 1.4.
+"""Read sentence pairs as people have them: two text files, or files of both sides: tables, PO, XLIFF, TMX.
 
 Text, tables and TMX may be packed: ``corpus.tsv.gz``.
 """
 
+import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from rnnsearch_fairseq.documents.formats import is_document, not_well_formed, read_document
+from rnnsearch_fairseq.documents.formats import is_document, read_document
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes, read_lines, read_pairs
-from rnnsearch_fairseq.text.scripts import COMMON, code
+from rnnsearch_fairseq.text.scripts import COMMON_WORDS, language_code
 
 Pair = tuple[str, str]
 
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
+MAX_CHARACTERS = 2000  # of a side of a pair
+MAX_ELEMENTS = 10_000  # of a unit of TMX
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
-MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
+TMX_MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
+TABLES = (".tsv", ".tmx")
 
 
-def is_folder(data: Sequence[Path]) -> bool:
-    """Whether ``data`` is one folder, or a path that is missing, with no file for `read_files` in it."""
-    return len(data) == 1 and not data[0].is_file() and not any(map(_holds_pairs, list_files(data)))
+def find_files(data: Sequence[Path]) -> list[Path]:
+    """The files of ``data``, and in its folders those whose names are of documents, tables and memories.
+
+    Raises:
+        InputError: a folder has none.
+    """
+    files: list[Path] = []
+    for path in data:
+        found = sorted(filter(_holds_pairs, path.rglob("*"))) if os.path.isdir(path) else [path]
+        if not found:
+            raise InputError(f"{path}: holds no .po, .xlf, .tmx or .tsv file, nor train.LANGUAGE; give others")
+        files += found
+    return files
 
 
-def read_corpus(data: Sequence[Path], languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs of every file of `read_files`; it raises the same errors."""
-    return chain.from_iterable(read_files(data, languages))
-
-
-def read_files(data: Sequence[Path], languages: Pair, left_out: Counter[str] | None = None) -> list[Iterator[Pair]]:
+def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -> list[Iterator[Pair]]:
     """Return the pairs (source, target) of each file, or of two text files together; a missing side is empty.
 
     Args:
-        data: two text files; or files named ``.po``, ``.pot``, ``.xlf``, ``.xliff``, ``.tmx`` or ``.tsv`` and folders
-            of such files.
+        files: two text files; or files named ``.po``, ``.pot``, ``.xlf``, ``.xliff``, ``.tmx`` or ``.tsv``.
         left_out: counts the units that are left out, by reason.
 
     Raises:
         InputError: other files are given, the names of two text files end in other languages, or a file cannot be read,
             is not UTF-8 or does not hold pairs.
     """
-    files = list_files(data)
     check_rereadable(*files)
     holding = [path for path in files if _holds_pairs(path)]
     if len(files) == 2 and not holding:
         for path, option, language in zip(files, "st", languages):
-            named = code(_ending(path)[1:])
-            if named != code(language) and {named, code(language)} <= COMMON.keys():
+            named = language_code(_suffix(path)[1:])
+            if named != language_code(language) and {named, language_code(language)} <= COMMON_WORDS.keys():
                 raise InputError(
                     f"{path}: its name says {named}, but -{option} says {language}; give them in the order of -s, -t"
                 )
         return [read_pairs(*files, stray_returns=True)]
-    if not files or holding != files:
-        names = " ".join(map(str, data))
-        raise InputError(
-            f"{names}: give a folder, two files of text (source, target), or .po, .xlf, .tmx, .tsv files, and then OUT"
-        )
+    if holding != files:
+        names = " ".join(map(str, files))
+        raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
-    left_out = Counter() if left_out is None else left_out
-    return [readers.get(_ending(path), lambda path: read_units(path, left_out))(path) for path in files]
+    return [readers.get(_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]
+
+
+def is_document_of_messages(path: Path) -> bool:
+    """Whether a file's name is of PO or XLIFF, which hold messages and documentation of programs."""
+    return _suffix(path) not in TABLES and is_document(path)
 
 
 def _holds_pairs(path: Path) -> bool:
-    return _ending(path) in (".tsv", ".tmx") or is_document(path)
+    return _suffix(path) in TABLES or is_document(path)
 
 
-def _ending(path: Path) -> str:
+def _suffix(path: Path) -> str:
     """The ending of a file's name in lower case, before ``.gz``."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def list_files(data: Sequence[Path]) -> list[Path]:
-    """The files of ``data``, and in its folders those that hold pairs."""
-    parts = (sorted(filter(_holds_pairs, path.rglob("*"))) if path.is_dir() else [path] for path in data)
-    return [*chain.from_iterable(parts)]
 
 
 def read_units(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
@@ -115,25 +119,35 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     """
     from lxml import etree
 
-    codes, complete = [_code(language) for language in languages], False
+    codes = [_normalize(language) for language in languages]
     seen: set[str] = set()
+    complete = False
+    elements = 0  # of the unit that is being read
     try:
         with open_bytes(path) as file:
-            for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False, no_network=True):
-                texts: dict[str, str] = {}
-                for variant in unit.iterchildren("{*}tuv"):
-                    etree.strip_elements(variant, *MARKUP, with_tail=False)
-                    language = _code(variant.get(XML_LANGUAGE, variant.get("lang", "")))
-                    texts.setdefault(language, "".join(chain(*(each.itertext() for each in variant.iter("{*}seg")))))
-                seen |= texts.keys()
-                source, target = (_in_language(texts, code) for code in codes)
-                complete |= bool(source and target)
-                yield source, target
-                unit.clear()
-                while unit.getprevious() is not None:
-                    del unit.getparent()[0]
+            plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
+            for event, element in etree.iterparse(file, events=("start", "end"), **plain):
+                is_unit = element.tag == "tu" or element.tag.endswith("}tu")
+                if event == "start":
+                    elements += is_unit or elements > 0
+                    if elements > MAX_ELEMENTS:
+                        raise InputError(f"{path}: a unit has over {MAX_ELEMENTS:,} elements; delete it")
+                    continue
+                if is_unit:
+                    texts = _read_texts(element)
+                    seen.update(list(texts)[: MAX_ELEMENTS - len(seen)])
+                    source, target = (_find_language(texts, code) for code in codes)
+                    complete |= bool(source and target)
+                    yield source, target
+                    elements = 0
+                if not elements:  # free what is outside units
+                    element.clear()
+                    while element.getprevious() is not None:
+                        del element.getparent()[0]
     except etree.XMLSyntaxError as error:
-        raise not_well_formed(path, error) from error
+        raise InputError(
+            f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again"
+        ) from error
     if not complete:
         listing = in_short(", ".join(sorted(seen))) or "none"
         raise InputError(
@@ -141,11 +155,25 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
         )
 
 
-def _code(language: str) -> str:
-    """A language, written as one that is compared with others: pt-br for pt_BR."""
+def _read_texts(unit: Any) -> dict[str, str]:
+    """The text of a unit of TMX in each language, without the markup of a word processor."""
+    from lxml import etree
+
+    texts: dict[str, str] = {}
+    for variant in unit.iterchildren("{*}tuv"):
+        etree.strip_elements(variant, *TMX_MARKUP, with_tail=False)
+        language = _normalize(variant.get(XML_LANGUAGE, variant.get("lang", "")))
+        segments = (segment.itertext() for segment in variant.iter("{*}seg"))
+        texts.setdefault(language, "".join(chain.from_iterable(segments)))
+    return texts
+
+
+def _normalize(language: str) -> str:
+    """A code of a language in the form in which codes are compared: pt-br for pt_BR."""
     return language.lower().replace("_", "-")
 
 
-def _in_language(texts: dict[str, str], language: str) -> str:
-    of_regions = (text for code, text in texts.items() if code.startswith(f"{language}-"))
-    return texts.get(language) or next(of_regions, "")
+def _find_language(texts: Mapping[str, str], language: str) -> str:
+    """The text in a language or, if there is none, in one of its regions."""
+    regional = (text for code, text in texts.items() if code.startswith(f"{language}-"))
+    return texts.get(language) or next(regional, "")

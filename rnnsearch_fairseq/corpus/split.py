@@ -1,7 +1,4 @@
-"""Split a corpus into training, development and test sets, without the pairs that cannot be translations.
-
-Text is streamed. Memory is needed for hashes of the sentences and for groups of pairs: about 100 bytes a pair.
-"""
+"""Split a corpus into training, development and test sets, without the pairs that cannot be translations."""
 
 import hashlib
 import re
@@ -9,55 +6,57 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from rnnsearch_fairseq.corpus.pairs import Pair, list_files, read_corpus, read_files
-from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS, is_document
+from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, is_document_of_messages, read_files
+from rnnsearch_fairseq.corpus.rows import Rows, Selection
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import unescaped
 from rnnsearch_fairseq.text.markup import SPAN
-from rnnsearch_fairseq.text.scripts import count_words
+from rnnsearch_fairseq.text.scripts import UNSPACED, count_words
 
 PARTS = ("train", "valid", "test")
-MANY_FILES = 20  # from so many on, whole files are drawn for the development and test sets
+TRAIN, VALID, TEST, LEFT_OUT = range(4)
 SAMPLE = 1000  # pairs that are examined
 MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
-MOST_RATIO = 9  # the default of the Moses script clean-corpus-n.perl
+MAX_WORDS = 100  # of a side of a pair
+MAX_RATIO = 9  # the default of the Moses script clean-corpus-n.perl
+MIN_FILES = 20  # from so many on, whole files are drawn for the development and test sets
 CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f]")
 TAG = re.compile(
     r"</?(?:(?P<inline>a|abbr|b|big|cite|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strike|strong|sub|sup|tt|u|var)|"
     r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
+BESIDE_UNSPACED = re.compile(f"(?<={UNSPACED.pattern}) | (?={UNSPACED.pattern})")
 
 
-def clean(
-    pairs: Iterable[Pair], dropped: Counter[str], changed: Counter[str], keep: Collection[str] = ()
-) -> Iterator[Pair]:
-    """Yield the pairs that may be translations, cleaned, and count the others and changed sentences by reason.
+def clean_pair(pair: Pair, dropped: Counter[str], changed: Counter[str], keep: Collection[str] = ()) -> Pair | None:
+    """Clean a pair; None if it cannot be a translation. Count dropped pairs and changed sentences by reason.
 
-    A character of a script without blanks counts as half a word. For ``keep``, see `split_corpus`.
+    A character of a script without blanks counts as half a word. For ``keep``, see `split_files`.
     """
-    for pair in pairs:
-        source, target = (_clean_sentence(side, changed, "markup" in keep) for side in pair)
-        short, long = sorted((count_words(source), count_words(target)))
-        if not short:
-            dropped["without a sentence on a side"] += 1
-        elif long > MAX_UNIT_WORDS:
-            dropped[f"of more than {MAX_UNIT_WORDS} words on a side"] += 1
-        elif long > MOST_RATIO * short:
-            dropped[f"with over {MOST_RATIO} times as many words on one side as on the other"] += 1
-        elif source == target and "equal" not in keep:
-            dropped["with equal sides"] += 1
-        else:
-            yield source, target
+    if max(map(len, pair)) > MAX_CHARACTERS:
+        dropped[f"of more than {MAX_CHARACTERS:,} characters on a side"] += 1
+        return None
+    source, target = (_clean_sentence(side, changed, "markup" in keep) for side in pair)
+    fewer, more = sorted((count_words(source), count_words(target)))
+    if not fewer:
+        dropped["without a sentence on a side"] += 1
+    elif more > MAX_WORDS:
+        dropped[f"of more than {MAX_WORDS} words on a side"] += 1
+    elif more > MAX_RATIO * fewer:
+        dropped[f"with over {MAX_RATIO} times as many words on one side as on the other"] += 1
+    elif source == target and "equal" not in keep:
+        dropped["with equal sides"] += 1
+    else:
+        return source, target
+    return None
 
 
 def _clean_sentence(text: str, changed: Counter[str], keep_markup: bool) -> str:
@@ -73,16 +72,14 @@ def _clean_sentence(text: str, changed: Counter[str], keep_markup: bool) -> str:
 
 
 def hash_sentence(sentence: str) -> int:
-    """A hash of 64 bits, without regard to case, blanks and forms of characters (NFKC)."""
-    plain = "".join(unicodedata.normalize("NFKC", sentence).casefold().split())
+    """A hash of 64 bits, without regard to case, forms of characters (NFKC), and blanks where scripts need none."""
+    plain = " ".join(unicodedata.normalize("NFKC", sentence).casefold().split())
+    plain = BESIDE_UNSPACED.sub("", plain)
     return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "big")
 
 
-def group(hashes: np.ndarray) -> np.ndarray:
-    """Group the pairs that have a source or a target in common, with each other or through further pairs.
-
-    From hashes ``(pairs, 2)`` to the number of each pair's group's first pair, ``(pairs,)``.
-    """
+def group_pairs(hashes: np.ndarray) -> np.ndarray:
+    """The group of each pair, ``(pairs,)``: pairs with a common source or target, directly or through further pairs."""
     # Pairs are the edges of a graph of sentences, and groups are its components.
     sources, targets = (np.unique(side, return_inverse=True)[1] for side in hashes.T)
     nodes = sources.max() + targets.max() + 2
@@ -92,98 +89,122 @@ def group(hashes: np.ndarray) -> np.ndarray:
     return first[numbers]
 
 
-def choose(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
-    """Choose whole groups at random for the development set and then for the test set, up to these sizes.
-
-    From the group of each pair to the index of its part in `PARTS`, both ``(pairs,)``.
-    """
+def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
+    """Draw whole groups for the development and the test set, up to these sizes: each pair's part, ``(pairs,)``."""
     _, group_of_pair, counts = np.unique(groups, return_inverse=True, return_counts=True)
     part_of_group = np.zeros(len(counts), np.int8)
-    left = [0, *sizes]
+    room = [0, *sizes]
     for number in np.random.RandomState(seed).permutation(len(counts)):
-        part = next((part for part in (1, 2) if counts[number] <= left[part]), 0)
+        part = next((part for part in (VALID, TEST) if counts[number] <= room[part]), TRAIN)
         part_of_group[number] = part
-        left[part] -= counts[number]
-        if not any(left[1:]):
+        room[part] -= counts[number]
+        if not any(room[VALID:]):
             break
     return part_of_group[group_of_pair]
 
 
-def split_corpus(
-    data: Sequence[Path],
+def assign_parts(
+    sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int], seed: int, held_out: int = 0
+) -> np.ndarray:
+    """The number of each pair's part in `PARTS`, or `LEFT_OUT`: ``(pairs,)``. No sentence is in two parts.
+
+    Groups of pairs with common sentences are drawn; or, of `MIN_FILES` files or more, whole files, if enough are small.
+    Then a development pair is left out if one of its sentences is in the training set, and a test pair if one is in
+    either. The first ``held_out`` files are the test set as a whole, and other pairs with their sentences are left out.
+
+    Args:
+        sentences: hashes of each pair's source and target, ``(pairs, 2)``.
+        files: number of each pair's file, ``(pairs,)``.
+        sizes: pairs of the development and of the test set.
+    """
+
+    def have_sentences_of(known: np.ndarray) -> np.ndarray:
+        sources, targets = (np.isin(side, side[known]) for side in sentences.T)
+        return sources | targets
+
+    parts = np.full(len(files), TRAIN, np.int8)
+    if held_out:
+        sizes = (sizes[0], 0)
+        test = files < held_out
+        parts[have_sentences_of(test)] = LEFT_OUT
+        parts[test] = TEST
+    to_draw = parts == TRAIN
+    if to_draw.any() and any(sizes):
+        counts = np.unique(files[to_draw], return_counts=True)[1]
+        small = counts[counts <= min(filter(None, sizes))]
+        whole_files = len(counts) >= MIN_FILES and small.sum() >= 2 * sum(sizes)
+        groups = files[to_draw] if whole_files else group_pairs(sentences[to_draw])
+        parts[to_draw] = draw_groups(groups, sizes, seed)
+    for part in (VALID,) if held_out else (VALID, TEST):
+        parts[(parts == part) & have_sentences_of(parts < part)] = LEFT_OUT
+    return parts
+
+
+def split_files(
+    files: Sequence[Path],
     languages: Pair,
-    out: Path,
+    folder: Path,
     sizes: tuple[int, int] | None = None,
     seed: int = 1,
     keep: Collection[str] = (),
-) -> None:
-    """Clean a corpus (`read_corpus`), and write its parts to ``OUT/{train,valid,test}.LANGUAGE`` in the given order.
-
-    Equal sentences are in one part, whatever their translations are, so a development or test set may be somewhat
-    smaller than asked. Of 20 files or more, whole files are drawn. A development pair is then left out if one of its
-    sentences is in the training set, and a test pair if one is in either of the others.
+    held_out: int = 0,
+) -> dict[str, Sequence[Pair]]:
+    """Read a corpus (`read_files`), clean it, and return the pairs of each part (`assign_parts`), in the given order.
 
     Args:
+        folder: folder of temporary files.
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
-        seed: of the random choice.
-        keep: what would else go: "markup", tags and entities; "equal", pairs with equal sides; "duplicates", pairs that
-            came before, without regard to case.
+        keep: "markup" keeps tags and entities; "equal", pairs with equal sides; "duplicates", pairs that came before,
+            without regard to case.
 
     Raises:
-        InputError: the corpus is refused by `read_corpus`, or has too few pairs.
+        InputError: the corpus is refused by `read_files`, or has too few pairs.
     """
-    names = " ".join(map(str, data))
-    keep = {*keep, *(["markup"] if _is_documentation(data, languages) else [])}
+    names = " ".join(map(str, files[:3])) + f" and {len(files) - 3} more files" * (len(files) > 3)
     dropped, changed = Counter(), Counter()
-    hashes, files = array("Q"), array("Q")
-    for number, pairs in enumerate(read_files(data, languages, dropped)):
-        for pair in clean(pairs, dropped, changed, keep):
-            hashes.extend(map(hash_sentence, pair))
-            files.append(number)
+    numbered = ((number, pair) for number, pairs in enumerate(read_files(files, languages, dropped)) for pair in pairs)
+    first = [*islice(numbered, SAMPLE)]
+    if is_documentation(files, (pair for _, pair in first)):
+        keep = {*keep, "markup"}
+    hashes, file_numbers = array("Q"), array("Q")
+
+    def clean() -> Iterator[Pair]:
+        for number, pair in chain(first, numbered):
+            cleaned = clean_pair(pair, dropped, changed, keep)
+            if cleaned is not None:
+                hashes.extend(map(hash_sentence, cleaned))
+                file_numbers.append(number)
+                yield cleaned
+
+    pairs = Rows(clean(), folder)
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
-    first = np.unique(sentences, axis=0, return_index=True)[1]
-    chosen = np.arange(len(files)) if "duplicates" in keep else np.sort(first)
-    kept = len(chosen)
-    dropped["that came before"] = len(files) - kept
-    total = dropped.total()
-    print(f"read {kept + total:,} pairs of {names}; dropped {total:,}{_reasons(dropped)}")
+    first_seen = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
+    kept = np.arange(len(pairs)) if "duplicates" in keep else first_seen
+    dropped["that came before"] = len(pairs) - len(kept)
+    print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,}{_listing(dropped)}")
     if changed.total():
-        print(f"cleaned sentences{_reasons(changed)} (--keep markup leaves tags and entities)")
-    sentences, sources_of = sentences[chosen], np.array(files)[chosen]
-    parts, whole = np.zeros(0, np.int8), len(set(files)) >= MANY_FILES
-    if kept:
-        sizes = sizes or (min(1000, kept // 20),) * 2
-        parts = choose(sources_of if whole else group(sentences), sizes, seed)
-        for part in (1, 2):
-            source, target = (np.isin(side, side[parts < part]) for side in sentences.T)
-            parts[(parts == part) & (source | target)] = len(PARTS)
-    *counts, known = np.bincount(parts, minlength=len(PARTS) + 1)
+        print(f"cleaned sentences{_listing(changed)} (--keep markup leaves tags and entities)")
+    sizes = sizes or (min(1000, len(kept) // 20),) * 2
+    parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed, held_out)
+    *counts, left_out = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip(PARTS, counts))
     if not all(counts):
         raise InputError(
-            f"{names}: {kept} pairs are too few to split ({listing}; equal sentences stay in one part); "
+            f"{names}: {len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part); "
             "give more text, or other sizes by --split DEV,TEST"
         )
-    part_of_pair = np.full(len(files), len(PARTS), np.int8)
-    part_of_pair[chosen] = parts
-    out.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        paths = (out / f"{part}.{language}" for part in PARTS for language in languages)
-        outputs = [stack.enter_context(open_output(path)) for path in paths]
-        for part, pair in zip(part_of_pair, clean(read_corpus(data, languages), Counter(), Counter(), keep)):
-            for output, sentence in zip(outputs[2 * part :], pair):
-                output.write(f"{sentence}\n".encode())
-    listing += f", left out {known:,} (whole files are drawn; a sentence is in one part)" if whole else ""
-    print(f"split {kept:,} pairs (seed {seed}): {listing}", flush=True)
+    listing += f", left out {left_out:,} (with a sentence of another part)" * bool(left_out)
+    print(f"split {len(kept):,} pairs (seed {seed}): {listing}", flush=True)
+    return {part: Selection(pairs, kept[parts == number]) for number, part in enumerate(PARTS)}
 
 
-def _is_documentation(data: Sequence[Path], languages: Pair) -> bool:
+def is_documentation(files: Sequence[Path], pairs: Iterable[Pair]) -> bool:
     """Whether a text is of documentation or messages of programs, with markup that its translation must keep."""
-    pairs = [*islice(read_corpus(data, languages), SAMPLE)]
+    texts = [" ".join(pair) for pair in pairs if max(map(len, pair)) <= MAX_CHARACTERS]
     # Tags, URLs and entities are in text of the web, too.
-    marked = (any(span[0] not in "<&hf" for span in SPAN.findall(" ".join(pair))) for pair in pairs)
-    return any(map(is_document, list_files(data))) or sum(marked) > MARKUP_SHARE * len(pairs)
+    marked = sum(any(span[0] not in "<&hf" for span in SPAN.findall(text)) for text in texts)
+    return any(map(is_document_of_messages, files)) or marked > MARKUP_SHARE * len(texts)
 
 
-def _reasons(counts: Counter[str]) -> str:
+def _listing(counts: Counter[str]) -> str:
     return ": " * bool(counts.total()) + ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)

@@ -3,33 +3,30 @@
 import functools
 import io
 import re
-from collections.abc import Sequence
-from itertools import chain
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 import sentencepiece
 import tqdm
 from subword_nmt import learn_bpe
 
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.lines import read_lines
 
-LEARN_FROM = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
+MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
 
 
-def learn_codes(texts: Sequence[Path], merges: int) -> str:
-    """Learn byte-pair merges from all of ``texts`` together: the text of subword-nmt's file."""
+def learn_codes(lines: Iterable[str], merges: int) -> str:
+    """Learn byte-pair merges from text of both languages: the text of subword-nmt's file."""
     codes = io.StringIO()
     learn_bpe.tqdm = functools.partial(tqdm.tqdm, disable=None)  # no bar where nobody watches
-    learn_bpe.learn_bpe(chain.from_iterable(map(read_lines, texts)), codes, merges)
+    learn_bpe.learn_bpe(lines, codes, merges)
     return codes.getvalue()
 
 
-def learn_pieces(texts: Sequence[Path], pieces: int, whole: Sequence[str] = ()) -> bytes:
-    """Learn at most ``pieces`` sentencepieces (unigram model) from all of ``texts``: the content of the model's file.
+def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ()) -> bytes:
+    """Learn at most ``pieces`` sentencepieces (unigram model) from text of both languages: the model file's content.
 
     Args:
-        whole: symbols that are pieces of their own and never part of others.
+        symbols: pieces that are never split, nor part of others.
 
     Raises:
         InputError: ``pieces`` are too few for the characters of the text.
@@ -38,12 +35,12 @@ def learn_pieces(texts: Sequence[Path], pieces: int, whole: Sequence[str] = ()) 
     sentencepiece.set_random_generator_seed(1)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(line.rstrip("\n") for line in chain.from_iterable(map(read_lines, texts))),
+            sentence_iterator=(line.rstrip("\n") for line in lines),
             model_writer=model,
             vocab_size=pieces,
             hard_vocab_limit=False,
-            user_defined_symbols=list(whole),
-            input_sentence_size=LEARN_FROM,
+            user_defined_symbols=list(symbols),
+            input_sentence_size=MAX_LINES,
             minloglevel=2,
         )
     except RuntimeError as error:

@@ -2,6 +2,7 @@
 
 import gzip
 import html
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError, in_short
 
+MAX_LINE_BYTES = 1 << 20
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 
 
@@ -42,10 +44,15 @@ def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, or one packed as .gz, each with its newline; only a newline ends a line.
 
     Raises:
-        InputError: the file cannot be read, or a line, once it is reached, is refused by `check_line`.
+        InputError: the file cannot be read, or a line, once it is reached, is longer than 1 MiB or is refused by
+            `check_line`.
     """
-    with open_bytes(path) as lines:
-        for number, line in enumerate(lines, 1):
+    with open_bytes(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise InputError(
+                    f"{path}, line {number}: longer than {MAX_LINE_BYTES:,} bytes; write one sentence a line"
+                )
             yield check_line(path, number, line, stray_returns)
 
 
@@ -117,10 +124,10 @@ def check_parallel(paths: Sequence[str | Path]) -> int:
 
 
 def check_rereadable(*paths: Path) -> None:
-    """Raise an InputError for a path that cannot be read twice, such as a pipe."""
+    """Raise an InputError for a path that is not a file, such as a pipe."""
     for path in paths:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise InputError(f"{path}: not a regular file; save it to a file and give that")
 
 
 def read_pairs(source: Path, target: Path, stray_returns: bool = False) -> Iterator[tuple[str, str]]:

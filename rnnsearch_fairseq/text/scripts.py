@@ -9,11 +9,11 @@ UNSPACED = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0003ffff]"
 )
-SHARE = 1 / 3  # of a text's characters that are of such scripts; names and numbers in Latin letters are common
-BLANKS = 1 / 6  # for each such character; Japanese words have two characters on average, Thai words four
+MIN_UNSPACED_SHARE = 1 / 3  # of a text's characters; names and numbers in Latin letters are common
+MAX_BLANKS = 1 / 6  # for each such character; Japanese words have two characters on average, Thai words four
 
 # Some of the commonest words of a language; of Japanese, Chinese and Thai, characters.
-COMMON = {
+COMMON_WORDS = {
     "ar": "في من على إلى أن التي هذا عن مع لا",
     "de": "der die und das ist den nicht ein zu mit von eine auf im",
     "en": "the of and to is that for it you with are this on a in",
@@ -29,8 +29,8 @@ COMMON = {
     "zh": "的 是 了 不 我 在 有 这 這 一",
 }
 WORD = re.compile(rf"{UNSPACED.pattern}|[^\W\d_]+")
-LEAST_WORDS = 200  # from which on a text says something
-LEAST_SHARE = 0.02  # of a text's words; in most languages these are 10 to 30 %
+MIN_WORDS = 200  # of a text whose language is judged
+MIN_COMMON_SHARE = 0.02  # of a text's words; in most languages these are 10 to 30 %
 
 
 def count_words(text: str) -> float:
@@ -46,17 +46,17 @@ def lacks_blanks(lines: Iterable[str]) -> bool:
         characters += sum(map(len, words))
         blanks += max(len(words) - 1, 0)
         unspaced += len(UNSPACED.findall(line))
-    return unspaced > SHARE * characters and blanks < BLANKS * unspaced
+    return unspaced > MIN_UNSPACED_SHARE * characters and blanks < MAX_BLANKS * unspaced
 
 
-def code(language: str) -> str:
+def language_code(language: str) -> str:
     """The language without its region: ``en`` for ``en_GB``."""
     return re.split("[-_]", language.lower())[0]
 
 
 def lacks_common_words(lines: Iterable[str], language: str) -> bool:
-    """Whether hardly a word is one of the commonest of the language; False of short text and of other languages."""
+    """Whether a text lacks the commonest words of its language; False if it is short, or if they are unknown."""
     counts = Counter(word for line in lines for word in WORD.findall(line.casefold()))
-    common = COMMON.get(code(language), "").split()
+    common = COMMON_WORDS.get(language_code(language), "").split()
     share = sum(counts[word] for word in common) / max(counts.total(), 1)
-    return bool(common) and counts.total() >= LEAST_WORDS and share < LEAST_SHARE
+    return bool(common) and counts.total() >= MIN_WORDS and share < MIN_COMMON_SHARE

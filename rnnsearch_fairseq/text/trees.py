@@ -73,7 +73,7 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     if transitions == [NO_PARSE]:
         return None
     try:
-        return _build(transitions)
+        return _build_tree(transitions)
     except ValueError as error:
         raise InputError(f"{where}: {error}; write the trees by rnnsearch trees") from error
 
@@ -88,7 +88,7 @@ def format_transitions(tree: Tree | None) -> str:
     return " ".join(SHIFT + f" {REDUCE}" * number for number in reduces[1:])
 
 
-def _build(transitions: Sequence[str]) -> Tree:
+def _build_tree(transitions: Sequence[str]) -> Tree:
     """The tree of a list of transitions; a ValueError if they do not form one."""
     stack: list[int] = []  # the first words of the phrases that are not yet joined
     splits: list[list[int]] = []  # the splits of the phrases that start at each word, shortest phrase first
@@ -125,7 +125,7 @@ class Parse(NamedTuple):
     tree: Tree
 
 
-def _binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
+def _make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
     """The binary tree of a labelled one: True opens a node, False closes one, and a string is a word.
 
     Nodes without words or with one child are dropped.
@@ -149,7 +149,7 @@ def _binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
             children[-1] += 1
     if children:
         return NoParse.UNUSABLE  # cut short
-    return Parse(words, _build(transitions)) if words else NoParse.EMPTY
+    return Parse(words, _build_tree(transitions)) if words else NoParse.EMPTY
 
 
 # Penn brackets
@@ -166,7 +166,7 @@ def read_penn(text: str) -> Parse | NoParse:
     A node with more than two children becomes (a (b (c d))). Without leaves, as in ``(())``, a tree is EMPTY; a text
     that is not exactly one tree is UNUSABLE.
     """
-    return NoParse.EMPTY if text.strip() == _SKIPPED else _binary(_penn_nodes(text))
+    return NoParse.EMPTY if text.strip() == _SKIPPED else _make_binary(_penn_nodes(text))
 
 
 def _penn_nodes(text: str) -> Iterator[bool | str]:
@@ -233,7 +233,7 @@ def _read_sentence(text: str) -> tuple[list[str], Parse | NoParse]:
     words = " ".join(filter(None, texts)).split()
     if failed:
         return words, NoParse.STATUS
-    parse = _binary(_enju_nodes(events[1:-1]))
+    parse = _make_binary(_enju_nodes(events[1:-1]))
     return words if isinstance(parse, Parse) else [], parse
 
 

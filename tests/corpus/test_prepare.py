@@ -1,80 +1,54 @@
 """``rnnsearch prepare``: raw text to tokens and subwords, and the commands that it prints."""
 
+import fcntl
 import os
-import re
 import shlex
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fairseq import options
+from fairseq.tasks import TASK_REGISTRY
 
 from rnnsearch_fairseq.corpus import prepare as module
-from rnnsearch_fairseq.corpus.plan import LARGE, expectations, next_commands, plan_training
-from rnnsearch_fairseq.corpus.prepare import LOCK, Settings, main, prepare
+from rnnsearch_fairseq.corpus import rows
+from rnnsearch_fairseq.corpus.pairs import Pair
+from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_commands, plan_training
+from rnnsearch_fairseq.corpus.prepare import LOCK, Settings, main
 from rnnsearch_fairseq.corpus.split import PARTS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations, read_preparations
 from tests.commands import BIN
+from tests.corpus.builders import LANGUAGES, number_pairs, write_files, write_po, write_tsv
 
-ENGLISH = [
-    "Hello, world!",
-    "It's a well-known story.",
-    "Two dogs are playing in the snow.",
-    "The dog's ball is red & blue.",
-    'She said: "I don\'t know."',
-    "He paid $5.50 (five dollars).",
-    "A man, a plan, a canal.",
-    "",
-    "The well-known man sleeps.",
-    "Dogs play in the garden.",
-    "The dogs played; the cats slept.",
-    "Is the garden well-kept?",
-    "Dr. Smith isn't here.",
-    "The naïve café owner smiled.",
-    "100% of dogs play.",
-    "One | two [three].",
-    "Men are playing cards.",
-    "The snow is playing tricks.",
-    "Well, well, well...",
-    "Good night!",
+PAIRS = [
+    ("Hello, world!", "Bonjour, le monde !"),
+    ("It's a well-known story.", "C'est une histoire bien connue."),
+    ("Two dogs are playing in the snow.", "Deux chiens jouent dans la neige."),
+    ("The dog's ball is red & blue.", "La balle du chien est rouge & bleue."),
+    ('She said: "I don\'t know."', "Elle a dit : « Je ne sais pas. »"),
+    ("", ""),
+    ("The dogs played; the cats slept.", "Les chiens ont joué ; les chats ont dormi."),
+    ("Is the garden well-kept?", "Le jardin est-il bien entretenu ?"),
+    ("Dr. Smith isn't here.", "Le Dr Smith n'est pas là."),
+    ("The naïve café owner smiled.", "Le propriétaire naïf du café sourit."),
+    ("100% of dogs play.", "100 % des chiens jouent."),
+    ("One | two [three].", "Un | deux [trois]."),
+    ("Men are playing cards.", "Des hommes jouent aux cartes."),
+    ("The snow is playing tricks.", "La neige joue des tours."),
+    ("Good night!", "Aujourd'hui, bonne nuit !"),
 ]
 
-FRENCH = [
-    "Bonjour, le monde !",
-    "C'est une histoire bien connue.",
-    "Deux chiens jouent dans la neige.",
-    "La balle du chien est rouge & bleue.",
-    "Elle a dit : « Je ne sais pas. »",
-    "Il a payé 5,50 $ (cinq dollars).",
-    "Un homme, un plan, un canal.",
-    "",
-    "L'homme bien connu dort.",
-    "Les chiens jouent dans le jardin.",
-    "Les chiens ont joué ; les chats ont dormi.",
-    "Le jardin est-il bien entretenu ?",
-    "Le Dr Smith n'est pas là.",
-    "Le propriétaire naïf du café sourit.",
-    "100 % des chiens jouent.",
-    "Un | deux [trois].",
-    "Des hommes jouent aux cartes.",
-    "La neige joue des tours.",
-    "Bien, bien, bien...",
-    "Aujourd'hui, bonne nuit !",
-]
-
-RAW = {"en": ENGLISH, "fr": FRENCH}
-LANGUAGES = ("en", "fr")
 NAMES = {"train": "train", "valid": "dev.2016", "test": "test.flickr"}
-SIZES = {"train": 20, "valid": 3, "test": 5}
+OPTIONS = [word for part, name in NAMES.items() for word in (f"--{part}", name)]
+SIZES = {"train": 15, "valid": 3, "test": 5}
 PIECES = 90
-
-
-def write(path: Path, lines: list[str]) -> None:
-    path.write_bytes("".join(line + "\n" for line in lines).encode())
+Capture = pytest.CaptureFixture[str]
 
 
 def read(path: Path) -> list[str]:
@@ -83,237 +57,252 @@ def read(path: Path) -> list[str]:
     return text.split("\n")[:-1]
 
 
+def read_pairs(folder: Path, part: str = "train") -> list[Pair]:
+    return list(zip(*(read(folder / f"{part}.{language}") for language in LANGUAGES), strict=True))
+
+
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
     folder = tmp_path / "raw"
     folder.mkdir()
     for part, name in NAMES.items():
-        for language, lines in RAW.items():
-            write(folder / f"{name}.{language}", lines[-SIZES[part] :])
+        write_files(folder, PAIRS[-SIZES[part] :], name)
     return folder
 
 
-def run(raw: Path, out: str = "out", **settings: Any) -> Path:
-    prepare(raw, NAMES, LANGUAGES, raw.parent / "new" / out, Settings(**settings))
-    return raw.parent / "new" / out
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that runs the command on these words."""
 
+    def run_main(*words: str | Path, languages: Pair = LANGUAGES) -> None:
+        command = ["prepare", "--workers", "1", "-s", languages[0], "-t", languages[1], *map(str, words)]
+        monkeypatch.setattr(sys, "argv", command)
+        main()
 
-def run_main(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
-    monkeypatch.setattr(module, "expectations", lambda plan, source, target: f"{plan.updates} updates")
-    monkeypatch.setattr(sys, "argv", ["prepare", "--workers", "1", *map(str, words), "-s", "en", "-t", "fr"])
-    main()
+    return run_main
 
 
 # Words and subwords
 
 
-def test_words_are_the_tokens_of_moses(raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = run(raw, bpe=0)
-    english, french = read(out / "train.en"), read(out / "train.fr")
-    assert english[:4] == [
+def test_words_are_the_tokens_of_moses(raw: Path, tmp_path: Path, run: Any) -> None:
+    run(raw, tmp_path / "out", *OPTIONS, "--bpe", "0")
+    english, french = zip(*read_pairs(tmp_path / "out"))
+    assert english[:4] == (
         "Hello , world !",
         "It &apos;s a well @-@ known story .",
         "Two dogs are playing in the snow .",
         "The dog &apos;s ball is red &amp; blue .",
-    ]
-    assert english[12] == "Dr. Smith isn &apos;t here ."
+    )
+    assert english[8] == "Dr. Smith isn &apos;t here ."
     assert french[1] == "C&apos; est une histoire bien connue ."
-    assert english[7] == french[7] == "", "an empty line stays a line"
-    assert "tokenised 20 pairs of train" in capsys.readouterr().out
+    assert english[5] == french[5] == "", "an empty line stays a line"
 
 
 @pytest.mark.parametrize(
-    ("settings", "file", "count"),
-    [({"bpe": 0}, None, 0), ({"bpe": 40}, "bpe.codes", 40), ({"sentencepiece": PIECES}, "sentencepiece.model", PIECES)],
+    ("subwords", "file"),
+    [("--bpe 0", None), ("--bpe 40", "bpe.codes"), (f"--sentencepiece {PIECES}", "sentencepiece.model")],
 )
-@pytest.mark.parametrize("more", [{}, {"lowercase": True}, {"tokenized": True}, {"workers": 2}])
+@pytest.mark.parametrize("more", ["", "--lowercase", "--workers 2"])
 def test_text_that_is_given_to_translate_becomes_what_was_prepared(
-    raw: Path, capsys: pytest.CaptureFixture[str], settings: Any, file: str | None, count: int, more: dict[str, Any]
+    raw: Path, tmp_path: Path, run: Any, subwords: str, file: str | None, more: str
 ) -> None:
-    if settings.get("sentencepiece") and more.get("tokenized"):
-        with pytest.raises(InputError, match="--sentencepiece splits text, not tokens"):
-            run(raw, **settings, **more)
-        return
-    out = run(raw, **settings, **more)
+    out = tmp_path / "out"
+    run(raw, out, *OPTIONS, *subwords.split(), *more.split())
     preparations = read_preparations(out)
     for part, size in SIZES.items():
-        for language, lines in RAW.items():
-            assert len(read(out / f"{part}.{language}")) == size
-            codec = TextCodec(preparations[language], language)
-            assert [codec.encode(line) for line in lines[-size:]] == read(out / f"{part}.{language}")
-            if "sentencepiece" in settings and not more.get("lowercase"):
-                assert [codec.decode(line) for line in read(out / f"{part}.{language}")] == lines[-size:]
-    files = {*(f"{part}.{language}" for part in NAMES for language in RAW), "preparation.json"}
-    assert {path.name for path in out.iterdir()} == files | ({file} if file else set())
-    assert preparations["en"].tokenizer == (None if more.get("tokenized") or "sentencepiece" in settings else "moses")
-    if file:
-        assert len({piece for line in read(out / "train.en") for piece in line.split()}) > 20
-        assert f"{count} BPE merges" in (said := capsys.readouterr().out) or f"{count} sentencepieces" in said
+        for language, lines in zip(LANGUAGES, zip(*PAIRS[-size:])):
+            codec, words = TextCodec(preparations[language], language), read(out / f"{part}.{language}")
+            assert [*map(codec.encode, lines)] == words
+            if "piece" in subwords and "lower" not in more:
+                assert [*map(codec.decode, words)] == [*lines]
+    files = {*(f"{part}.{language}" for part in NAMES for language in LANGUAGES), "preparation.json", "train.sh"}
+    assert {path.name for path in out.iterdir()} - {LOCK, "raw"} == files | ({file} if file else set())
+    assert preparations["en"].tokenizer == (None if "piece" in subwords else "moses")
+    assert read_pairs(out / "raw", "test") == PAIRS[-5:]
 
 
-def test_merges_are_learnt_from_both_languages(raw: Path) -> None:
-    for part, name in NAMES.items():
-        write(raw / f"{name}.fr", ["zyzyzyzy zyzyzyzy"] * SIZES[part])
-    codes = read(run(raw, bpe=40) / "bpe.codes")
-    assert codes[0].startswith("#version")
+def test_tokens_stay_and_subwords_are_learnt_from_both_languages(tmp_path: Path, run: Any) -> None:
+    for part in PARTS:
+        write_files(tmp_path, [(english, "zyzyzyzy zyzyzyzy") for english, _ in PAIRS], part)
+    run(tmp_path, tmp_path / "out", "--tokenized", "--bpe", "40")
+    codes = read(tmp_path / "out" / "bpe.codes")
     assert "z y" in codes, "only the French side has it"
     assert any("z" not in merge for merge in codes[1:]), "the French side has nothing else"
+    assert [line.replace("@@ ", "") for line in read(tmp_path / "out/train.en")] == [english for english, _ in PAIRS]
 
 
 @pytest.mark.parametrize(
-    ("settings", "pairs", "line", "kind"),
+    ("settings", "many", "line", "kind"),
     [
-        ({}, 20, "Hello, world!", "sentencepiece"),
-        ({"tokenized": True}, 20, "Hello , world !", "bpe"),
-        ({}, LARGE, "Hello, world!", None),
-        ({}, LARGE, "彼は昨日、新しいiPhoneを買いました。", "sentencepiece"),
-        ({}, LARGE, "See :func:`open` and ``file``.", "sentencepiece"),
+        ({}, False, "Hello, world!", "sentencepiece"),
+        ({"tokenized": True}, False, "Hello , world !", "bpe"),
+        ({}, True, "Hello, world!", None),
+        ({}, True, "彼は昨日、新しいiPhoneを買いました。", "sentencepiece"),
+        ({}, True, "See :func:`open` and ``file``.", "sentencepiece"),
     ],
 )
 def test_subwords_are_the_default_below_a_million_pairs(
-    raw: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, pairs: int, line: str, kind: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, many: bool, line: str, kind: str | None
 ) -> None:
-    monkeypatch.setattr(module, "check_parallel", lambda paths: pairs)
-    for language in LANGUAGES:
-        write(raw / f"train.{language}", [line] * 20)
-    plan, preparation = prepare(raw, NAMES, LANGUAGES, raw.parent / "out", Settings(**settings))
-    assert preparation.subwords == kind and plan.pairs == pairs
+    if many:
+        monkeypatch.setattr(module, "MANY_PAIRS", 20)
+    parts = {part: [(line, line)] * 20 for part in PARTS}
+    number, preparation = module.prepare(parts, LANGUAGES, tmp_path, Settings(**settings))
+    assert preparation.subwords == kind and number == 20
 
 
-def test_windows_line_ends_change_nothing(raw: Path) -> None:
-    expected = run(raw, bpe=40)
-    for file in list(raw.iterdir()):
-        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    windows = run(raw, "windows", bpe=40)
-    assert all(read(windows / f"train.{language}") == read(expected / f"train.{language}") for language in RAW)
+def test_larger_text_than_memory_holds_gives_the_same_files(
+    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write_tsv(tmp_path, number_pairs(100))
+    words = ["--split", "20,20", "--bpe", "30", "--max-words", "9", "--shuffle", "3"]
+    run(*table, tmp_path / "memory", *words)
+    monkeypatch.setattr(rows, "MAX_ROWS_IN_MEMORY", 7)
+    run(*table, tmp_path / "disk", *words)
+    assert contents(tmp_path / "memory") == contents(tmp_path / "disk")
+
+
+# Which files are read
+
+
+def test_a_folder_of_parts_is_read_whatever_else_is_in_it(tmp_path: Path, run: Any) -> None:
+    folder, out = tmp_path / "raw", tmp_path / "out"
+    (folder / "old" / "x").mkdir(parents=True)
+    for part in PARTS:
+        write_files(folder, number_pairs(30), part)
+    write_tsv(folder / "old" / "x", number_pairs(100, 900), "terms.tsv")
+    run(folder, out, "--bpe", "0")
+    assert len(read_pairs(out)) == 30
+    (folder / "test.fr").unlink()
+    with pytest.raises(InputError, match=r"test\.fr"):
+        run(folder, out, "--bpe", "0")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty"):
+        run(tmp_path / "empty", out)
+
+
+def test_files_that_are_held_out_are_the_test_set(tmp_path: Path, run: Any) -> None:
+    docs, out = tmp_path / "docs", tmp_path / "out"
+    docs.mkdir()
+    for number in range(5):
+        write_po(docs, number_pairs(20, 100 * number), f"{number}.po")
+    run(docs, out, "--bpe", "0", "--held-out", docs / "3.po", docs / "1.po")
+    assert sorted(read_pairs(out / "raw", "test")) == sorted([*number_pairs(20, 100), *number_pairs(20, 300)])
+    with pytest.raises(InputError, match=r"absent\.po"):
+        run(docs, out, "--held-out", docs / "absent.po")
 
 
 # Length limit and shuffle
 
 
-@pytest.mark.parametrize("bpe", [0, 40])
-def test_long_training_pairs_are_left_out_by_their_words(
-    raw: Path, bpe: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = run(raw, bpe=0)
-    pairs = zip(*(read(words / f"train.{language}") for language in RAW))
-    kept = [pair for pair in pairs if all(1 <= len(line.split()) <= 7 for line in pair)]
-    assert 3 < len(kept) < 17
-    out = run(raw, "short", bpe=bpe, max_words=7)
-    assert f"kept {len(kept)} of 20 training pairs" in capsys.readouterr().out
-    for side, language in enumerate(RAW):
-        assert [line.replace("@@ ", "") for line in read(out / f"train.{language}")] == [pair[side] for pair in kept]
-        assert len(read(out / f"test.{language}")) == SIZES["test"]
+@pytest.mark.parametrize("bpe", ["0", "40"])
+def test_long_training_pairs_are_left_out_by_their_words(raw: Path, tmp_path: Path, run: Any, bpe: str) -> None:
+    run(raw, tmp_path / "words", *OPTIONS, "--bpe", "0")
+    kept = [pair for pair in read_pairs(tmp_path / "words") if all(1 <= len(line.split()) <= 7 for line in pair)]
+    assert 3 < len(kept) < 12
+    run(raw, tmp_path / "short", *OPTIONS, "--bpe", bpe, "--max-words", "7")
+    joined = [tuple(line.replace("@@ ", "") for line in pair) for pair in read_pairs(tmp_path / "short")]
+    assert joined == kept
+    assert len(read_pairs(tmp_path / "short", "test")) == SIZES["test"]
 
 
-def test_training_pairs_are_shuffled_together_and_only_they(raw: Path) -> None:
-    plain = run(raw, bpe=0)
-    orders = []
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        out = run(raw, name, bpe=0, shuffle=seed)
-        orders.append(list(zip(read(out / "train.en"), read(out / "train.fr"))))
-        for part in ("valid", "test"):
-            assert all(read(out / f"{part}.{one}") == read(plain / f"{part}.{one}") for one in RAW)
-    before = list(zip(read(plain / "train.en"), read(plain / "train.fr")))
-    assert orders[0] == orders[1] != orders[2]
-    assert all(sorted(order) == sorted(before) != order for order in orders)
-    assert {file.name for file in out.iterdir()} == {file.name for file in plain.iterdir()}
+def test_training_pairs_are_shuffled_together_and_only_they(raw: Path, tmp_path: Path, run: Any) -> None:
+    run(raw, tmp_path / "plain", *OPTIONS, "--bpe", "0")
+    plain = read_pairs(tmp_path / "plain")
+    for path in raw.iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))  # line ends of Windows change nothing
+    run(raw, tmp_path / "shuffled", *OPTIONS, "--bpe", "0", "--shuffle", "1")
+    assert sorted(plain) == sorted(read_pairs(tmp_path / "shuffled")) != read_pairs(tmp_path / "shuffled")
+    assert read_pairs(tmp_path / "plain", "test") == read_pairs(tmp_path / "shuffled", "test")
 
 
 # Bad input
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("words", "option"),
     [
-        ({"bpe": -1}, "give at least 0"),
-        ({"sentencepiece": -1}, "give at least 0"),
-        ({"bpe": 10, "sentencepiece": 10}, "give one of them"),
+        ("--bpe -1", "--bpe"),
+        ("--sentencepiece -1", "--sentencepiece"),
+        ("--bpe 9 --sentencepiece 9", "--sentencepiece"),
+        ("--tokenized --sentencepiece 9", "--tokenized"),
+        ("--split 10", "--split 10"),
+        ("--split 0,5", "--split 0,5"),
+        ("--split-seed -1", "--split-seed"),
+        ("--valid dev", "--valid"),
+        ("--held-out absent.po", "--held-out"),
+        ("-t en", "-s en -t en"),
     ],
 )
-def test_impossible_settings_are_refused(settings: dict[str, int], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Settings(**settings)
+def test_impossible_options_are_refused(tmp_path: Path, run: Any, words: str, option: str) -> None:
+    with pytest.raises(InputError, match=option):
+        run(*write_tsv(tmp_path, number_pairs(50)), tmp_path / "out", *words.split())
+    assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot be read"),
-        (b"", "empty"),
-        (b"caf\xe9\n" * 5, "line 1: .* not UTF-8"),
-        (b"a\n", "en has 5, .*fr has 1"),
-    ],
-)
-def test_bad_files_are_refused_before_anything_is_written(raw: Path, content: bytes | None, message: str) -> None:
+@pytest.mark.parametrize("content", [None, b"", b"caf\xe9\n" * 5, b"a\n", b"a\rb\n" * 5])
+def test_bad_files_of_parts_are_refused(raw: Path, tmp_path: Path, run: Any, content: bytes | None) -> None:
     path = raw / "test.flickr.fr"
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InputError, match=rf"test\.flickr\..*{message}"):
-        run(raw)
-    assert not (raw.parent / "new").exists()
-
-
-def test_the_command_line_gives_the_same_files(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, names = raw.parent / "by_command", [word for part, name in NAMES.items() for word in (f"--{part}", name)]
-    runs = [
-        ("--bpe 30 --tokenized --lowercase", {"bpe": 30, "tokenized": True, "lowercase": True}),
-        (
-            f"--sentencepiece {PIECES} --max-words 8 --shuffle 7",
-            {"sentencepiece": PIECES, "max_words": 8, "shuffle": 7},
-        ),
-    ]
-    for words, settings in runs:
-        expected = run(raw, words, **settings)
-        run_main(monkeypatch, raw, out, *names, *words.split(), "--workers", "2")
-        for file in expected.iterdir():
-            assert (out / file.name).read_bytes() == file.read_bytes()
-    assert {path.name for path in out.iterdir()} == {path.name for path in expected.iterdir()} | {LOCK, "train.sh"}
+    with pytest.raises(InputError, match=r"test\.flickr\.fr"):
+        run(raw, tmp_path / "out", *OPTIONS, "--bpe", "0")
+    assert contents(tmp_path / "out") == {}
 
 
 # All or nothing
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    return {str(name): path.read_bytes() for name, path in files.items() if name.name != LOCK}
 
 
-def test_a_failed_command_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus, out = write_tsv(tmp_path), tmp_path / "out"
-    cause = r"--sentencepiece 10: too few for the training text: its characters need \d\d; give at least that"
-    with pytest.raises(InputError, match=cause):
-        run_main(monkeypatch, corpus, out, "--sentencepiece", "10")
-    assert [path.name for path in out.iterdir()] == [LOCK]
-    run_main(monkeypatch, corpus, out, "--bpe", "30")
+def test_a_failed_command_leaves_the_folder_as_it_was(tmp_path: Path, run: Any) -> None:
+    (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
+    run(corpus, out, "--bpe", "30")
     before = contents(out)
-    with pytest.raises(InputError, match=cause):
-        run_main(monkeypatch, corpus, out, "--split", "9,9", "--sentencepiece", "10")
+    too_few = (corpus, out, "--split", "9,9", "--sentencepiece", "10")
+    no_pair = (corpus, out, "--max-words", "2")
+    itself = (*(out / "raw" / f"train.{language}" for language in LANGUAGES), out)
+    for words, named in ((too_few, "--sentencepiece 10"), (no_pair, "--max-words 2"), (itself, r"train\.en")):
+        with pytest.raises(InputError, match=named):
+            run(*words)
+        assert contents(out) == before
+    (out / "train.fr").unlink()
+    (out / "train.fr").mkdir()
+    del before["train.fr"]
+    with pytest.raises(InputError, match=r"train\.fr"):
+        run(corpus, out, "--sentencepiece", "60")
     assert contents(out) == before
-    with pytest.raises(InputError, match=r"train\.en: it would replace an input; give another name"):
-        run_main(monkeypatch, *(out / "raw" / f"train.{language}" for language in LANGUAGES), out)
-    assert contents(out) == before
+    with pytest.raises(InputError, match=r"corpus\.tsv"):
+        run(out / "raw", corpus)
+
+
+def test_older_binarised_text_goes_and_an_older_model_is_refused(tmp_path: Path, run: Any) -> None:
+    (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
+    run(corpus, out, "--bpe", "30")
+    (out / "bin").mkdir()
+    run(out / "raw", out, "--sentencepiece", "60")
+    assert (out / "sentencepiece.model").exists()
+    assert not (out / "bin").exists() and not (out / "bpe.codes").exists()
     (out / "checkpoints").mkdir()
-    run_main(monkeypatch, corpus, out, "--sentencepiece", "60")
-    assert (out / "sentencepiece.model").exists() and not (out / "bpe.codes").exists()
-    with pytest.raises(InputError, match=r"corpus\.tsv: cannot be written .*; give another folder"):
-        run_main(monkeypatch, out / "raw", corpus)
+    with pytest.raises(InputError, match="checkpoints"):
+        run(corpus, out)
 
 
-def test_one_command_at_a_time_writes_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    holder = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, 2); print(1, flush=True); input()"
-    command = [sys.executable, "-c", holder, str(out / LOCK)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
-        with pytest.raises(InputError, match="another rnnsearch prepare writes there; wait for its end"):
-            run_main(monkeypatch, write_tsv(tmp_path), out)
-        other.communicate(b"\n")
+def test_one_command_at_a_time_writes_to_a_folder(tmp_path: Path, run: Any) -> None:
+    (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
     (out / ".prepare/raw").mkdir(parents=True)
     (out / ".prepare/raw/left").touch()  # by a command that was killed
-    run_main(monkeypatch, write_tsv(tmp_path), out)
-    assert (out / "preparation.json").exists() and not (out / ".prepare").exists() and not (out / "left").exists()
+    with open(out / LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another"):
+            run(corpus, out)
+    run(corpus, out)
+    assert (out / "preparation.json").exists() and not (out / ".prepare").exists() and not (out / "raw/left").exists()
 
 
 # What follows
@@ -321,13 +310,12 @@ def test_one_command_at_a_time_writes_to_a_folder(tmp_path: Path, monkeypatch: p
 SUBWORDS = {"words": "--bpe 0", "bpe": "--bpe 40", "sentencepieces": "", "lower case": "--tokenized --lowercase"}
 
 
-def write_tsv(path: Path, pairs: int = 300) -> Path:
-    lines = [f"a black cat number {pair} sees it\tun chat noir numéro {pair} le voit" for pair in range(pairs)]
-    write(path / "corpus.tsv", lines)
-    return path / "corpus.tsv"
-
-
 def parse(command: str) -> Any:
+    """The options of a printed command of fairseq."""
+    command = command.replace('--user-dir "$(rnnsearch user-dir)"', "").replace("\\\n", " ")
+    if "rnnsearch" not in TASK_REGISTRY:
+        command = command.replace("--task rnnsearch --pool-batches 20", "--task pooled_translation")
+        command = command.replace("--task rnnsearch", "--task translation")
     name, *words = shlex.split(command)
     if name == "fairseq-preprocess":
         return options.get_preprocessing_parser().parse_args(words)
@@ -335,18 +323,11 @@ def parse(command: str) -> Any:
 
 
 @pytest.mark.parametrize("subwords", SUBWORDS)
-def test_printed_commands_fit_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subwords: str
-) -> None:
+def test_printed_commands_fit_the_files(tmp_path: Path, run: Any, capsys: Capture, subwords: str) -> None:
     out = tmp_path / "my text"
-    run_main(monkeypatch, write_tsv(tmp_path), out, "--max-words", "8", *SUBWORDS[subwords].split())
-    printed = capsys.readouterr().out
-    script = (out / "train.sh").read_text().split(f"cd {shlex.quote(str(Path.cwd()))}\n")[1]
-    assert script in printed
-    commands = [
-        line for line in printed.replace("\\\n", " ").splitlines() if line.startswith(("fairseq-", "rnn", "sacre"))
-    ]
-    preprocess, training, *rest = commands
+    run(*write_tsv(tmp_path, number_pairs(300)), out, "--max-words", "8", *SUBWORDS[subwords].split())
+    printed = capsys.readouterr().out.replace("\\\n", " ").splitlines()
+    preprocess, training, *following = [line for line in printed if line.startswith(("fairseq-", "rnn", "sacre"))]
     args = parse(preprocess)
     for part in PARTS:
         prefix = getattr(args, f"{part}pref")
@@ -362,53 +343,95 @@ def test_printed_commands_fit_the_files(
     assert args.max_update == int(args.total_num_update) == 2000
     assert ("--share-all-embeddings" in training) == (subwords != "words")
     best, hypotheses, beam = f"{args.save_dir}/checkpoint_best.pt", str(out / "test.hyp.fr"), ["--beam", "12"]
-    assert [shlex.split(command) for command in rest] == [
+    assert [shlex.split(command) for command in following] == [
         ["rnnsearch", "translate", f"{out}/raw/test.en", "--model", best, *beam, "--output", hypotheses],
         ["sacrebleu", f"{out}/raw/test.fr", "-i", hypotheses, *shlex.split("-m bleu chrf -f text -l en-fr")],
         ["rnnsearch", "translate", "--model", best, *beam],
         ["rnnsearch", "serve", "--model", best, *beam],
     ]
-    assert "2000 updates" in printed
+    assert str(tmp_path) not in (out / "train.sh").read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.train
-def test_one_line_trains_translates_and_scores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_tsv(tmp_path)
-    run_main(monkeypatch, "corpus.tsv", "my text")
-    script = tmp_path / "my text" / "train.sh"
-    script.write_text(
-        script.read_text().replace("update 2000", "update 3").replace("gru_small", "gru_small --hidden-size 8")
-    )
+def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_path: Path, run: Any) -> None:
+    run(*write_tsv(tmp_path, number_pairs(300)), tmp_path / "text")
+    folder = shutil.move(tmp_path / "text", tmp_path / "my text")
+    script = folder / "train.sh"
+    changes = {"update 2000": "update 3", "gru_small": "gru_small --hidden-size 8"}
+    if "rnnsearch" not in TASK_REGISTRY:
+        changes["--task rnnsearch"] = "--task translation"
+    text = script.read_text()
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    script.write_text(text)
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(["bash", script], cwd="/", env=environment, check=True, capture_output=True, encoding="utf-8")
-    assert "BLEU|" in done.stdout and "chrF2|" in done.stdout
-    assert len(read(tmp_path / "my text" / "test.hyp.fr")) == 15
+
+    def start() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", script], cwd="/", env=environment, check=False, capture_output=True, encoding="utf-8"
+        )
+
+    (folder / "bin.part").mkdir()  # of a start that was killed
+    first = start()
+    assert first.returncode == 0, first.stderr
+    assert "BLEU|" in first.stdout and "chrF2|" in first.stdout
+    assert f"{folder}/checkpoints/checkpoint_best.pt" in first.stdout
+    assert len(read(folder / "test.hyp.fr")) == 15
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    times = [path.stat().st_mtime_ns for path in files]
+    again = start()
+    assert again.returncode == 0 and first.stdout.endswith(again.stdout)
+    assert times == [path.stat().st_mtime_ns for path in files]
+    with open(folder / LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = start()
+        assert refused.returncode == 1 and str(folder) in refused.stderr
 
 
 def test_training_is_longer_on_more_text() -> None:
     def train(pairs: int) -> Any:
-        test = (Path("test.en"), Path("test.fr"))
-        commands, _ = next_commands(Path("text"), LANGUAGES, plan_training(pairs), Preparation(bpe="a b\n"), test)
-        return parse(commands[1].replace("\\\n", " "))
+        return parse(make_commands("text/", LANGUAGES, plan_training(pairs), Preparation(bpe="a b\n"))[1])
 
     few, some = train(3600), train(29_000)
     assert (few.batch_size, few.max_update, few.dropout) == (40, 2000, 0.4)
     assert (some.arch, some.batch_size, some.max_update, some.dropout) == ("bahdanau_gru_small", 80, 18 * 363, 0.3)
-    args = train(LARGE)
-    assert (args.arch, args.task, args.max_epoch) == ("bahdanau_gru", "pooled_translation", 5)
-    assert [plan_training(pairs).pieces for pairs in (100, 3600, 29_000, LARGE)] == [1000, 2000, 5600, 32_000]
+    args = train(MANY_PAIRS)
+    assert (args.arch, args.max_words, args.max_epoch) == ("bahdanau_gru", 50, 5)
+    assert [plan_training(pairs).pieces for pairs in (100, 3600, 29_000, MANY_PAIRS)] == [1000, 2000, 5600, 32_000]
 
 
-def test_updates_are_timed_to_say_what_to_expect() -> None:
-    said = expectations(plan_training(3600), ["a b c", "d e"], ["a b c"] * 2)
-    assert re.match(r"What to expect of 3,600 pairs: bahdanau_gru_small, 2\.\d million parameters \(a larger", said)
-    assert re.search(r"2,000 updates of 40 pairs, about \d+ minutes of .* \(0\.\d+ seconds an update", said)
+def test_the_time_of_a_training_depends_on_its_words() -> None:
+    pair = ("one two three", " ".join(map(str, range(3000))))
+    plan = plan_training(3600)
+    short = expectations(plan, [("a", "b")], True)
+    assert short.startswith("What to expect of 3,600 pairs: bahdanau_gru_small ")
+    assert "2,000 updates of 40 pairs, about 1 minutes" in short and "hours" in expectations(plan, [pair], True)
+    # Of separate dictionaries, only the target's matters.
+    assert expectations(plan, [pair[::-1]], True) != expectations(plan, [pair[::-1]], False)
 
 
-def test_no_bar_is_drawn_where_nobody_watches(raw: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run(raw, bpe=40)
+def test_warnings_say_what_helps(tmp_path: Path, run: Any, capsys: Capture) -> None:
+    japanese = "彼は昨日、新しいiPhoneを買いました。"
+    pairs = [(f"He took the ``phone {number}`` of it.", f"{japanese}``phone {number}``") for number in range(100)]
+    needed = "warning: the text needs sentencepieces"
+    for source, words, warned in (("en", ["--bpe", "0"], True), ("en", ["--bpe", "20"], True), ("fr", [], False)):
+        run(*write_tsv(tmp_path, pairs), tmp_path / "out", *words, languages=(source, "ja"))
+        printed = capsys.readouterr().out
+        assert (needed in printed, printed.count("warning: ")) == (warned, 1)
+        assert "test.ja -i" in printed and "-f text --tokenize char" in printed
+    assert "warning: hardly a word of the fr text is a common one of fr" in printed
+
+
+def test_no_bar_is_drawn_where_nobody_watches(raw: Path, tmp_path: Path, run: Any, capfd: Capture) -> None:
+    run(raw, tmp_path / "out", *OPTIONS, "--bpe", "40")
     assert capfd.readouterr().err == ""
+
+
+def test_long_lines_cost_time_in_proportion(tmp_path: Path, run: Any) -> None:
+    """A run of combining marks takes quadratic time to normalise, and quotation marks after <a to find tags."""
+    for long in ("a" + "\u0301\u0316" * 100_000, "<a " + "don't " * 60_000):
+        corpus = write_tsv(tmp_path, [*number_pairs(100), (long, "un")])
+        began = time.process_time()
+        run(*corpus, tmp_path / "out", "--bpe", "0")
+        assert time.process_time() - began < 5

@@ -101,9 +101,8 @@ def test_a_shared_matrix_is_stored_once_and_half_takes_half(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
 def test_subwords_travel_with_the_model(tmp_path: Path, kind: str) -> None:
-    text = tmp_path / "text"
-    text.write_text("".join(f"{line}\n" for pair in PAIRS.items() for line in pair) * 9)
-    content = {"bpe": lambda: learn_codes([text], 200), "sentencepiece": lambda: learn_pieces([text], 40)}[kind]()
+    text = [line for pair in PAIRS.items() for line in pair] * 9
+    content = {"bpe": lambda: learn_codes(text, 200), "sentencepiece": lambda: learn_pieces(text, 40)}[kind]()
     state = make_checkpoint()
     preparation = Preparation(lowercase=True, **{kind: content})
     state["model"]["_extra_state"]["preparation"] = [asdict(preparation)] * 2

@@ -28,10 +28,8 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("subwords")
-    text = folder / "text"
-    text.write_text("\n".join(TEXTS * 20) + "\n", encoding="utf-8")
-    (folder / "bpe.codes").write_text(learn_codes([text], 60), encoding="utf-8")
-    (folder / "sentencepiece.model").write_bytes(learn_pieces([text], 140))
+    (folder / "bpe.codes").write_text(learn_codes(TEXTS * 20, 60), encoding="utf-8")
+    (folder / "sentencepiece.model").write_bytes(learn_pieces(TEXTS * 20, 140))
     return folder
 
 

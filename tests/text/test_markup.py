@@ -40,18 +40,13 @@ def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
 
 
 def test_markup_is_prepared_and_translated_as_symbols(tmp_path: Path) -> None:
-    raw, out = tmp_path / "raw", tmp_path / "text"
-    raw.mkdir()
     words = ["call", "the", "new", "method", "of", "an", "object"]
-    for part in ("train", "valid", "test"):
-        for language in ("en", "fr"):
-            lines = [f"{' '.join(words[n % 5 :])} ``f{n}()`` or %s {language}\n" for n in range(30)]
-            (raw / f"{part}.{language}").write_text("".join(lines))
-    names = {part: part for part in ("train", "valid", "test")}
-    prepare.prepare(raw, names, ("en", "fr"), out, prepare.Settings(sentencepiece=60))
-    preparation = read_preparations(out)["en"]
-    assert preparation.markup
-    assert all({"⟦1⟧", "⟦2⟧"} <= set(line.split()) for line in (out / "train.fr").read_text().splitlines())
+    lines = [f"{' '.join(words[n % 5 :])} ``f{n}()`` or %s" for n in range(30)]
+    pairs = [(f"{line} en", f"{line} fr") for line in lines]
+    parts = dict.fromkeys(("train", "valid", "test"), pairs)
+    _, preparation = prepare.prepare(parts, ("en", "fr"), tmp_path, prepare.Settings(sentencepiece=60))
+    assert preparation == read_preparations(tmp_path)["en"] and preparation.markup
+    assert all({"⟦1⟧", "⟦2⟧"} <= set(line.split()) for line in (tmp_path / "train.fr").read_text().splitlines())
 
     model = rnnsearch_fairseq.load(train(tmp_path / "run"))
     model.source_codec = model.target_codec = TextCodec(preparation, "en")

@@ -84,34 +84,14 @@ def test_every_small_tree_is_what_its_definition_says() -> None:
         assert Tree(tree.splits) == tree
 
 
-def test_transitions_of_a_tree_by_hand() -> None:
-    tree = parse_transitions("S S R S S S R R R")  # ((a b) (c (d e)))
-    assert tree == Tree((2, 1, 3, 4))
-    assert tree.spans() == [(0, 5), (0, 2), (2, 5), (3, 5)]
-    assert tree.children() == [(6, 7), (0, 1), (2, 8), (3, 4)]
-
-
-def test_no_parse() -> None:
-    assert parse_transitions("-") is None
+def test_a_sentence_without_a_parse_has_a_line() -> None:
     assert parse_transitions(" -\n") is None
     assert format_transitions(None) == "-"
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("", "end with 0 phrases"),
-        ("R", "transition 1 is R"),
-        ("S S R R", "transition 4 is R"),
-        ("S S R S", "end with 2 phrases"),
-        ("S -", "transition 2 is '-'"),
-        ("S s R", "transition 2 is 's'"),
-        ("SSR", "transition 1 is 'SSR'"),
-        ("X" * 10**6, "transition 1 is 'XXX"),
-    ],
-)
-def test_malformed_transitions_are_refused(line: str, why: str) -> None:
-    with pytest.raises(InputError, match=f"^train.tree, line 7: .*{why}.*; write") as caught:
+@pytest.mark.parametrize("line", ["", "R", "S S R R", "S S R S", "S -", "S s R", "SSR", "X" * 10**6])
+def test_malformed_transitions_are_refused(line: str) -> None:
+    with pytest.raises(InputError, match=r"^train\.tree, line 7: ") as caught:
         parse_transitions(line, "train.tree, line 7")
     assert len(str(caught.value)) < 250
 
@@ -253,9 +233,7 @@ def tok(word: str) -> str:
     ("inside", "leaves", "transitions"),
     [
         (f"<cons>{tok('He')} {tok('slept')}</cons>.", "He slept", "S S R"),
-        (f"<cons>{tok('Perfect')} {tok('!')}</cons>", "Perfect !", "S S R"),
         (f"<cons>{tok('Well')}? <cons>{tok('you')} {tok('come')}</cons></cons>?", "Well you come", "S S S R R"),
-        (f"<cons><cons>{tok('a')}</cons></cons>", "a", "S"),
         (f"<cons>{tok('a')}{tok('b')}{tok('c')}</cons>", "a b c", "S S S R R"),
         (f"<cons>{tok('a')}<cons></cons>{tok(' ')}{tok('b')}</cons>", "a b", "S S R"),
         (tok("&lt;&amp;&quot;&apos;&gt;&#x61;&#98;é"), "<&\"'>abé", "S"),
@@ -281,24 +259,18 @@ BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 1000}">' fo
     [
         ("", NoParse.EMPTY),
         (" \n", NoParse.EMPTY),
-        (enju(""), NoParse.EMPTY),
-        (enju("."), NoParse.EMPTY),
         (enju("<cons></cons>"), NoParse.EMPTY),
         (enju(tok("a"), "fragmental parse"), NoParse.STATUS),
         (enju("a & b", ""), NoParse.STATUS),
         (f"<sentence>{tok('a')}</sentence>", NoParse.STATUS),
-        (tok("a"), NoParse.UNUSABLE),
         ("(S (A a))", NoParse.UNUSABLE),
         (enju(tok("a") + tok("b")), NoParse.UNUSABLE),
         (enju(tok("a")) * 2, NoParse.UNUSABLE),
-        (enju(enju(tok("a"))), NoParse.UNUSABLE),
         (enju(tok("a"))[:-1], NoParse.UNUSABLE),
         (enju(tok("a")) + "a", NoParse.UNUSABLE),
-        (enju(tok("<tok>a</tok>")), NoParse.UNUSABLE),
         (enju(f"<b>{tok('a')}</b>"), NoParse.UNUSABLE),
         (enju(tok("a & b")), NoParse.UNUSABLE),
         (enju(tok("&nbsp;")), NoParse.UNUSABLE),
-        (enju(tok("\0")), NoParse.UNUSABLE),
         (enju(tok("\ud800")), NoParse.UNUSABLE),
         (f"<!DOCTYPE sentence [{BOMB}]>{enju(tok('&e9;'))}", NoParse.UNUSABLE),
         (f'<!DOCTYPE sentence [<!ENTITY e SYSTEM "file:///etc/passwd">]>{enju(tok("&e;"))}', NoParse.UNUSABLE),

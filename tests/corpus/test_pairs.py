@@ -1,0 +1,121 @@
+"""Pairs in the files that people have."""
+
+import gzip
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+
+from rnnsearch_fairseq.corpus import pairs as module
+from rnnsearch_fairseq.corpus.pairs import Pair, read_files, read_tmx
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES
+from tests.corpus.builders import LANGUAGES, make_pairs, unit, write_files, write_tmx, write_tsv, write_units
+
+
+def read(files: list[Path]) -> Iterator[Pair]:
+    return chain.from_iterable(read_files(files, LANGUAGES, Counter()))
+
+
+@pytest.mark.parametrize("write", [write_files, write_tsv, write_tmx])
+def test_packed_files_are_read(tmp_path: Path, write: Callable[[Path, list[Pair]], list[Path]]) -> None:
+    pairs = make_pairs(20)
+    packed = []
+    for path in write(tmp_path, pairs):
+        packed.append(path.with_name(f"{path.name}.gz"))
+        packed[-1].write_bytes(gzip.compress(path.read_bytes()))
+    assert [tuple(map(str.rstrip, pair)) for pair in read(packed)] == pairs
+    packed[0].write_bytes(packed[0].read_bytes()[:-9])
+    with pytest.raises(InputError, match=packed[0].name):
+        list(read(packed))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_translation_memories_of_many_programs(tmp_path: Path, encoding: str) -> None:
+    units = (
+        '<tu><prop type="x">ignored</prop><note>ignored</note>'
+        '<tuv xml:lang="EN-us"><seg>A <bpt i="1">&lt;b&gt;</bpt>na\u00efve <hi>cat</hi><ept i="1">&lt;/b&gt;</ept><ph/>'
+        "\n <!-- no text -->sleeps.</seg></tuv>"
+        '<tuv xml:lang="de"><seg>Katze</seg></tuv><tuv lang="FR_ca"><seg>Un chat<ut>x</ut> dort.</seg></tuv></tu>'
+        '<tu><tuv xml:lang="en"><seg>alone</seg></tuv><tuv xml:lang="frr"><seg>Frisian</seg></tuv></tu>'
+        '<tu><tuv xml:lang="fr-CA"><seg>ici</seg></tuv><tuv xml:lang="en"><seg>here</seg></tuv>'
+        '<tuv xml:lang="fr"><seg>l\u00e0</seg></tuv></tu>'
+    )
+    (path,) = write_units(tmp_path, units, '<!DOCTYPE tmx SYSTEM "tmx14.dtd">', encoding)
+    found = [tuple(" ".join(side.split()) for side in pair) for pair in read_tmx(path, LANGUAGES)]
+    assert found == [("A naïve cat sleeps.", "Un chat dort."), ("alone", ""), ("here", "là")]
+    assert [pair[1] for pair in read_tmx(path, ("en", "FR_CA"))][2] == "ici"
+
+
+def test_large_translation_memories_are_streamed(tmp_path: Path) -> None:
+    pairs = make_pairs(2000)
+    (path,) = write_tmx(tmp_path, pairs)
+    path.write_bytes(path.read_bytes() + b"<unexpected/>")
+    assert list(islice(read_tmx(path, LANGUAGES), 100)) == pairs[:100]
+    with pytest.raises(InputError, match=r"corpus\.tmx, line \d+"):
+        list(read_tmx(path, LANGUAGES))
+
+
+def test_what_stands_outside_units_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each unit, the tree has few of the elements before it; the parser reads some kilobytes ahead."""
+    kept = []
+
+    def count(unit: module.Any) -> dict[str, str]:
+        kept.append(len([*unit.getroottree().iter()]))
+        return {}
+
+    monkeypatch.setattr(module, "_read_texts", count)
+    around = "<note/>" * 500 + "<!--x-->" * 500 + "<?x y?>" * 500
+    (path,) = write_units(tmp_path, "".join(around + unit("one", "un") for _ in range(100)))
+    assert len([*islice(read_tmx(path, LANGUAGES), 100)]) == 100
+    assert max(kept) < 5000
+
+
+ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20 if n else "ha" * 1000}">' for n in range(12))
+BOMB = f"<!DOCTYPE tmx [{ENTITIES}]><tmx>{unit('&e11;', 'un').replace('&amp;', '&')}</tmx>"
+MANY_NOTES = unit("one", "un").replace("<tu>", "<tu>" + "<note/>" * 10_001)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", b"one\tun\none two\n", "line 2: columns: 1,"),
+        ("a.tsv", b"one\tun\t0.5\n", "line 1: columns: 3,"),
+        ("a.tsv", b"one\tun\n\xe9\tun\n", "line 2"),
+        ("a.tsv.gz", gzip.compress(b"one\tun\n" + b"a" * (MAX_LINE_BYTES + 1)), "line 2"),
+        ("a.tmx", f"<tmx>{unit('one', 'un')}</tu></tmx>".encode(), "line 2"),
+        ("a.tmx", BOMB.encode(), "line 1"),
+        ("a.tmx", f"<tmx>{MANY_NOTES}</tmx>".encode(), "10,000 elements"),
+        ("a.tmx", unit("one", "un").replace("fr", "de").encode(), "both en and fr.*: de, en"),
+        ("a.tmx", b'<?xml version="1.0" encoding="unheard"?><tmx/>', "line 1"),
+        ("a.tmx", b"", ""),
+        ("a.txt", b"one\tun\n", ""),
+        ("absent.tmx", None, ""),
+        ("absent.tsv", None, ""),
+    ],
+)
+def test_bad_files_are_refused(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=f"{name}.*{message}"):
+        list(read([tmp_path / name]))
+
+
+@pytest.mark.parametrize(
+    ("names", "languages", "message"),
+    [
+        (["a.en", "a.fr"], ("fr", "en"), r"a\.en: .*-s says fr"),
+        (["a.en", "a.de.gz"], ("en", "fr"), r"a\.de\.gz: .*-t says fr"),
+        (["a.en_GB", "a.txt"], ("en", "fr"), None),
+        (["a.pt-br", "a.in"], ("pt_BR", "eng"), None),
+        (["a.po", "b.it.po"], ("en", "fr"), None),
+    ],
+)
+def test_names_that_contradict_the_languages_are_refused(
+    tmp_path: Path, names: list[str], languages: Pair, message: str | None
+) -> None:
+    with pytest.raises(InputError, match=message) if message else nullcontext():
+        read_files([tmp_path / name for name in names], languages, Counter())
