@@ -10,12 +10,12 @@ more. Needs pip install 'rnnsearch-fairseq[serve]'.
 
 import argparse
 import ipaddress
+import shutil
 import socket
-import sys
 
 import torch
 
-from rnnsearch_fairseq.corpus.link_grammar import LinkParser, check_installed
+from rnnsearch_fairseq.corpus.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.documents.translate import load_with_replacements
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
@@ -37,21 +37,13 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def start_parser(translator: Translator) -> LinkParser | None:
-    """Start link-parser, if the model reads trees of English sentences and the program works."""
-    if not translator.reads_trees or translator.languages[0] != "en":
-        return None
-    parser = LinkParser(SECONDS_TO_PARSE)
-    try:
-        check_installed()
-        parser.parse(["hello"])  # the program starts at the first sentence
-    except InputError as error:
-        print(f"sentences are not parsed: {error}", file=sys.stderr)
-        return None
-    return parser
+def make_link_parser(translator: Translator) -> LinkParser | None:
+    """A parser for the page, if the model reads trees of English sentences and link-parser is installed."""
+    parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM) is not None
+    return LinkParser(SECONDS_TO_PARSE) if parses else None
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """Open a socket that listens for connections.
 
     Raises:
@@ -62,12 +54,6 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach ``address``, an IP address from ``getsockname``."""
-    number = ipaddress.ip_address(address)
-    return (getattr(number, "ipv4_mapped", None) or number).is_loopback
 
 
 def main() -> None:
@@ -81,11 +67,11 @@ def main() -> None:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
     torch.set_num_threads(min(MAX_THREADS, torch.get_num_threads()))
     translator, dictionary = load_with_replacements(args)
-    listening = listen(args.host, args.port)
+    listening = open_socket(args.host, args.port)
     address, port = listening.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
-    hosts = (*LOOPBACK, name) if is_loopback(address) else ("*",)
-    app = make_app(Worker(translator, args.max_words, start_parser(translator), dictionary), hosts)
+    hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
+    app = make_app(Worker(translator, args.max_words, make_link_parser(translator), dictionary), hosts)
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     try:
         Server(app).run(sockets=[listening])

@@ -16,9 +16,8 @@ from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator
 from rnnsearch_fairseq.search import OnStep
 from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated, Translation, Word
 from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
-from rnnsearch_fairseq.text.trees import Parse, Tree, read_penn
+from rnnsearch_fairseq.text.trees import Parse, read_penn
 
-MAX_WORDS = 100  # of a sentence
 SECONDS_BETWEEN_PARTIALS = 0.05
 SECONDS_TO_PARSE = 5.0  # the sentences of a batch; those that are left then are translated without a parse
 DIGITS = 4
@@ -35,7 +34,7 @@ class Worker:
     """
 
     translator: Translator
-    max_words: int = MAX_WORDS
+    max_words: int = 100
     parser: LinkParser | None = None
     dictionary: dict[str, str] | None = None
 
@@ -46,13 +45,9 @@ class Worker:
         for job in jobs:
             check_wanted(jobs)
             try:
-                source = self._read(job)
+                sources[job] = self._read(job, parses=time.monotonic() < parse_until)
             except InputError as error:
                 job.request.report(job.number, Problem(error=str(error)))
-                continue
-            if self.parser is not None and source.tree is None and time.monotonic() < parse_until:
-                source = source._replace(tree=self._parse(source.words))
-            sources[job] = source
         if sources:
             nbest = [job.nbest for job in sources]
             results = search_aligned(self.translator, list(sources.values()), nbest, self._watcher(sources))
@@ -61,18 +56,17 @@ class Worker:
                     translations = [self._replace_unknown(*pair, sources[job]) for pair in translations]
                 job.request.report(job.number, _describe(translations))
 
-    def _read(self, job: Job) -> Source:
-        source = self.translator.read_source(job.sentence, job.tree, f"sentence {job.number + 1}")
+    def _read(self, job: Job, parses: bool) -> Source:
+        where = f"sentence {job.number + 1}"
+        source = self.translator.read_source(job.sentence, job.tree, where)
         if (words := len(source.words)) > self.max_words:
-            raise InputError(
-                f"sentence {job.number + 1} has {words} words, and at most {self.max_words} are read; split it"
-            )
-        return source
-
-    def _parse(self, words: Sequence[str]) -> Tree | None:
-        tree = self.parser.parse(words)
-        parse = read_penn(tree) if isinstance(tree, str) else None
-        return parse.tree if isinstance(parse, Parse) and len(parse.words) == len(words) else None
+            raise InputError(f"{where} has {words} words, and at most {self.max_words} are read; split it")
+        if self.parser is None or source.tree is not None or not parses:
+            return source
+        brackets = self.parser.parse(source.words)
+        parse = read_penn(brackets) if isinstance(brackets, str) else None
+        fits = isinstance(parse, Parse) and len(parse.words) == words
+        return source._replace(tree=parse.tree) if fits else source
 
     def _replace_unknown(
         self, translation: inference.Translation, alignment: Alignment, source: Source

@@ -22,8 +22,8 @@ from fastapi.testclient import TestClient
 from rnnsearch_fairseq.corpus.link_grammar import Failure
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
+from rnnsearch_fairseq.serve import connections, scheduler, worker
 from rnnsearch_fairseq.serve import main as command
-from rnnsearch_fairseq.serve import scheduler, worker
 from rnnsearch_fairseq.serve.server import MAX_BYTES, make_app
 from tests.serve.live import PATIENCE
 from tests.trained import PAIRS, PARSES
@@ -281,26 +281,36 @@ def test_what_the_client_has_left_is_given_up(
 # The command
 
 
-def test_addresses_that_only_this_machine_reaches_are_known() -> None:
-    assert all(map(command.is_loopback, ("127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.3")))
-    assert not any(map(command.is_loopback, ("0.0.0.0", "::", "192.168.1.7", "fe80::1%lo")))
-
-
-def test_without_link_parser_the_command_says_that_sentences_are_not_parsed(
-    translator: Translator, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("host", "answered"), [("127.0.0.2", ["127.0.0.2", "localhost"]), ("0.0.0.0", ["other"])])
+def test_at_a_loopback_address_only_its_names_are_answered(
+    host: str, answered: list[str], translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert command.start_parser(translator) is None
-    assert capsys.readouterr().err == ""
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert command.start_parser(load(model)) is None
-    assert "link-parser" in capsys.readouterr().err
+    apps = []
+    monkeypatch.setattr(sys, "argv", ["serve", "--model", "m", "--host", host, "--port", "0"])
+    monkeypatch.setattr(command, "load_with_replacements", lambda args: (translator, None))
+    monkeypatch.setattr(connections.Server, "run", lambda server, sockets: apps.append(server.config.app))
+    command.main()
+    client = TestClient(apps[0])
+    for name in ("127.0.0.2", "localhost", "127.0.0.3", "other"):
+        status = client.get("/", headers={"Host": name}).status_code
+        assert status == (200 if name in answered or "other" in answered else 400), name
+
+
+def test_link_parser_is_for_models_that_read_english_trees(
+    translator: Translator, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert command.make_link_parser(translator) is None
+    assert command.make_link_parser(load(model)) is not None
+    monkeypatch.setattr(command.shutil, "which", lambda name: None)
+    assert command.make_link_parser(load(model)) is None
 
 
 def test_an_address_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"--host 127.0.0.1 --port {port}"):
-            command.listen("127.0.0.1", port)
+            command.open_socket("127.0.0.1", port)
 
 
 def test_without_the_web_library_the_command_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
