@@ -71,7 +71,8 @@ async def translate(request: Request) -> dict[str, Any]:
     is_html = asked.format == "html"
     texts = [cut(text, is_html) for text in ([asked.q] if isinstance(asked.q, str) else asked.q)]
     sentences = list(dict.fromkeys(piece.strip() for text in texts for piece in text if _has_words(piece)))
-    results = await _translate(list(map(html.unescape, sentences)) if is_html else sentences, asked, request)
+    plain = [html.unescape(sentence) for sentence in sentences] if is_html else sentences
+    results = await _translate(plain, asked.alternatives + 1, request)
     if is_html:
         results = [[html.escape(translation, quote=False) for translation in several] for several in results]
     joined = [_join(text, dict(zip(sentences, results))) for text in texts]
@@ -112,19 +113,22 @@ def _put(piece: str, translations: Sequence[str]) -> str:
     return piece.replace(piece.strip(), translations[-1], 1) if translations else piece
 
 
-async def _translate(sentences: list[str], asked: TextRequest, request: Request) -> list[list[str]]:
-    """The translations of each sentence, best first."""
-    if not sentences:
-        return []
-    try:
-        message = TranslationRequest(sentences=sentences, nbest=asked.alternatives + 1)
-    except ValidationError as error:
-        raise HTTPException(400, first_error(error.errors())) from error
-    async with submitted(message, request) as pending:
-        results = (await wait_for_answer(pending, request)).sentences
-    if problems := [result.error for result in results if isinstance(result, Problem)]:
-        raise HTTPException(400, problems[0])
-    return [[translation.text for translation in result.translations] for result in results]
+async def _translate(sentences: list[str], nbest: int, request: Request) -> list[list[str]]:
+    """The translations of each sentence, best first, asked for in requests of MAX_TRANSLATIONS."""
+    texts = []
+    for start in range(0, len(sentences), MAX_TRANSLATIONS // nbest):
+        try:
+            part = sentences[start : start + MAX_TRANSLATIONS // nbest]
+            message = TranslationRequest(sentences=part, nbest=nbest)
+        except ValidationError as error:
+            raise HTTPException(400, first_error(error.errors())) from error
+        async with submitted(message, request) as pending:
+            results = (await wait_for_answer(pending, request)).sentences
+        for sentence, result in zip(part, results):
+            if isinstance(result, Problem):
+                raise HTTPException(400, str(InputError(f"{result.error}: {sentence}")))
+            texts.append([translation.text for translation in result.translations])
+    return texts
 
 
 async def _read(request: Request, model: Model) -> TextRequest:
