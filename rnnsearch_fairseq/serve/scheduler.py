@@ -98,7 +98,7 @@ class Scheduler:
     def submit(self, request: PendingRequest) -> bool:
         """Put a request into the queue; False if too many wait."""
         with self._changed:
-            accepted = sum(not request.abandoned for request in self._requests) < MAX_WAITING
+            accepted = sum(not waiting.abandoned for waiting in self._requests) < MAX_WAITING
             if accepted:
                 self._requests.append(request)
                 self._changed.notify()
