@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 LATE = "the server did not finish in time; please send fewer sentences, or try again in a moment"
 MAX_WAITING = 256  # requests
 MAX_SECONDS = 30.0  # from a request to its answer
-MAX_BATCH_CHARACTERS = 2_048  # larger batches cost as much a sentence, and wait longer for their slowest one
+MAX_BATCH_CHARACTERS = 4_096
 MIN_CHARACTERS = 64  # a shorter sentence counts as one of these
 SECONDS_BETWEEN_REPORTS = 1.0
 

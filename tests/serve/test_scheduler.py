@@ -15,7 +15,7 @@ from rnnsearch_fairseq.serve.messages import Problem, TranslationRequest
 from rnnsearch_fairseq.serve.scheduler import LATE, Job, PendingRequest, Scheduler
 from tests.serve.live import PATIENCE
 
-LONG = "a" * 600
+LONG = "a" * 1_100
 
 
 class Gate:
