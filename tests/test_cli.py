@@ -82,7 +82,7 @@ def test_help_ends_in_an_example_that_works(
         main, connections = map(
             pytest.importorskip, (f"rnnsearch_fairseq.serve.{name}" for name in ("main", "connections"))
         )
-        monkeypatch.setattr(main, "listen", lambda host, port, listen=main.listen: listen(host, 0))
+        monkeypatch.setattr(main, "open_socket", lambda host, port, open_=main.open_socket: open_(host, 0))
         monkeypatch.setattr(connections.Server, "run", lambda *_, **__: None)
     if command == "parse" and shutil.which("link-parser") is None:
         pytest.skip("link-parser is not installed")

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
+from rnnsearch_fairseq.serve.scheduler import LATE
 from rnnsearch_fairseq.text.lines import read_lines
 
 SECONDS_TO_ANSWER = 60
@@ -86,8 +87,9 @@ def ask(url: str, sentence: str) -> str:
             return "busy"
         answer = json.loads(lines[-1])
         if response.status != 200:
-            return f"{response.status}: {answer['detail']}"
-        return answer.get("detail") or answer["sentences"][0].get("detail") or ""
+            return f"{response.status}: {answer['error']}"
+        problem = answer.get("error") or answer["sentences"][0].get("error")
+        return "busy" if problem == LATE else problem or ""
     except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
         return f"{type(error).__name__}: {error}"
     finally:

@@ -1,49 +1,45 @@
 """The messages of the JSON API. FastAPI checks requests by them, and describes them at /docs and /openapi.json."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-MOST_TRANSLATIONS = 32  # of a request
-MOST_CHARACTERS = 2_000  # of a sentence
-Sentence = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+from rnnsearch_fairseq.errors import InputError
+
+MAX_TRANSLATIONS = 32  # of a request
+MAX_CHARACTERS = 2_000  # of a sentence
+MAX_TREE_CHARACTERS = 40_000
+
+Sentence = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+Tree = Annotated[str, Field(max_length=MAX_TREE_CHARACTERS)]
 Rounded = Annotated[float, AfterValidator(lambda number: round(number, 4))]
 
 
-class Limits(BaseModel):
-    """What the server accepts."""
-
-    characters: int = Field(MOST_CHARACTERS, description="In a sentence")
-    words: int = Field(100, description="In a sentence, as the model splits it")
-    translations: int = Field(MOST_TRANSLATIONS, description="In a request: its sentences times nbest")
-    waiting: int = Field(256, description="Sentences of all requests that wait; further requests are answered by 503")
-    seconds: float = Field(30.0, description="For a request")
-
-
 class Model(BaseModel):
-    """The model and its limits."""
+    """The model, and what a request may hold."""
 
     source_lang: str
     target_lang: str
     beam: int = Field(description="The greatest nbest that has an effect")
     reads_trees: bool
-    parses: bool = Field(description="Whether the server parses sentences that come without a tree")
     examples: list[str] = Field(description="Sentences to try")
-    limits: Limits
+    max_words: int = Field(description="In a sentence, as the model splits it")
+    max_characters: int = Field(MAX_CHARACTERS, description="In a sentence")
+    max_translations: int = Field(MAX_TRANSLATIONS, description="In a request: its sentences times nbest")
 
 
 class TranslationRequest(BaseModel):
     """Sentences to translate."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
     sentences: list[Sentence] = Field(
-        min_length=1, max_length=MOST_TRANSLATIONS, examples=[["A dog runs on the beach."]]
+        min_length=1, max_length=MAX_TRANSLATIONS, fail_fast=True, examples=[["A dog runs on the beach."]]
     )
-    trees: list[str | None] | None = Field(
-        None,
-        description="For models that read trees: each sentence in Penn brackets or as transitions, or null",
+    trees: Annotated[list[Tree | None], Field(max_length=MAX_TRANSLATIONS, fail_fast=True)] | None = Field(
+        None, description="For models that read trees: each sentence in Penn brackets or as transitions, or null"
     )
-    nbest: int = Field(1, ge=1, le=MOST_TRANSLATIONS, description="Translations of each sentence")
+    nbest: int = Field(1, ge=1, le=MAX_TRANSLATIONS, description="Translations of each sentence")
 
     @model_validator(mode="after")
     def check_numbers(self) -> "TranslationRequest":
@@ -51,8 +47,8 @@ class TranslationRequest(BaseModel):
         sentences = len(self.sentences)
         if self.trees is not None and len(self.trees) != sentences:
             raise ValueError(f"there are {sentences} sentences and {len(self.trees)} trees; send one for each")
-        if sentences * self.nbest > MOST_TRANSLATIONS:
-            raise ValueError(f"sentences times nbest is {sentences * self.nbest}; send at most {MOST_TRANSLATIONS}")
+        if sentences * self.nbest > MAX_TRANSLATIONS:
+            raise ValueError(f"sentences times nbest is {sentences * self.nbest}; send at most {MAX_TRANSLATIONS}")
         return self
 
 
@@ -88,7 +84,7 @@ class Translated(BaseModel):
 class Problem(BaseModel):
     """Why there is no translation, in one sentence."""
 
-    detail: str
+    error: str
 
 
 class Answer(BaseModel):
@@ -102,3 +98,14 @@ class Partial(BaseModel):
 
     sentence: int = Field(description="The sentence's position in the request, from 0")
     text: str
+
+
+def first_error(errors: Sequence[Any], skipped: int = 0) -> str:
+    """The first of pydantic's errors in one sentence, which does not repeat the request.
+
+    Args:
+        skipped: parts of an error's place that name no part of the message, as "body".
+    """
+    place = ".".join(map(str, errors[0]["loc"][skipped:]))
+    reason = errors[0]["msg"].removeprefix("Value error, ")
+    return str(InputError(f"{place}: {reason}" if place else reason))

@@ -1,10 +1,9 @@
-"""The work of a turn: read, parse, translate and align its sentences."""
+"""The work of the thread: read, parse, translate and align the sentences of a batch."""
 
 import html
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 from torch import Tensor
@@ -14,94 +13,103 @@ from rnnsearch_fairseq.documents.translate import replace_unknown
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import translator as inference
 from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator
-from rnnsearch_fairseq.serve.messages import Limits, Problem, Translated, Translation, Word
-from rnnsearch_fairseq.serve.turns import TURN, Job
-from rnnsearch_fairseq.text.trees import Parse, Tree, read_penn
+from rnnsearch_fairseq.search import OnStep
+from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated, Translation, Word
+from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
+from rnnsearch_fairseq.text.trees import Parse, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
-SECONDS_TO_PARSE = 5.0  # the sentences of a turn; those that are left then are translated without a parse
+SECONDS_TO_PARSE = 5.0  # the sentences of a batch; those that are left then are translated without a parse
 DIGITS = 4
 
 
 @dataclass
 class Worker:
-    """Translates sentences in one thread.
+    """Translates batches of sentences.
 
     Attributes:
+        max_words: a longer sentence is refused.
         parser: parses the sentences that come without a tree.
         dictionary: replaces unknown words, as ``rnnsearch translate --replace-unknown``; None: they stay.
     """
 
     translator: Translator
-    limits: Limits = field(default_factory=Limits)
+    max_words: int = 100
     parser: LinkParser | None = None
     dictionary: dict[str, str] | None = None
 
-    def __call__(self, jobs: Sequence[Job], pause: Callable[[], None]) -> None:
-        """Finish each job by its translations or by an error; call ``pause`` between steps."""
+    def __call__(self, jobs: Sequence[Job]) -> None:
+        """Finish each job by its translations or by an error."""
         sources: dict[Job, Source] = {}
         parse_until = time.monotonic() + SECONDS_TO_PARSE
         for job in jobs:
-            pause()
+            check_wanted(jobs)
             try:
-                source = self._read(job)
+                sources[job] = self._read(job, parses=time.monotonic() < parse_until)
             except InputError as error:
-                job.request.finish(job.place, Problem(detail=str(error)))
-                continue
-            if self.parser is not None and source.tree is None and time.monotonic() < parse_until:
-                source = source._replace(tree=self._parse(source.words))
-            sources[job] = source
+                job.request.report(job.number, Problem(error=str(error)))
         if sources:
-            self._translate(sources, pause)
-
-    def _read(self, job: Job) -> Source:
-        source = self.translator.read_source(job.sentence, job.tree, f"sentence {job.place + 1}")
-        if (words := len(source.words)) > (most := self.limits.words):
-            raise InputError(f"sentence {job.place + 1} has {words} words, and at most {most} are read; split it")
-        return source
-
-    def _parse(self, words: Sequence[str]) -> Tree | None:
-        tree = self.parser.parse(words)
-        parse = read_penn(tree) if isinstance(tree, str) else None
-        return parse.tree if isinstance(parse, Parse) and len(parse.words) == len(words) else None
-
-    def _translate(self, sources: dict[Job, Source], pause: Callable[[], None]) -> None:
-        nbest, watch = max(job.nbest for job in sources), self._watcher(sources, pause)
-        pause()
-        found = dict(zip(sources, self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)))
-        # A client may have left by now.
-        wanted = [(job, each) for job in sources if not job.request.abandoned for each in found[job][: job.nbest]]
-        results: dict[Job, list[tuple[inference.Translation, Alignment]]] = defaultdict(list)
-        step = TURN >> max(job.level for job in sources) or 1
-        for first in range(0, len(wanted), step):
-            pause()
-            pairs = [(sources[job], translation.words) for job, translation in wanted[first : first + step]]
-            for (job, translation), alignment in zip(wanted[first:], self.translator.align_words(pairs)):
+            nbest = [job.nbest for job in sources]
+            results = search_aligned(self.translator, list(sources.values()), nbest, self._watcher(sources))
+            for job, translations in zip(sources, results):
                 if self.dictionary is not None:
-                    words = replace_unknown(translation.words, alignment, self.dictionary)
-                    translation = replace(translation, words=words, text=self.translator.decode(words, sources[job]))
-                results[job].append((translation, alignment))
-        for job, translations in results.items():
-            job.request.finish(job.place, _translated(translations))
+                    translations = [self._replace_unknown(*pair, sources[job]) for pair in translations]
+                job.request.report(job.number, _describe(translations))
 
-    def _watcher(self, sources: dict[Job, Source], pause: Callable[[], None]) -> Callable[[dict[int, list[int]]], None]:
-        """A function that shows unfinished translations."""
+    def _read(self, job: Job, parses: bool) -> Source:
+        where = f"sentence {job.number + 1}"
+        source = self.translator.read_source(job.sentence, job.tree, where)
+        if (words := len(source.words)) > self.max_words:
+            raise InputError(f"{where} has {words} words, and at most {self.max_words} are read; split it")
+        if self.parser is None or source.tree is not None or not parses:
+            return source
+        brackets = self.parser.parse(source.words)
+        parse = read_penn(brackets) if isinstance(brackets, str) else None
+        fits = isinstance(parse, Parse) and len(parse.words) == words
+        return source._replace(tree=parse.tree) if fits else source
+
+    def _replace_unknown(
+        self, translation: inference.Translation, alignment: Alignment, source: Source
+    ) -> tuple[inference.Translation, Alignment]:
+        words = replace_unknown(translation.words, alignment, self.dictionary)
+        return replace(translation, words=words, text=self.translator.decode(words, source)), alignment
+
+    def _watcher(self, sources: dict[Job, Source]) -> OnStep:
+        """A function that shows unfinished translations, and ends the search if nobody waits for any."""
         jobs, shown = list(sources), time.monotonic()
 
         def watch(best: dict[int, list[int]]) -> None:
             nonlocal shown
-            pause()
+            check_wanted(jobs)
             if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
             for number, ids in best.items():
                 job, words = jobs[number], self.translator.target_vocabulary.words(ids)
-                job.request.show(job.place, self.translator.decode(words, sources[job]))
+                text = self.translator.decode(words, sources[job])
+                job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch
 
 
-def _translated(results: Sequence[tuple[inference.Translation, Alignment]]) -> Translated:
+def search_aligned(
+    translator: Translator, sources: Sequence[Source], nbest: Sequence[int], on_step: OnStep
+) -> list[list[tuple[inference.Translation, Alignment]]]:
+    """The best translations of each source, as many as ``nbest`` says for it, with their alignments."""
+    found = translator.search(sources, nbest=max(nbest), on_step=on_step)
+    chosen = [translations[:number] for translations, number in zip(found, nbest)]
+    pairs = [(source, best.words) for source, translations in zip(sources, chosen) for best in translations]
+    alignments = iter(translator.align_words(pairs))
+    return [[(translation, next(alignments)) for translation in translations] for translations in chosen]
+
+
+def check_wanted(jobs: Iterable[Job]) -> None:
+    """Raise Abandoned if nobody waits for any of the jobs."""
+    if all(job.request.abandoned for job in jobs):
+        raise Abandoned
+
+
+def _describe(results: Sequence[tuple[inference.Translation, Alignment]]) -> Translated:
     _, first = results[0]
     return Translated(
         source=_words(first.source, first.source_unknown, repeat(None)),

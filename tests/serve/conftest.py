@@ -1,15 +1,15 @@
 """What the tests of the server share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from rnnsearch_fairseq.inference.translator import Translator, load
 from tests.serve.live import Live, serving
 from tests.trained import make_checkpoint, train
-
-EXAMPLE = "The dog sleeps."
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +28,32 @@ def unknown_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return load(train(tmp_path_factory.mktemp("plain") / "run"))
+
+
+@pytest.fixture(scope="module")
 def live(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A running server, which parses no sentences."""
-    log = tmp_path_factory.mktemp("live") / "log"
-    with serving(model, log, "--max-len-b", "30", "--example", EXAMPLE) as running:
+    with serving(model, tmp_path_factory.mktemp("live") / "log", "--max-len-b", "30") as running:
         yield running
+
+
+@pytest.fixture
+def serve(translator: Translator) -> Iterator[Callable[..., Any]]:
+    """Starts applications without a network, and returns their clients."""
+    from fastapi.testclient import TestClient
+
+    from rnnsearch_fairseq.serve.server import make_app
+    from rnnsearch_fairseq.serve.worker import Worker
+
+    started = []
+
+    def start(model: Translator = translator, **options: Any) -> TestClient:
+        client = TestClient(make_app(Worker(model, **options)), "http://localhost:8000", raise_server_exceptions=False)
+        started.append(client.__enter__())
+        return client
+
+    yield start
+    for client in started:
+        client.__exit__(None, None, None)

@@ -29,25 +29,15 @@ class Live:
 
 
 @contextlib.contextmanager
-def serving(
-    model: Path, log: Path, *words: str, descriptors: int | None = None, parses: bool = False
-) -> Iterator[Live]:
+def serving(model: Path, log: Path, *words: str, parses: bool = False) -> Iterator[Live]:
     """``rnnsearch serve`` on a free port and one core; ended by Ctrl-C, with the status 0, unless a test has ended it.
 
-    It may open ``descriptors`` files and connections, or as many as this process. Where link-parser is installed, it is
-    used only if ``parses`` is set.
+    Where link-parser is installed, it is used only if ``parses`` is set.
     """
-    command = [sys.executable, "-m", "rnnsearch_fairseq", "serve", "--model", str(model), "--port", "0"]
-    if descriptors is not None:
-        command = ["/bin/sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
+    command = [sys.executable, "-m", "rnnsearch_fairseq", "serve", "--model", str(model), "--port", "0", *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **({} if parses else {"PATH": "/nowhere"})}
     with log.open("w", encoding="utf-8") as messages:
-        process = subprocess.Popen(
-            [*command, *words],
-            stdout=subprocess.PIPE,
-            stderr=messages,
-            encoding="utf-8",
-            env={**os.environ, "OMP_NUM_THREADS": "1", **({} if parses else {"PATH": "/nowhere"})},
-        )
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, encoding="utf-8", env=environment)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

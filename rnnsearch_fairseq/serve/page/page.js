@@ -1,27 +1,21 @@
 // The form, the requests, and the results.
 
 import { drawAlignment } from "./picture.js";
-import { byId, decimals, make, plainText, translationLabel, wordLabel } from "./words.js";
+import { byId, decimals, joinPieces, make, translationLabel, wordLabel } from "./words.js";
 
-const SURE = [["Sure", 0.8], ["Fairly sure", 0.5], ["Unsure", 0.25], ["Very unsure", 0]];
-const NOT_SURE = "Not sure, as words are unknown";
-const SECONDS_COPIED = 2;
 const NO_ALIGNMENT =
   "This model has no alignment. It is an RNNencdec: it puts the whole sentence into one vector, and writes every word of " +
   "the translation from that vector, without looking at single words of the sentence again.";
-const WORDS = "Where the model looked for each word that it wrote: the weights of a row sum to 1. Point at a square, or " +
-  "press the arrow keys in the table, for its weight.";
+const WORDS = "Where the model looked for each word that it wrote: the weights of a row sum to 1. Point at a square for its weight.";
 const PHRASES = "The tree joins words into phrases. The model looks at words (squares) and at phrases (round), each below " +
   "its place in the tree.";
 const NO_PARSE = "This model reads trees, too, but this sentence has no parse: it looks at words alone.";
-const TOUCHED = matchMedia("(pointer: coarse)").matches; // without a keyboard there is no Shift: Enter begins a line
 let model = null;
-let results = []; // those that are shown
-let running = null; // the AbortController of their requests
+let running = null; // the AbortController of the requests whose results are shown
 
 function languageName(code) {
   try {
-    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code.replace("_", "-"));
   } catch {
     return code;
   }
@@ -54,54 +48,35 @@ async function* jsonLines(body) {
   }
 }
 
-async function post(path, request, signal) {
+async function post(path, typed, nbest, signal) {
+  const request = { sentences: typed.map(({ sentence }) => sentence), trees: typed.map(({ tree }) => tree), nbest };
   const headers = { "Content-Type": "application/json" };
   const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(request), signal });
   if (!response.ok) {
-    const { detail } = await response.json().catch(() => ({ detail: `the server answered ${response.status}` }));
-    throw new Error(detail);
+    const { error } = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
+    throw new Error(error);
   }
   return response;
-}
-
-async function copy(button, text) {
-  const label = button.textContent;
-  await navigator.clipboard.writeText(text);
-  byId("announcement").textContent = button.textContent = "Copied";
-  setTimeout(() => (button.textContent = label), 1000 * SECONDS_COPIED);
-}
-
-function copies(button, textOf) {
-  button.hidden = !navigator.clipboard; // browsers offer it over TLS and on this machine only
-  button.addEventListener("click", () => copy(button, textOf()).catch((error) => showProblem(byId("problem"), error)));
 }
 
 // A sentence and its translations
 
 class Result {
-  // typed: a sentence and its parse; number: its place among several sentences, from 1, or null.
-  constructor(typed, number, signal) {
+  // typed: a sentence and its parse; heading: its number and text among several sentences.
+  constructor(typed, heading, signal) {
     Object.assign(this, { typed, signal, sentence: null, translation: null });
     this.article = byId("result").content.firstElementChild.cloneNode(true);
-    if (number !== null) {
-      const text = make("bdi", { lang: model.source_lang, textContent: typed.sentence });
-      this.part("h2").replaceChildren(`${number}. `, text);
-    }
+    this.part("h2").textContent = heading || "Translation";
     this.part(".translation").lang = model.target_lang;
     this.part(".source").lang = model.source_lang;
-    copies(this.part(".copy"), () => this.text);
     this.part(".others").addEventListener("toggle", () => this.findOthers());
     this.part(".alignment").addEventListener("toggle", () => this.draw());
     this.part(".others").hidden = model.beam < 2;
-    this.part(".alignment").open = number === null;
+    this.part(".alignment").open = !heading;
   }
 
   part(selector) {
     return this.article.querySelector(selector);
-  }
-
-  get text() {
-    return this.translation === null ? "" : plainText(this.translation.text, model.target_lang);
   }
 
   showPartial(text) {
@@ -109,16 +84,16 @@ class Result {
   }
 
   finish(answer) {
-    if (answer.detail) {
+    if (answer.error) {
       this.part(".translation").hidden = true;
-      showProblem(this.part(".problem"), new Error(answer.detail.replace(/\bsentence \d+\b/, "the sentence")));
+      showProblem(this.part(".problem"), new Error(answer.error.replace(/\bsentence \d+\b/, "the sentence")));
       return;
     }
     this.sentence = answer;
     this.part(".found").hidden = false;
-    if (answer.source.some((word) => word.unknown)) {
-      const words = answer.source.slice(0, -1).flatMap((word, index) => [...(index > 0 ? [" "] : []), ...wordLabel(word)]);
-      this.part(".source").replaceChildren(...words);
+    if (answer.source.some(({ unknown }) => unknown)) {
+      const words = joinPieces(answer.source.slice(0, -1), model.source_lang).flatMap((word) => [wordLabel(word), " "]);
+      this.part(".source").replaceChildren(...words, "(The model does not know the marked words.)");
       this.part(".source").hidden = false;
     }
     this.show(answer.translations[0]);
@@ -127,15 +102,9 @@ class Result {
   show(translation) {
     this.translation = translation;
     this.part(".translation").replaceChildren(...translationLabel(translation, model.target_lang));
-    const unknown = [...this.sentence.source, ...translation.words].some((word) => word.unknown);
-    this.part(".legend").hidden = !unknown;
-    const each = Math.exp(meanLogprob(translation));
-    const [words] = unknown ? [NOT_SURE] : SURE.find(([, least]) => each >= least);
-    this.part(".quality summary").textContent = `${words}: ${percent(translation)} a word`;
-    this.part(".quality p").textContent =
-      `The model gave the ${translation.words.length} words, end of the sentence included, a probability of ` +
-      `${percent(translation)} in the geometric mean. The log-probability of the translation is ` +
-      `${decimals(translation.logprob)}.`;
+    this.part(".probability").textContent =
+      `The model gave each word a probability of ${percent(translation)}, in the geometric mean of ` +
+      `${translation.words.length}; the log-probability of the translation is ${decimals(translation.logprob)}.`;
     this.draw();
   }
 
@@ -145,59 +114,45 @@ class Result {
       return;
     }
     const { phrases } = this.sentence;
-    const aligned = Boolean(this.translation.alignment);
-    const about = !phrases ? "" : phrases.length > 0 ? PHRASES : NO_PARSE;
-    this.part(".explanation").textContent = aligned ? `${WORDS} ${about}` : NO_ALIGNMENT;
-    this.part(".readout").hidden = !aligned;
-    this.part(".readout").replaceChildren("\u00a0");
-    if (aligned) {
-      const direction = getComputedStyle(byId("sentence")).direction;
-      const show = (...pointed) => this.showWeight(...pointed);
-      this.part(".picture").replaceChildren(drawAlignment(this.sentence, this.translation, model, direction, show));
+    if (!this.translation.alignment) {
+      this.part(".explanation").textContent = NO_ALIGNMENT;
+      return;
     }
-  }
-
-  showWeight(target, source, weight) {
-    const [to, from] = [target, source].map((name) => make("bdi", { textContent: name }));
-    this.part(".readout").replaceChildren(to, " ← ", from, `: ${weight}`);
+    const about = !phrases ? "" : phrases.length > 0 ? PHRASES : NO_PARSE;
+    this.part(".explanation").textContent = `${WORDS} ${about}`;
+    const { direction } = getComputedStyle(byId("sentence"));
+    this.part(".picture").replaceChildren(drawAlignment(this.sentence, this.translation, model, direction));
   }
 
   async findOthers() {
     const field = this.part(".others fieldset");
-    if (!this.part(".others").open || field.querySelector("input")) {
+    if (!this.part(".others").open || field.children.length > 0) {
       return;
     }
     try {
-      const response = await post("/api/translate", { ...requestOf([this.typed]), nbest: model.beam }, this.signal);
+      const response = await post("/api/translate", [this.typed], model.beam, this.signal);
       const [sentence] = (await response.json()).sentences;
-      if (sentence.detail) {
-        throw new Error(sentence.detail);
+      if (sentence.error) {
+        throw new Error(sentence.error);
       }
-      field.replaceChildren(field.querySelector("legend"), ...this.choices(sentence.translations));
+      field.replaceChildren(...sentence.translations.map((translation, index) => this.choice(translation, index)));
     } catch (error) {
       this.part(".others").open = false;
       showProblem(byId("problem"), error);
     }
   }
 
-  choices(translations) {
-    const name = `translation of ${this.typed.sentence}`;
-    return translations.map((translation, index) => {
-      const choice = make("input", { type: "radio", name, checked: index === 0 });
-      choice.addEventListener("change", () => this.show(translation));
-      const text = make("bdi", { lang: model.target_lang }, ...translationLabel(translation, model.target_lang));
-      const title = `Score ${decimals(translation.score)}`;
-      return make("label", {}, choice, text, make("span", { className: "score", title, textContent: percent(translation) }));
-    });
+  choice(translation, index) {
+    const button = make("input", { type: "radio", name: `translation of ${this.typed.sentence}`, checked: index === 0 });
+    button.addEventListener("change", () => this.show(translation));
+    const text = make("bdi", { lang: model.target_lang }, ...translationLabel(translation, model.target_lang));
+    const title = `Score ${decimals(translation.score)}`;
+    return make("label", {}, button, text, make("span", { className: "score", title, textContent: percent(translation) }));
   }
 }
 
-function meanLogprob({ logprob, words }) {
-  return logprob === null ? -Infinity : logprob / words.length;
-}
-
-function percent(translation) {
-  return `${Math.round(100 * Math.exp(meanLogprob(translation)))}%`;
+function percent({ logprob, words }) {
+  return `${Math.round(100 * Math.exp(logprob === null ? -Infinity : logprob / words.length))}%`;
 }
 
 // The form
@@ -213,48 +168,26 @@ function typedSentences() {
   return sentences.map((sentence, index) => ({ sentence, tree: (model.reads_trees && parses[index]) || null }));
 }
 
-function requestOf(typed) {
-  return { sentences: typed.map(({ sentence }) => sentence), trees: typed.map(({ tree }) => tree) };
-}
-
 async function translate() {
-  if (running) {
-    running.abort();
-  }
+  running?.abort();
   const { signal } = (running = new AbortController());
-  byId("problem").hidden = byId("tools").hidden = true;
-  byId("announcement").textContent = "";
-  byId("results").setAttribute("aria-busy", "false");
+  byId("problem").hidden = true;
   const typed = typedSentences();
-  const { characters, translations } = model.limits;
-  const long = typed.findIndex(({ sentence }) => sentence.length > characters);
-  if (typed.length > translations || long >= 0) {
-    const some = `there are ${typed.length} sentences, and at most ${translations} are translated at a time`;
-    const one = `sentence ${long + 1} has more than ${characters} characters; split it`;
-    byId("results").replaceChildren();
-    showProblem(byId("problem"), new Error(long >= 0 ? one : some));
-    return;
-  }
-  results = typed.map((each, index) => new Result(each, typed.length > 1 ? index + 1 : null, signal));
+  const heading = (sentence, index) => (typed.length > 1 ? `${index + 1}. ${sentence}` : "");
+  const results = typed.map((each, index) => new Result(each, heading(each.sentence, index), signal));
   byId("results").replaceChildren(...results.map((result) => result.article));
-  if (results.length === 0) {
-    return;
-  }
   byId("results").setAttribute("aria-busy", "true");
   try {
-    const response = await post("/api/translate/stream", requestOf(typed), signal);
+    const response = await post("/api/translate/stream", typed, 1, signal);
     for await (const line of jsonLines(response.body)) {
-      if (line.detail) {
-        throw new Error(line.detail);
+      if (line.error) {
+        throw new Error(line.error);
       } else if (line.sentences) {
         line.sentences.forEach((answer, index) => results[index].finish(answer));
       } else {
         results[line.sentence].showPartial(line.text);
       }
     }
-    byId("announcement").textContent = results.map((result) => result.text).join(" ");
-    byId("copy-all").hidden = results.length < 2 || !navigator.clipboard;
-    byId("tools").hidden = false;
   } catch (error) {
     if (signal.aborted) {
       return;
@@ -265,47 +198,20 @@ async function translate() {
   byId("results").setAttribute("aria-busy", "false");
 }
 
-// Links: the part of the address after #, which browsers do not send to the server, holds what is typed.
-
-function address() {
-  const typed = new URLSearchParams({ sentence: byId("sentence").value });
-  if (byId("parse").value) {
-    typed.set("parse", byId("parse").value);
-  }
-  return `#${typed}`;
-}
-
-function submit() {
-  if (address() !== location.hash) {
-    history.pushState(null, "", address());
-  }
-  translate();
-}
-
-function followLink() {
-  const typed = new URLSearchParams(location.hash.slice(1));
-  byId("sentence").value = typed.get("sentence") || "";
-  byId("parse").value = typed.get("parse") || "";
-  byId("parse-field").open = Boolean(byId("parse").value);
-  translate();
-}
-
 function showModel() {
-  const { source_lang: source, target_lang: target, limits } = model;
+  const { source_lang: source, target_lang: target } = model;
   byId("languages").textContent = `${languageName(source)} to ${languageName(target)}`;
   document.title = `Translate ${languageName(source)} to ${languageName(target)}`;
   byId("sentence").lang = source;
-  byId("announcement").lang = target;
-  byId("sentence").maxLength = limits.characters * limits.translations;
-  const keys = TOUCHED ? "" : "Enter translates; Shift and Enter begin a new line. ";
-  byId("hint").textContent = `${keys}A sentence has at most ${limits.words} words.`;
+  byId("hint").textContent = `Enter translates; Shift and Enter begin a new line. At most ${model.max_translations} ` +
+    `sentences of ${model.max_words} words.`;
   byId("parse-field").hidden = !model.reads_trees;
   byId("examples").hidden = model.examples.length === 0;
   for (const example of model.examples) {
     const button = make("button", { type: "button", className: "quiet", lang: source, textContent: example });
     button.addEventListener("click", () => {
       [byId("sentence").value, byId("parse").value] = [example, ""];
-      submit();
+      translate();
     });
     byId("examples").append(button);
   }
@@ -321,20 +227,14 @@ async function start() {
   showModel();
   byId("form").addEventListener("submit", (event) => {
     event.preventDefault();
-    submit();
+    translate();
   });
   byId("sentence").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !TOUCHED) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       byId("form").requestSubmit();
     }
   });
-  copies(byId("copy-all"), () => results.map((result) => result.text).join("\n"));
-  copies(byId("copy-link"), () => location.href);
-  window.addEventListener("popstate", followLink);
-  if (location.hash) {
-    followLink();
-  }
 }
 
 start();

@@ -1,14 +1,11 @@
 // The picture of an alignment: a table of weights with the target words as rows. Its columns are the source words; with a
 // parse, each phrase has a column, too, between the words of its left and of its right part, and the tree is drawn above.
 
-import { decimals, forEars, make, wordLabel, written } from "./words.js";
+import { decimals, joinPieces, make, wordLabel, written } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SLIGHT = 0.05; // no number is shown in a square of less
-const MIDDLING = 0.47; // from here on black is read better than white, where squares brighten with the weight,
-const STRONG = 0.79; // and white better than black, where they darken
-
-// The tree
+const STRONG = 0.65; // from here on, the number has the colour of the page's ground
 
 // Arranges the phrases [start, end) of a binary tree, which are in pre-order: a phrase, its left part, its right part.
 // Returns for each: its column, its height above the words, and the columns and heights of its two parts.
@@ -40,13 +37,9 @@ function drawTree(nodes, columns) {
   };
   for (const node of nodes) {
     draw("down", node, `V ${levels}`);
-    for (const part of node.parts) {
-      draw("edge", node, `H ${x(part)} V ${y(part)}`);
-    }
+    node.parts.forEach((part) => draw("edge", node, `H ${x(part)} V ${y(part)}`));
   }
-  for (const node of nodes) {
-    draw("node", node, "h 0");
-  }
+  nodes.forEach((node) => draw("node", node, "h 0"));
   const cell = make("td", { className: "tree", colSpan: columns }, drawing);
   cell.style.setProperty("--levels", String(levels));
   const row = make("tr", {}, make("td"), cell);
@@ -54,92 +47,53 @@ function drawTree(nodes, columns) {
   return row;
 }
 
-// The columns, from left to right: the label of each, and where its weights are.
+// The columns, from left to right: {kind, label, name, pieces}, where pieces are the places of its weights.
 function columnsOf(sentence, nodes, language) {
-  const words = sentence.source.map((word, place) => ({ place, label: wordLabel(word), kind: "word" }));
-  const columns = nodes.length > 0 ? words.slice(0, nodes.length + 1).flatMap((word) => [word, null]).slice(0, -1) : [];
+  const words = (nodes.length > 0 ? sentence.source.map((word, place) => ({ ...word, pieces: [place] })) : joinPieces(sentence.source, language))
+    .map((word) => ({ kind: "word", label: wordLabel(word), name: word.text, pieces: word.pieces }));
+  if (nodes.length === 0) {
+    return words;
+  }
+  const columns = [];
+  words.forEach((word, place) => (columns[Math.min(2 * place, nodes.length + place)] = word));
   nodes.forEach(({ column }, place) => {
     const text = sentence.source.slice(...sentence.phrases[place]).map((word) => word.text);
-    const phrase = `“${written(text.join(" "), language)}”`;
-    columns[column] = { place, label: [forEars(phrase)], title: phrase, kind: "phrase" };
+    columns[column] = { kind: "phrase", label: "", name: `“${written(text.join(" "), language)}”`, pieces: [place] };
   });
-  return [...columns, ...words.slice((columns.length + 1) / 2)];
+  return columns;
 }
 
-// The table
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-function header(scope, lang, { label, kind = "word", title = "" }) {
-  return make("th", { scope, className: kind, title }, make("bdi", { lang }, ...label));
-}
-
-function square(weight, kind) {
-  const cell = make("td", { className: `weight ${kind}`, tabIndex: -1, textContent: decimals(weight) });
+function square(weight, kind, title) {
+  const cell = make("td", { className: `weight ${kind}`, title, textContent: decimals(weight) });
   cell.style.setProperty("--weight", String(weight));
-  cell.classList.toggle("middling", weight >= MIDDLING);
   cell.classList.toggle("strong", weight >= STRONG);
   cell.classList.toggle("slight", weight < SLIGHT);
   return cell;
 }
 
-// Draws a translation's alignment. show(target, source, weight) is called with what is pointed at.
-export function drawAlignment(sentence, translation, model, direction, show) {
+// Draws a translation's alignment. A word of several pieces has the sum of their weights in its column, and the mean of
+// their weights in its row.
+export function drawAlignment(sentence, translation, model, direction) {
   const nodes = arrange(sentence.phrases || []);
   const columns = columnsOf(sentence, nodes, model.source_lang);
-  const what = nodes.length > 0 ? "source word and phrase" : "source word";
-  const table = make("table", { dir: direction });
-  table.setAttribute("role", "grid");
+  const weights = { word: translation.alignment, phrase: translation.phrase_alignment };
+  const table = make("table", { dir: direction, ariaLabel: "Weights: target words by source words" });
   table.style.setProperty("--columns", String(columns.length));
-  const names = columns.map((column) => header("col", model.source_lang, column));
+  const names = columns.map(({ kind, label, name }) =>
+    make("th", { scope: "col", className: kind, title: name, ariaLabel: name }, make("bdi", { lang: model.source_lang }, label)));
   const head = make("thead", {}, make("tr", { className: "names" }, make("td"), ...names));
   if (nodes.length > 0) {
     head.prepend(drawTree(nodes, columns.length));
   }
-  const rows = translation.words.map((word, row) => {
-    const weights = { word: translation.alignment[row], phrase: (translation.phrase_alignment || [])[row] };
-    const squares = columns.map(({ place, kind }) => square(weights[kind][place], kind));
-    return make("tr", {}, header("row", model.target_lang, { label: wordLabel(word) }), ...squares);
-  });
-  const caption = make("caption", { className: "for-ears", textContent: `Weight of each ${what} for each target word` });
-  table.append(caption, head, make("tbody", {}, ...rows));
-  table.querySelector(".weight").tabIndex = 0;
-  table.addEventListener("keydown", moveInTable);
-  for (const event of ["mouseover", "focusin", "click"]) {
-    table.addEventListener(event, ({ target }) => {
-      const cell = target.closest(".weight");
-      if (cell) {
-        const source = names[cell.cellIndex - 1].textContent;
-        show(cell.parentElement.cells[0].textContent, source, cell.textContent);
-      }
+  const rows = joinPieces(translation.words, model.target_lang).map((word) => {
+    const squares = columns.map(({ kind, name, pieces }) => {
+      const weight = sum(word.pieces.map((row) => sum(pieces.map((piece) => weights[kind][row][piece])))) / word.pieces.length;
+      return square(weight, kind, `${word.text} ← ${name}: ${decimals(weight)}`);
     });
-  }
-  return make("div", { className: "scroll" }, table);
-}
-
-function moveInTable(event) {
-  const cell = event.target.closest(".weight");
-  if (!cell || event.ctrlKey || event.altKey || event.metaKey) {
-    return;
-  }
-  const rows = cell.closest("tbody").rows;
-  const forward = getComputedStyle(cell).direction === "rtl" ? -1 : 1;
-  const places = {
-    ArrowRight: [0, forward],
-    ArrowLeft: [0, -forward],
-    ArrowDown: [1, 0],
-    ArrowUp: [-1, 0],
-    Home: [0, 1 - cell.cellIndex],
-    End: [0, cell.parentElement.cells.length - 1 - cell.cellIndex],
-  };
-  const step = places[event.key];
-  if (!step) {
-    return;
-  }
-  event.preventDefault();
-  const row = rows[cell.parentElement.sectionRowIndex + step[0]];
-  const next = row && row.cells[cell.cellIndex + step[1]];
-  if (next && next.classList.contains("weight")) {
-    cell.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  }
+    return make("tr", {}, make("th", { scope: "row" }, make("bdi", { lang: model.target_lang }, wordLabel(word))), ...squares);
+  });
+  table.append(head, make("tbody", {}, ...rows));
+  return make("div", { className: "scroll", tabIndex: 0 }, table);
 }

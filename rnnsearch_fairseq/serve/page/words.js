@@ -1,7 +1,7 @@
 // Elements of the page, and words as the page shows them. All text of others comes in by textContent.
 
-const UNKNOWN = "<unk>";
 const END = "</s>";
+const WITHOUT_BLANKS = /^(ja|zh|th|km|lo|my)\b/; // languages that write no blanks between words
 // A blank between words, unless Latin letters, digits or their punctuation are on both sides.
 const BLANK_BETWEEN_SIGNS = /(?<![!-\u024f]) | (?![!-\u024f])/g;
 
@@ -13,50 +13,54 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
-export function forEars(text) {
-  return make("span", { className: "for-ears", textContent: text });
-}
-
 export function decimals(number) {
   return number === null ? "−∞" : number.toFixed(2).replace("-", "−");
 }
 
-// Japanese and Chinese are written without blanks.
+const isWrittenWithoutBlanks = (language) => WITHOUT_BLANKS.test(language.replace("_", "-"));
+
 export function written(text, language) {
-  return /^(ja|zh)\b/.test(language.replace("_", "-")) ? text.replace(BLANK_BETWEEN_SIGNS, "") : text;
+  return isWrittenWithoutBlanks(language) ? text.replace(BLANK_BETWEEN_SIGNS, "") : text;
 }
 
-function marked(text, readOut) {
-  const mark = make("mark", { className: "unknown", textContent: text, title: "The model does not know this word" });
-  return [mark, forEars(readOut)];
+const withoutMarks = (text) => text.replace(/^▁|@@$/g, "");
+
+// Joins the pieces of words ("▁Al" "pine", "Al@@" "pine"): {text, unknown, pieces}, where pieces are places in words.
+export function joinPieces(words, language) {
+  const hasMarks = words.some(({ text }) => text.startsWith("▁"));
+  const joined = [];
+  words.forEach(({ text, unknown }, place) => {
+    const isPiece = hasMarks ? !text.startsWith("▁") && !isWrittenWithoutBlanks(language) : words[place - 1]?.text.endsWith("@@");
+    if (!isPiece || place === 0 || text === END) {
+      joined.push({ text: "", unknown: false, pieces: [] });
+    }
+    const word = joined.at(-1);
+    word.text += withoutMarks(text);
+    word.unknown ||= unknown;
+    word.pieces.push(place);
+  });
+  return joined;
 }
 
-// A word as the model splits text: {text, unknown}.
-export function wordLabel(word) {
-  if (word.text === END) {
-    return [make("span", { textContent: "end", title: "end of the sentence" })];
+// A word, marked if the model does not know it.
+export function wordLabel({ text, unknown }) {
+  if (text === END) {
+    return make("span", { textContent: "end", title: "end of the sentence" });
   }
-  if (word.text === UNKNOWN) {
-    return marked("unknown", " word");
-  }
-  return word.unknown ? marked(word.text, " (unknown)") : [word.text];
+  return unknown ? make("mark", { textContent: text, title: "The model does not know this word" }) : text;
 }
 
 // A translation: {text, words}, without words while it is found. An unknown word in it is <unk>, or what replaces it.
-export function translationLabel({ text, words }, language) {
+export function translationLabel({ text, words = [] }, language) {
   let rest = written(text, language);
   const label = [];
-  for (const word of words || (rest.match(/<unk>/g) || []).map((each) => ({ text: each, unknown: true }))) {
-    const part = word.text.replace(/^▁|@@$/g, ""); // marks of subwords
-    const place = rest.indexOf(part);
+  for (const word of words.filter(({ unknown }) => unknown)) {
+    const place = rest.indexOf(withoutMarks(word.text));
     if (place >= 0) {
-      label.push(rest.slice(0, place), ...(word.unknown ? wordLabel({ text: part, unknown: true }) : [part]));
-      rest = rest.slice(place + part.length);
+      const end = place + withoutMarks(word.text).length;
+      label.push(rest.slice(0, place), wordLabel({ text: rest.slice(place, end), unknown: true }));
+      rest = rest.slice(end);
     }
   }
   return [...label, rest];
-}
-
-export function plainText(text, language) {
-  return written(text, language).replaceAll(UNKNOWN, "[unknown word]");
 }

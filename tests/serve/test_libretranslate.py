@@ -1,0 +1,92 @@
+"""LibreTranslate's API, without a network."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("httpx")  # the test client asks for it
+pytest.importorskip("fastapi")
+
+from fastapi.testclient import TestClient
+
+from rnnsearch_fairseq.serve.libretranslate import cut
+
+pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+EN_FR = {"source": "en", "target": "fr"}
+
+
+@pytest.fixture
+def client(serve: Callable[..., TestClient]) -> TestClient:
+    return serve()
+
+
+def test_a_text_and_several_by_json_and_by_form(client: TestClient) -> None:
+    one, two = "The dog sleeps.", "The black cat eats."
+    assert client.post("/translate", json={"q": one, **EN_FR}).json() == {"translatedText": "le chien dort."}
+    several = client.post("/translate", json={"q": [one, two, "", "..."], **EN_FR, "api_key": None}).json()
+    assert several == {"translatedText": ["le chien dort.", "le chat noir mange.", "", "..."]}
+    assert client.post("/translate", data={"q": two, **EN_FR}).json() == {"translatedText": "le chat noir mange."}
+
+
+def test_texts_may_have_more_sentences_than_take_a_turn(client: TestClient) -> None:
+    texts = ["\n".join(f"{number} {line} dog" for line in range(3)) for number in range(20)]
+    answer = client.post("/translate", json={"q": texts, **EN_FR}).json()
+    assert [text.count("\n") for text in answer["translatedText"]] == [2] * 20
+
+
+def test_the_tags_and_entities_of_html_stay(client: TestClient) -> None:
+    text = "<p class='a'>The dog sleeps.<br>\n<b> The black cat eats. </b></p> &amp; <!-- -->"
+    answer = client.post("/translate", json={"q": text, **EN_FR, "format": "html"}).json()
+    expected = "<p class='a'>le chien dort.<br>\n<b> le chat noir mange. </b></p> &amp; <!-- -->"
+    assert answer == {"translatedText": expected}
+
+
+def test_alternatives_and_the_detected_language_are_given_if_asked_for(client: TestClient) -> None:
+    fields = {"q": ["The dog sleeps.\n- -", ""], "source": "auto", "target": "fr-CA", "alternatives": 3}
+    answer = client.post("/translate", json=fields).json()
+    (first, *others), none = answer["alternatives"]
+    assert answer["translatedText"] == ["le chien dort.\n- -", ""]
+    assert len({first, *others, answer["translatedText"][0]}) == 4 and none == []
+    assert all(text.endswith("\n- -") for text in (first, *others))
+    assert answer["detectedLanguage"] == [{"confidence": 100, "language": "en"}] * 2
+
+
+def test_the_languages_and_the_health_of_the_server(client: TestClient) -> None:
+    english, french = client.get("/languages").json()
+    assert english == {"code": "en", "name": "English", "targets": ["fr"]}
+    assert french == {"code": "fr", "name": "French", "targets": []}
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+def test_long_lines_are_cut_into_sentences() -> None:
+    line = "Mr. Smith sleeps for e.g. 3 hours. " * 10 + "He eats.\n"
+    assert cut(line * 2, is_html=False) == 2 * (["Mr. ", "Smith sleeps for e.g. 3 hours. "] * 10 + ["He eats.\n"])
+    assert cut("One. Two.", is_html=False) == ["One. Two."]
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({}, "q"),
+        ({"q": [1] * 10}, "q"),
+        ({"q": "a", "target": "de"}, "de"),
+        ({"q": "a", "format": "pdf"}, "format"),
+        ({"q": "a", "alternatives": 99}, "alternatives"),
+        ({"q": "word " * 101}, "101 words"),
+    ],
+    ids=str,
+)
+def test_bad_requests_are_refused_in_libretranslates_form(
+    client: TestClient, fields: dict[str, Any], named: str
+) -> None:
+    response = client.post("/translate", json={**EN_FR, **fields})
+    assert response.status_code == 400
+    assert named in response.json()["error"]
+
+
+def test_forms_that_another_site_sends_are_refused(client: TestClient) -> None:
+    data = {"q": "The dog sleeps.", **EN_FR}
+    assert client.post("/translate", data=data, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert client.post("/translate", content=b"\xff=1").status_code == 400
