@@ -47,14 +47,14 @@ def by_hand(features: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
     return total
 
 
-# WORDS_PER_CANDIDATE (0: sampled products; 99: dense ones) and CHUNK_NUMBERS.
+# WORDS_PER_CANDIDATE (0: sampled products; 99: dense ones) and CHUNK_SCORES.
 PATHS = pytest.mark.parametrize(("ratio", "numbers"), [(0, 0), (99, 1), (99, 40), (99, 2_000_000)])
 
 
 @pytest.fixture
 def path(ratio: int, numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blackout, "WORDS_PER_CANDIDATE", ratio)
-    monkeypatch.setattr(blackout, "CHUNK_NUMBERS", numbers)
+    monkeypatch.setattr(blackout, "CHUNK_SCORES", numbers)
 
 
 @PATHS

@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused.products import FEW, WIDE, linear, packed_matmul, transposed_product
+from rnnsearch_fairseq.modules.fused.products import (
+    MIN_ELEMENTS_TO_PACK,
+    MIN_ROWS_TO_COPY,
+    linear,
+    packed_matmul,
+    transposed_product,
+)
 
 TOLERANCES = {
     torch.float32: {"rtol": 1e-5, "atol": 1e-5},
@@ -13,10 +19,10 @@ TOLERANCES = {
 MKL = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this PyTorch has no MKL")
 
 
-@pytest.mark.parametrize("rows", [1, FEW, 20])
+@pytest.mark.parametrize("rows", [1, MIN_ROWS_TO_COPY, 20])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("n", [3, pytest.param(WIDE // 512, marks=MKL, id="packed")])
+@pytest.mark.parametrize("n", [3, pytest.param(MIN_ELEMENTS_TO_PACK // 512, marks=MKL, id="packed")])
 def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> None:
     weight = torch.randn(512, n).T if transposed else torch.randn(n, 512)
     x, summand = torch.randn(rows, 512), torch.randn(rows, 2 * n)[:, n:]

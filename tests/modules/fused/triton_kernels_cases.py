@@ -29,8 +29,8 @@ def seed() -> None:
 
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make tiles so small that every loop runs several times."""
-    monkeypatch.setattr(triton_kernels, "WIDEST", 4)
-    monkeypatch.setattr(triton_kernels, "TILE", 8)
+    monkeypatch.setattr(triton_kernels, "MAX_BLOCK", 4)
+    monkeypatch.setattr(triton_kernels, "MAX_TILE", 8)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("dtype", PRECISION, ids=str)
 def test_all_kernels_are_tried_before_the_first_is_used(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_kernels, "WIDEST", 16)
+    monkeypatch.setattr(triton_kernels, "MAX_BLOCK", 16)
     launched = set()
     for name, kernel in vars(triton_kernels).copy().items():
         if name in KERNELS:
