@@ -136,6 +136,15 @@ def copy_whole(
     return whole, whole.as_strided(part.size(), part.stride(), part.storage_offset())
 
 
+def test_softmax_of_large_energies() -> None:
+    query, weights, context = (torch.zeros(1, units, device=DEVICE) for units in (1, 3, 2))
+    keys, annotations = torch.tensor([[[1.0], [2.0], [1.0]]], device=DEVICE), torch.ones(1, 3, 2, device=DEVICE)
+    energy = torch.tensor([1e4], device=DEVICE)
+    triton_kernels.attend(query, keys, annotations, energy, None, None, query, weights, context)
+    assert weights.tolist() == [[0, 1, 0]]
+    assert context.tolist() == [[1, 1]]
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
