@@ -115,7 +115,7 @@ class _LSTMScan(torch.autograd.Function):
             if j:
                 grad_hidden_before = grad_hidden[j - 1][:count]
                 times_weight(grad_gate[j], grad_hidden_before, grad_hidden_before)
-        grad_weight = grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.before)
+        grad_weight = grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.previous)
         return grad_gates, grad_weight, None
 
 
@@ -270,7 +270,7 @@ class _DecoderScan(torch.autograd.Function):
         starts = (grad[: words.counts[0]] for grad in (grad_vectors[:, size : 2 * size], grad_cells))
         return (
             grad_gates,
-            grad_gates.T @ vectors[:, : 2 * size].index_select(0, words.before),
+            grad_gates.T @ vectors[:, : 2 * size].index_select(0, words.previous),
             grad_sums.T @ vectors[:, size:],
             grad_sums.sum(dim=0),
             *(

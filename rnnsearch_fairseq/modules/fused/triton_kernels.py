@@ -248,11 +248,12 @@ def _update_state(
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     candidate += row * candidate_row + unit
-    made = _tanh(_load(candidate, inside))
-    before = _load(state + row * state_row + unit, inside)
-    share = _load(update + row * update_row + unit, inside)
-    tl.store(candidate, made, inside)
-    tl.store(new_state + row * new_row + unit, before + share * (made - before), inside)
+    candidate_value = _tanh(_load(candidate, inside))
+    state_value = _load(state + row * state_row + unit, inside)
+    update_value = _load(update + row * update_row + unit, inside)
+    tl.store(candidate, candidate_value, inside)
+    new_value = state_value + update_value * (candidate_value - state_value)
+    tl.store(new_state + row * new_row + unit, new_value, inside)
 
 
 @triton.jit
@@ -281,8 +282,8 @@ def _reset_backward(
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     gate, grad = _load(reset + row * reset_row + unit, inside), _load(grad_product + row * product_row + unit, inside)
-    unit_state = _load(state + row * state_row + unit, inside)
-    tl.store(grad_reset + row * grad_reset_row + unit, grad * unit_state * gate * (1 - gate), inside)
+    state_value = _load(state + row * state_row + unit, inside)
+    tl.store(grad_reset + row * grad_reset_row + unit, grad * state_value * gate * (1 - gate), inside)
     grad_state += row * grad_row + unit
     tl.store(grad_state, _load(grad_state, inside) + grad * gate, inside)
 
