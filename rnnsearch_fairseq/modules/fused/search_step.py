@@ -73,7 +73,7 @@ class SearchStep:
         self.size = unit.hidden_size
         self.embedding = decoder.embedding
         self.context_layers = unit.from_context, readout.from_context
-        # The largest matrix comes first, so that the memory of temporary copies is used again.
+        # First the largest matrix: its temporary copy makes the peak of memory.
         self.times_vocabulary = vocabulary_product(readout.to_vocabulary)
         from_state = self._pools_last(readout.from_state.weight)
         state_weights = [unit.from_state.weight]
