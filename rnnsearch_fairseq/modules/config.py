@@ -2,19 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from enum import Enum
+from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from rnnsearch_fairseq.errors import InputError, in_short, option
 
 Config = TypeVar("Config", bound="NetworkConfig")
-
-
-class Choice(str, Enum):
-    """The base of the types of options that are one of some words."""
-
-    __str__ = str.__str__
 
 
 def described(default: Any, text: str, **more: Any) -> Any:
@@ -43,19 +36,18 @@ class NetworkConfig:
 
     @classmethod
     def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
-        """The configuration with these values, defaults for missing ones; other names are passed over.
+        """The configuration with these values, and defaults for missing ones; other names are passed over.
 
         Raises:
             InputError: a value has the wrong type or is not one of the choices, or values clash.
         """
-        names = {option.name: option.type for option in fields(cls)}
-        config = cls(**{name: _read(name, names[name], value) for name, value in values.items() if name in names})
+        config = cls(**{known.name: _read(known, values[known.name]) for known in fields(cls) if known.name in values})
         config.check()
         return config
 
     def values(self) -> dict[str, Any]:
         """The options as plain data, from which :meth:`of` makes the same configuration."""
-        return {name: value.value if isinstance(value, Enum) else value for name, value in asdict(self).items()}
+        return asdict(self)
 
     def check(self) -> None:
         """Raise an InputError unless each value is what it must be, and they go together."""
@@ -73,13 +65,6 @@ class NetworkConfig:
             )
 
 
-# A member is named as it is written.
-Context = Choice("Context", {"attention": "attention", "last": "last"})
-Position = Choice("Position", {"previous": "previous", "current": "current"})
-Scan = Choice("Scan", {"fused": "fused", "reference": "reference"})
-Encodes = Choice("Encodes", {word: word for word in ("phrases", "words", "phrases-only")})
-
-
 @dataclass
 class RNNsearchConfig(NetworkConfig):
     """Sizes and options, named as in the paper (Appendix A.2.3); the defaults are the paper's RNNsearch."""
@@ -89,18 +74,22 @@ class RNNsearchConfig(NetworkConfig):
     alignment_size: int = described(1000, "n': units of the alignment model (no effect with --context last)")
     maxout_size: int = described(500, "l: units of the maxout layer, after the maximum")
     maxout_pool: int = described(2, "units per maximum in the maxout layer")
-    context: Context = described(
-        Context.attention,
+    context: str = described(
+        "attention",
         "the context c_i: 'attention' weights the annotations of a bidirectional encoder (RNNsearch); "
         "'last' is always the last state of a forward encoder (RNNencdec)",
+        choices=("attention", "last"),
     )
-    readout_state: Position = described(
-        Position.previous, "decoder state that the readout takes: 'previous' s_{i-1} (A.2.2) or 'current' s_i (Eq. 4)"
+    readout_state: str = described(
+        "previous",
+        "decoder state that the readout takes: 'previous' s_{i-1} (A.2.2) or 'current' s_i (Eq. 4)",
+        choices=("previous", "current"),
     )
-    update_word: Position = described(
-        Position.previous,
+    update_word: str = described(
+        "previous",
         "word that the update to s_i consumes: 'previous' y_{i-1} (Appendix A), or 'current' y_i, which "
         "s_{i-1} predicts (the original code; the first readout sees no previous word)",
+        choices=("previous", "current"),
     )
     output_rank: int = described(
         0,
@@ -109,16 +98,17 @@ class RNNsearchConfig(NetworkConfig):
     )
     dropout: float = described(0.0, "dropout on the source and target embeddings")
     readout_dropout: float = described(0.0, "dropout on the maxout layer")
-    scan: Scan = described(
-        Scan.fused,
+    scan: str = described(
+        "fused",
         "implementation of the loops over time: 'fused' has hand-written gradients and is faster, "
         "'reference' follows the paper's equations; the results are equal up to rounding",
+        choices=("fused", "reference"),
     )
 
     @property
     def attends(self) -> bool:
         """Whether there is an alignment model."""
-        return self.context == Context.attention
+        return self.context == "attention"
 
     @property
     def annotation_size(self) -> int:
@@ -135,7 +125,7 @@ class RNNsearchConfig(NetworkConfig):
         super().check()
         if self.output_rank < 0:
             raise InputError(f"--output-rank is {self.output_rank}, but it must be a size, or 0 for no such layer")
-        if self.update_word == self.readout_state == Position.current:
+        if self.update_word == self.readout_state == "current":
             raise InputError(
                 "--update-word current and --readout-state current exclude each other: s_i would already have consumed "
                 "the word y_i that it predicts; leave one of them at 'previous'"
@@ -148,11 +138,12 @@ class Tree2SeqConfig(NetworkConfig):
 
     embedding_size: int = described(512, "width of the word embeddings, source and target")
     hidden_size: int = described(512, "d: units of every LSTM and Tree-LSTM")
-    constituents: Encodes = described(
-        Encodes["phrases"],
+    constituents: str = described(
+        "phrases",
         "the encoder: 'phrases' is an LSTM over the words and a Tree-LSTM over their phrases "
         "(tree-to-sequence), 'words' is the LSTM alone (the sequential baseline, ANMT), 'phrases-only' is the "
         "Tree-LSTM over word embeddings (the ablation of Table 5; --embedding-size must equal --hidden-size)",
+        choices=("phrases", "words", "phrases-only"),
     )
     reverse_source: bool = described(
         False, "read the source from the last word to the first (--constituents words only)"
@@ -177,14 +168,16 @@ class Tree2SeqConfig(NetworkConfig):
             raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")
 
 
-def _read(name: str, kind: Any, value: Any) -> Any:
-    wrong = InputError(f"{option(name)} cannot be {in_short(repr(value))}: see fairseq-train --help for its values")
-    if issubclass(kind, Enum):
-        try:
-            return kind(str(value))
-        except ValueError:
-            raise wrong from None
-    fits = {bool: bool, int: int, float: (int, float)}[kind]
-    if not isinstance(value, fits) or (isinstance(value, bool) and kind is not bool) or not math.isfinite(value):
-        raise wrong
-    return kind(value)
+def _read(known: Field, value: Any) -> Any:
+    """The ``value`` of an option, in its type."""
+    choices = known.metadata.get("choices")
+    if choices is not None:
+        fits, expected = value in choices, f"one of {', '.join(choices)}"
+    elif known.type is bool:
+        fits, expected = isinstance(value, bool), "true or false"
+    else:
+        kinds, expected = (int, "a whole number") if known.type is int else ((int, float), "a number")
+        fits = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits:
+        raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
+    return known.type(value)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory
-from rnnsearch_fairseq.modules.config import Position, RNNsearchConfig
+from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.readout import DeepOutput
@@ -50,8 +50,8 @@ class Decoder(nn.Module):
     def __init__(self, config: RNNsearchConfig, vocabulary_size: int) -> None:
         super().__init__()
         m, n, annotation_size = config.embedding_size, config.hidden_size, config.annotation_size
-        self.reads_current_state = config.readout_state == Position.current
-        self.updates_with_current_word = config.update_word == Position.current
+        self.reads_current_state = config.readout_state == "current"
+        self.updates_with_current_word = config.update_word == "current"
         self.embedding = BiasedEmbedding(vocabulary_size, m, config.word_dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.from_summary = nn.Linear(n, n)

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from rnnsearch_fairseq.modules.config import RNNsearchConfig, Scan
+from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
@@ -27,7 +27,7 @@ class RNNsearch(nn.Module):
 
     def __init__(self, config: RNNsearchConfig, source_size: int, target_size: int) -> None:
         super().__init__()
-        encoder, decoder = (FusedEncoder, FusedDecoder) if config.scan == Scan.fused else (Encoder, Decoder)
+        encoder, decoder = (FusedEncoder, FusedDecoder) if config.scan == "fused" else (Encoder, Decoder)
         self.encoder, self.decoder = encoder(config, source_size), decoder(config, target_size)
         target = self.decoder.embedding.table
         if config.share_all_embeddings:

@@ -16,6 +16,7 @@ from rnnsearch_fairseq.modules.fused import blackout
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from tests.models.builders import Original
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
+from tests.reference.tree2seq import blackout_token_loss
 from tests.reference.tree2seq_original import load_original
 
 WORDS, VOCABULARY, SIZE = 7, 11, 4
@@ -33,35 +34,24 @@ TARGETS = torch.tensor([0, 3, 3, 10, 5, 1, 2])
 NEGATIVES = torch.tensor([[1, 1, 2], [0, 9, 10], [4, 4, 4], [2, 3, 5], [6, 7, 8], [0, 2, 9], [10, 3, 7]])
 
 
-def by_hand(features: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor, negatives: Tensor) -> float:
-    total = 0.0
-    for word, target in enumerate(TARGETS.tolist()):
-        drawn = [number for number in negatives[word].tolist() if number != target]
-        weighted = {
-            number: math.exp(features[word] @ weight[number] + bias[number]) / math.exp(log_proposal[number])
-            for number in (target, *drawn)
-        }
-        normaliser = weighted[target] + sum(weighted[number] for number in drawn)
-        total -= math.log(weighted[target] / normaliser)
-        total -= sum(math.log(1 - weighted[number] / normaliser) for number in drawn)
-    return total
-
-
-# WORDS_PER_CANDIDATE (0: sampled products; 99: dense ones) and CHUNK_NUMBERS.
+# WORDS_PER_CANDIDATE (0: sampled products; 99: dense ones) and CHUNK_SCORES.
 PATHS = pytest.mark.parametrize(("ratio", "numbers"), [(0, 0), (99, 1), (99, 40), (99, 2_000_000)])
 
 
 @pytest.fixture
 def path(ratio: int, numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blackout, "WORDS_PER_CANDIDATE", ratio)
-    monkeypatch.setattr(blackout, "CHUNK_NUMBERS", numbers)
+    monkeypatch.setattr(blackout, "CHUNK_SCORES", numbers)
 
 
 @PATHS
 @pytest.mark.usefixtures("path")
 def test_the_cost_is_its_formula_sampled_and_in_chunks_of_any_size() -> None:
     features, weight, bias, log_proposal = draw()
-    expected = pytest.approx(by_hand(features, weight, bias, log_proposal, NEGATIVES), abs=1e-12)
+    samples = torch.cat([TARGETS.unsqueeze(1), NEGATIVES], dim=1).tolist()
+    scores, weights = (features @ weight.T + bias).numpy(), (-log_proposal).exp().numpy()
+    by_hand = sum(blackout_token_loss(z, words, weights) for z, words in zip(scores, samples))
+    expected = pytest.approx(by_hand, abs=1e-12)
     for loss in (readable.blackout_loss, blackout_loss):
         assert loss(features, TARGETS, NEGATIVES, weight, bias, log_proposal).item() == expected
 

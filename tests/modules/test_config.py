@@ -9,35 +9,27 @@ from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2SeqConfig
 
-ALL, OUTPUT = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
-WIDE = {"embedding_size": 6, "maxout_size": 6, "output_rank": 0}
-
 
 @pytest.mark.parametrize(
-    ("kind", "values", "message"),
+    ("kind", "values", "named"),
     [
-        (RNNsearchConfig, {"hidden_size": 0}, "--hidden-size is 0, but a size must be at least 1"),
-        (RNNsearchConfig, {"maxout_pool": -1}, "--maxout-pool is -1, but a size must be at least 1"),
-        (RNNsearchConfig, {"output_rank": -1}, "--output-rank is -1, but it must be a size, or 0"),
-        (RNNsearchConfig, {"dropout": 1.0}, r"--dropout is 1\.0, but it must be at least 0 and below 1"),
-        (RNNsearchConfig, {"readout_dropout": -0.1}, r"--readout-dropout is -0\.1, but it must be"),
-        (Tree2SeqConfig, {"word_dropout": 7}, r"--word-dropout is 7\.0, but it must be"),
-        (RNNsearchConfig, {"dropout": float("nan")}, "--dropout cannot be nan"),
-        (RNNsearchConfig, {"dropout": "none"}, "--dropout cannot be 'none'"),
-        (RNNsearchConfig, {"hidden_size": True}, "--hidden-size cannot be True"),
-        (RNNsearchConfig, {"hidden_size": 6.0}, r"--hidden-size cannot be 6\.0"),
-        (RNNsearchConfig, {"context": "first"}, "--context cannot be 'first'"),
-        (Tree2SeqConfig, {"constituents": "letters"}, "--constituents cannot be 'letters'"),
-        (RNNsearchConfig, {"update_word": "current", "readout_state": "current"}, "exclude each other"),
-        (Tree2SeqConfig, {"constituents": "phrases-only", "embedding_size": 3}, "must be equal"),
-        (Tree2SeqConfig, {"reverse_source": True}, "--reverse-source needs --constituents words"),
-        (RNNsearchConfig, {**WIDE, **ALL, "maxout_size": 5}, "--maxout-size is 5 and --embedding-size is 6"),
-        (RNNsearchConfig, {**WIDE, **OUTPUT, "output_rank": 3}, "--output-rank is 3 and --embedding-size is 6"),
-        (Tree2SeqConfig, {**OUTPUT, "hidden_size": 8}, "--hidden-size is 8 and --embedding-size is 512"),
+        (RNNsearchConfig, {"hidden_size": 0}, "--hidden-size"),
+        (RNNsearchConfig, {"output_rank": -1}, "--output-rank"),
+        (Tree2SeqConfig, {"word_dropout": 1.0}, "--word-dropout"),
+        (RNNsearchConfig, {"dropout": float("nan")}, "--dropout"),
+        (RNNsearchConfig, {"hidden_size": True}, "--hidden-size"),
+        (RNNsearchConfig, {"hidden_size": 6.0}, "--hidden-size"),
+        (RNNsearchConfig, {"share_all_embeddings": 1}, "--share-all-embeddings"),
+        (RNNsearchConfig, {"context": "first"}, "--context"),
+        (RNNsearchConfig, {"update_word": "current", "readout_state": "current"}, "--readout-state"),
+        (Tree2SeqConfig, {"constituents": "phrases-only", "embedding_size": 3}, "--embedding-size"),
+        (Tree2SeqConfig, {"reverse_source": True}, "--reverse-source"),
+        (RNNsearchConfig, {"share_all_embeddings": True, "output_rank": 3}, "--output-rank"),
+        (Tree2SeqConfig, {"share_decoder_input_output_embed": True, "hidden_size": 8}, "--hidden-size"),
     ],
 )
-def test_bad_values_are_refused(kind: type[NetworkConfig], values: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_values_are_refused(kind: type[NetworkConfig], values: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=named):
         kind.of(values)
 
 

@@ -62,31 +62,3 @@ def test_decoder_follows_a_2_2(seed: int, encdec: bool, left: bool, pool: int, r
             weights = alpha[row, : len(target)].detach()
             np.testing.assert_allclose(weights[:, words[row] != 1], expected["alignments"], **TOLERANCE)
             assert weights[:, words[row] == 1].eq(0).all()
-
-
-def test_last_state_is_that_of_the_equations(seed: int, encdec: bool) -> None:
-    params, sources, targets = draw(seed, encdec)
-    encoder, decoder = modules_from(params, pool=2)
-    annotations, summary = encoder(torch.tensor(sources[:1]))
-    memory = decoder.attention.encode_keys(annotations, None)
-    state = decoder(torch.tensor(targets[:1]), decoder.initial_state(summary), memory).state
-    expected = reference.decode(params, sources[0], targets[0])["states"][-1]
-    np.testing.assert_allclose(state[0].detach(), expected, **TOLERANCE)
-
-
-@pytest.mark.parametrize("readout_state", ["previous", "current"])
-def test_one_word_at_a_time_equals_all_at_once(seed: int, encdec: bool, readout_state: str) -> None:
-    params, sources, _ = draw(seed, encdec)
-    encoder, decoder = modules_from(params, pool=2, current=readout_state == "current")
-    words = pad(sources)
-    annotations, summary = encoder(words, words.eq(1))
-    memory = decoder.attention.encode_keys(annotations, words.eq(1))
-    previous = torch.randint(2, 18, (len(sources), 8))
-    whole = decoder(previous, decoder.initial_state(summary), memory)
-    state = decoder.initial_state(summary)
-    for position in range(8):
-        features, alpha, state, _ = decoder(previous[:, position : position + 1], state, memory)
-        torch.testing.assert_close(features[:, 0], whole.features[:, position], rtol=0, atol=1e-12)
-        if not encdec:
-            torch.testing.assert_close(alpha[:, 0], whole.weights[:, position], rtol=0, atol=1e-12)
-    torch.testing.assert_close(state, whole.state, rtol=0, atol=1e-12)

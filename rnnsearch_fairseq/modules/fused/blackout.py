@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.fused import operators
+
 # If the vocabulary is more than this many times as large as the set of candidates, they are scored one by one;
 # otherwise the whole vocabulary is, by a matrix product (one core with AVX-512: d = 256, K = 500, 2000; both passes).
 WORDS_PER_CANDIDATE = 8
 # Scores of the whole vocabulary in memory at a time: 8 MB in float32 on a CPU; on a GPU few launches matter more.
-CHUNK_NUMBERS, CHUNK_NUMBERS_ON_GPU = 2_000_000, 100_000_000
-SUM = 0  # torch's number for embedding_bag's mode="sum"
+CHUNK_SCORES, CHUNK_SCORES_ON_GPU = 2_000_000, 100_000_000
 
 
 def blackout_loss(
@@ -24,8 +25,10 @@ def blackout_loss(
     """
     dtype = torch.promote_types(features.dtype, torch.float32)
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
-    sampled = features.device.type == "cpu" and len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
-    products = (_SampledProducts if sampled else _DenseProducts).apply(features.to(dtype), weight.to(dtype), candidates)
+    is_large = len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
+    is_sampled = is_large and features.device.type == "cpu" and operators.has_selected_products()
+    function = _SampledProducts if is_sampled else _DenseProducts
+    products = function.apply(features.to(dtype), weight.to(dtype), candidates)
     offset = (bias - log_proposal).to(dtype)
     return _Cost.apply(products + offset.index_select(0, candidates.flatten()).view_as(candidates))
 
@@ -48,17 +51,17 @@ class _Cost(torch.autograd.Function):
     def forward(ctx: Any, scores: Tensor) -> Tensor:
         log_probs = torch.log_softmax(scores, dim=1)
         top, place = log_probs[:, 1:].max(dim=1, keepdim=True)
-        log_others = torch.log1p(-log_probs[:, 1:].exp())
-        log_others.scatter_(1, place, log_probs.scatter(1, place + 1, -torch.inf).logsumexp(dim=1, keepdim=True))
-        top_products = (log_probs + (top - log_others.gather(1, place))).exp_()  # p_j r_i, i the likeliest negative
-        ratios = (log_probs[:, 1:] - log_others).exp_().scatter_(1, place, 0.0)
+        log_complements = torch.log1p(-log_probs[:, 1:].exp())  # log(1 - p_i)
+        log_complements.scatter_(1, place, log_probs.scatter(1, place + 1, -torch.inf).logsumexp(dim=1, keepdim=True))
+        top_products = (log_probs + (top - log_complements.gather(1, place))).exp_()  # p_j r_m
+        ratios = (log_probs[:, 1:] - log_complements).exp_().scatter_(1, place, 0.0)
         factor = 1 - ratios.sum(dim=1, keepdim=True)  # 1 - S without the likeliest negative
         gradient = log_probs.exp().mul_(factor).sub_(top_products)
         gradient[:, 0] -= 1
         gradient[:, 1:] += ratios
         gradient.scatter_(1, place + 1, top.exp() * (1 + factor))
         ctx.save_for_backward(gradient)
-        return -log_probs[:, 0].sum() - log_others.sum()
+        return -log_probs[:, 0].sum() - log_complements.sum()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -76,33 +79,29 @@ class _SampledProducts(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
-        numbers = candidates.flatten().int()  # half the bytes sort twice as fast
-        ordered, order = numbers.sort(stable=True)
+        flat = candidates.flatten().int()  # half the bytes sort twice as fast
+        sorted_candidates, order = flat.sort(stable=True)
         words = order.div(candidates.size(1), rounding_mode="floor").int()
-        begins = F.pad(torch.bincount(numbers, minlength=len(weight)).cumsum(dim=0, dtype=torch.int32), (1, 0))
-        ctx.save_for_backward(features, weight, numbers, order, words, begins)
-        # The gradient of a weighted sum with respect to its weights consists of these products. torch offers it only
-        # as this operator, which the backward pass of embedding_bag calls.
-        by_number = torch.ops.aten._embedding_bag_per_sample_weights_backward(
-            weight, features, words, begins[:-1], ordered, SUM
-        )
-        return torch.empty_like(by_number).index_copy_(0, order, by_number).view(candidates.shape)
+        begins = F.pad(torch.bincount(flat, minlength=len(weight)).cumsum(dim=0, dtype=torch.int32), (1, 0))
+        ctx.save_for_backward(features, weight, flat, order, words, begins)
+        products = operators.selected_products(weight, features, words, begins[:-1], sorted_candidates)
+        return torch.empty_like(products).index_copy_(0, order, products).view(candidates.shape)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         # embedding_bag saves nothing for a backward pass if its tables are detached.
-        features, weight, numbers, order, words, begins = (tensor.detach() for tensor in ctx.saved_tensors)
-        grad_features = F.embedding_bag(numbers.view(grad.shape), weight, mode="sum", per_sample_weights=grad)
-        by_number = grad.flatten().index_select(0, order)
+        features, weight, flat, order, words, begins = (tensor.detach() for tensor in ctx.saved_tensors)
+        grad_features = F.embedding_bag(flat.view(grad.shape), weight, mode="sum", per_sample_weights=grad)
+        sorted_grad = grad.flatten().index_select(0, order)
         grad_weight = F.embedding_bag(
-            words, features, begins, mode="sum", per_sample_weights=by_number, include_last_offset=True
+            words, features, begins, mode="sum", per_sample_weights=sorted_grad, include_last_offset=True
         )
         return grad_features, grad_weight, None
 
 
 class _DenseProducts(torch.autograd.Function):
-    """The same products, taken from matrix products with all weights, :data:`CHUNK_NUMBERS` scores at a time."""
+    """The same products, taken from matrix products with all weights, :data:`CHUNK_SCORES` scores at a time."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
@@ -125,6 +124,6 @@ class _DenseProducts(torch.autograd.Function):
 
 
 def _chunks(features: Tensor, weight: Tensor) -> list[slice]:
-    numbers = CHUNK_NUMBERS if weight.device.type == "cpu" else CHUNK_NUMBERS_ON_GPU
-    words = max(1, numbers // len(weight))
+    scores = CHUNK_SCORES if weight.device.type == "cpu" else CHUNK_SCORES_ON_GPU
+    words = max(1, scores // len(weight))
     return [slice(begin, begin + words) for begin in range(0, len(features), words)]

@@ -1,4 +1,4 @@
-"""The operations between the matrix products, forward and backward, in PyTorch: of a scan's position, and of the cost.
+"""The operations between the matrix products, forward and backward, in PyTorch: at a scan's position, and of the cost.
 
 :mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` has the same functions as GPU kernels. Every function writes its
 results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~, z and r side by side. The
@@ -11,7 +11,7 @@ from torch import Tensor
 from rnnsearch_fairseq.modules.attention import Memory, average_annotations
 from rnnsearch_fairseq.modules.tree_decoder import mix_states, score_states
 
-ROWS = 64  # words whose cost is computed together: few enough to stay in the CPU's cache
+ROWS = 64  # words whose costs are computed together: few enough to stay in the CPU's cache
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -40,30 +40,30 @@ def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Te
 
 
 def update_state_backward(
-    activations: Tensor, state: Tensor, grad_state: Tensor, grads: Tensor, grad_before: Tensor
+    activations: Tensor, state: Tensor, grad_new_state: Tensor, grads: Tensor, grad_state: Tensor
 ) -> None:
-    """Write the gradients of the sums of s~ and z into ``grads``; add (1 - z) ∘ dL/ds_i to ``grad_before``.
+    """Write the gradients of the sums of s~ and z into ``grads``; add (1 - z) ∘ dL/ds_i to ``grad_state``.
 
-    ``state`` is s_{i-1}, ``grad_state`` dL/ds_i, ``grad_before`` dL/ds_{i-1}. ``grads`` ``(batch, 3n)`` are the
+    ``state`` is s_{i-1}, ``grad_new_state`` dL/ds_i, ``grad_state`` dL/ds_{i-1}. ``grads`` ``(batch, 3n)`` are the
     gradients of the sums of s~, z and r, the last of which is left alone.
     """
     candidate, update, _ = activations.chunk(3, dim=1)
     grad_candidate, grad_update, _ = grads.chunk(3, dim=1)
-    through_update = grad_state * update
-    grad_before.add_(grad_state).sub_(through_update)
+    through_update = grad_new_state * update
+    grad_state.add_(grad_new_state).sub_(through_update)
     tanh_backward(through_update, candidate, grad_input=grad_candidate)
-    torch.sub(candidate, state, out=grad_update).mul_(grad_state)
+    torch.sub(candidate, state, out=grad_update).mul_(grad_new_state)
     sigmoid_backward(grad_update, update, grad_input=grad_update)
 
 
-def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_before: Tensor) -> None:
-    """Write the gradient of the sum of r into ``grad_reset``; add r ∘ ``grad_product`` to ``grad_before``.
+def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_state: Tensor) -> None:
+    """Write the gradient of the sum of r into ``grad_reset``; add r ∘ ``grad_product`` to ``grad_state``.
 
-    ``state`` is s_{i-1}, ``grad_product`` the gradient of r ∘ s_{i-1}, and ``grad_before`` dL/ds_{i-1}.
+    ``state`` is s_{i-1}, ``grad_product`` the gradient of r ∘ s_{i-1}, and ``grad_state`` dL/ds_{i-1}.
     """
     torch.mul(grad_product, state, out=grad_reset)
     sigmoid_backward(grad_reset, reset, grad_input=grad_reset)
-    grad_before.addcmul_(grad_product, reset)
+    grad_state.addcmul_(grad_product, reset)
 
 
 def attend(
@@ -136,12 +136,12 @@ def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
     return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=out).sigmoid_()
 
 
-def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None) -> None:
+def apply_cell(gates: Tensor, child_cells: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None) -> None:
     """The LSTM of k children, c = i ∘ u + sum_m f_m ∘ c_m and h = o ∘ tanh(c): k is 1 in a sequence, 2 in a tree.
 
     Args:
         gates: the sums of i, f_1 to f_k, o and u, ``(batch, (k + 3) n)``; i, f, o and u overwrite them.
-        before: the c_m side by side, ``(batch, k n)``.
+        child_cells: the c_m side by side, ``(batch, k n)``.
         hiddens, cells: receive h and c, ``(batch, n)`` each, or in the rows ``places`` of larger tables.
     """
     size = cells.size(1)
@@ -150,7 +150,7 @@ def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, pl
     in_gate, *forget_gates, out_gate, candidate = gates.split(size, dim=1)
     hidden, cell = (hiddens, cells) if places is None else (hiddens.new_empty(len(gates), size) for _ in range(2))
     torch.mul(in_gate, candidate, out=cell)
-    for forget_gate, child in zip(forget_gates, before.split(size, dim=1)):
+    for forget_gate, child in zip(forget_gates, child_cells.split(size, dim=1)):
         cell.addcmul_(forget_gate, child)
     torch.tanh(cell, out=hidden).mul_(out_gate)
     if places is not None:
@@ -160,18 +160,18 @@ def apply_cell(gates: Tensor, before: Tensor, hiddens: Tensor, cells: Tensor, pl
 
 def apply_cell_backward(
     gates: Tensor,
-    before: Tensor,
+    child_cells: Tensor,
     cells: Tensor,
     grad_hiddens: Tensor,
     grad_cells: Tensor,
     grad_gates: Tensor,
-    grad_before: Tensor,
+    grad_child_cells: Tensor,
     places: Tensor | None,
 ) -> None:
-    """Write the gradient of each sum into ``grad_gates``, and add the gradient of each c_m to ``grad_before``.
+    """Write the gradient of each sum into ``grad_gates``, and add the gradient of each c_m to ``grad_child_cells``.
 
     Args:
-        gates, before, places: as :func:`apply_cell` leaves them.
+        gates, child_cells, places: as :func:`apply_cell` leaves them.
         cells, grad_hiddens, grad_cells: c and the gradients of h and c, in the same places.
     """
     if places is not None:
@@ -185,7 +185,7 @@ def apply_cell_backward(
     torch.mul(grad_hiddens, squashed, out=grad_out)
     torch.mul(grad_cell, in_gate, out=grad_candidate)
     for forget_gate, child, grad_forget, grad_child in zip(
-        forget_gates, before.split(size, dim=1), grad_forget_gates, grad_before.split(size, dim=1)
+        forget_gates, child_cells.split(size, dim=1), grad_forget_gates, grad_child_cells.split(size, dim=1)
     ):
         torch.mul(grad_cell, child, out=grad_forget)
         grad_child.addcmul_(grad_cell, forget_gate)

@@ -10,7 +10,7 @@ from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
 # float16 holds no number above 65,504: neither a larger loss scale of fairseq, nor features times a large scale. Its
-# gradients are therefore multiplied in two steps: by this factor at most, then by the rest.
+# gradients are therefore multiplied in two steps: by this factor at most, then by what remains of the scale.
 FIRST_FACTOR = 256
 
 
@@ -82,11 +82,13 @@ class _SoftmaxLoss(torch.autograd.Function):
         in_two_steps = grads.dtype == torch.float16
         # The scale multiplies the products, which are smaller than grads.
         scale = (grad_loss.clamp(max=FIRST_FACTOR) if in_two_steps else grad_loss).to(grads.dtype)
-        by_feature, by_weight = linear(grads, weight.T).mul_(scale), transposed_product(grads, features * scale)
+        grad_features = linear(grads, weight.T).mul_(scale)
+        grad_weight = transposed_product(grads, features * scale)
         if in_two_steps:
-            rest = (grad_loss / FIRST_FACTOR).clamp(min=1).to(grads.dtype)
-            by_feature, by_weight = by_feature.mul_(rest), by_weight.mul_(rest)
-            by_bias = grads.sum(dim=0, dtype=grad_loss.dtype).mul_(grad_loss).to(grads.dtype)
+            second_factor = (grad_loss / FIRST_FACTOR).clamp(min=1).to(grads.dtype)
+            grad_features.mul_(second_factor)
+            grad_weight.mul_(second_factor)
+            grad_bias = grads.sum(dim=0, dtype=grad_loss.dtype).mul_(grad_loss).to(grads.dtype)
         else:
-            by_bias = grads.sum(dim=0).mul_(scale)
-        return by_feature, by_weight, by_bias, None, None, None, None
+            grad_bias = grads.sum(dim=0).mul_(scale)
+        return grad_features, grad_weight, grad_bias, None, None, None, None

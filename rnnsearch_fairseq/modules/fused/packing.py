@@ -12,14 +12,14 @@ class Packing(NamedTuple):
 
     The k-th words are in the order of ``sentences`` ``(batch,)``, longest first, so that the sentences with a k-th word
     are the first of those before. ``places`` ``(words,)`` are the words' places in the flattened batch, ``counts`` the
-    numbers of first words, second words and so on. ``before`` ``(words - counts[0],)`` has, for each word but the first
-    ones, the packed row of the word before it. ``shape`` is ``(batch, columns)``.
+    numbers of first words, second words and so on. ``previous`` ``(words - counts[0],)`` has, for each word but the
+    first ones, the packed row of the word before it. ``shape`` is ``(batch, columns)``.
     """
 
     sentences: Tensor
     places: Tensor
     counts: list[int]
-    before: Tensor
+    previous: Tensor
     shape: torch.Size
 
     def pack(self, padded: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def packing(is_word: Tensor, device: torch.device) -> Packing:
     counts = has_word.sum(dim=1)
     counts = counts[counts > 0]
     distances = counts[:-1].repeat_interleave(counts[1:])
-    before = torch.arange(len(distances)) + int(counts[0]) - distances
+    previous = torch.arange(len(distances)) + int(counts[0]) - distances
     return Packing(
-        *(tensor.to(device) for tensor in (sentences, places)), counts.tolist(), before.to(device), is_word.shape
+        *(tensor.to(device) for tensor in (sentences, places)), counts.tolist(), previous.to(device), is_word.shape
     )

@@ -28,7 +28,9 @@ class FusedEncoder(Encoder):
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
         """As in the base class."""
-        projected = unit.project_input(inputs.transpose(0, 1))
+        inputs = inputs.transpose(0, 1)
+        # With gradients PyTorch makes one product of all positions by itself, without them only if they are contiguous.
+        projected = unit.project_input(inputs if inputs.requires_grad else inputs.contiguous())
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
         mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(projected.dtype)
         states = _scan_unit(unit, projected, zero, mask, backward)
@@ -103,14 +105,14 @@ class _UnitScan(torch.autograd.Function):
         activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
         ops = dispatch.kernels_for(projected)
         times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
-        candidate_input, gates_input = _parts(projected, size)
-        candidate, gates = _parts(activations, size)
+        candidate_input, gates_input = _split_candidate(projected, size)
+        candidate, gates = _split_candidate(activations, size)
         update, reset_state, mask = activations[..., size : 2 * size].unbind(), resets.unbind(), _positions(mask, steps)
-        for j, before, after in _order(states, reverse):
-            times_gates(before, gates_input[j], gates[j])
-            ops.apply_gates(gates[j], None, before, mask[j], reset_state[j])
+        for j, state, new_state in _in_reading_order(states, reverse):
+            times_gates(state, gates_input[j], gates[j])
+            ops.apply_gates(gates[j], None, state, mask[j], reset_state[j])
             times_reset(reset_state[j], candidate_input[j], candidate[j])
-            ops.update_state(candidate[j], update[j], before, after)
+            ops.update_state(candidate[j], update[j], state, new_state)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
         ctx.reverse = reverse
         return states
@@ -122,32 +124,30 @@ class _UnitScan(torch.autograd.Function):
         size, reverse = states.size(2), ctx.reverse
         ops = dispatch.kernels_for(activations)
         grads = torch.empty_like(activations)
-        grad_candidate, grad_gates = _parts(grads, size)
+        grad_candidate, grad_gates = _split_candidate(grads, size)
         grad_reset, reset = grads[..., 2 * size :].unbind(), activations[..., 2 * size :].unbind()
         # dL/d(state) between the positions, accumulated in place from the last position read to the first.
-        state_grads = grad_states.clone(memory_format=torch.contiguous_format)
+        summed_grads = grad_states.clone(memory_format=torch.contiguous_format)
         times_reset, times_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
         grad_product = torch.empty_like(states[0])
-        for (j, before, _), (_, grad_before, grad_after) in reversed(
-            list(zip(_order(states, reverse), _order(state_grads, reverse)))
-        ):
-            ops.update_state_backward(activations[j], before, grad_after, grads[j], grad_before)
-            ops.reset_backward(
-                reset[j], before, times_reset(grad_candidate[j], None, grad_product), grad_reset[j], grad_before
-            )
-            times_gates(grad_gates[j], grad_before, grad_before)
-        before = states[1:] if reverse else states[:-1]
+        positions = list(zip(_in_reading_order(states, reverse), _in_reading_order(summed_grads, reverse)))
+        for (j, state, _), (_, grad_state, grad_new_state) in reversed(positions):
+            ops.update_state_backward(activations[j], state, grad_new_state, grads[j], grad_state)
+            times_reset(grad_candidate[j], None, grad_product)
+            ops.reset_backward(reset[j], state, grad_product, grad_reset[j], grad_state)
+            times_gates(grad_gates[j], grad_state, grad_state)
+        read_states = states[1:] if reverse else states[:-1]
         return (
             grads,
-            state_grads[-1 if reverse else 0],
-            grads[..., size:].flatten(0, 1).T @ before.flatten(0, 1),
+            summed_grads[-1 if reverse else 0],
+            grads[..., size:].flatten(0, 1).T @ read_states.flatten(0, 1),
             grads[..., :size].flatten(0, 1).T @ resets.flatten(0, 1),
             None,
             None,
         )
 
 
-def _parts(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def _split_candidate(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Views of s~ and of z and r, one for each position: unbind is faster than slicing in a loop."""
     return activations[..., :size].unbind(), activations[..., size:].unbind()
 
@@ -156,14 +156,15 @@ def _positions(tensor: Tensor | None, steps: int) -> Sequence[Tensor | None]:
     return [None] * steps if tensor is None else tensor.unbind()
 
 
-def _order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
-    """The positions in reading order, each with the state before and after it."""
-    between = states.unbind()
-    pairs = [(j, between[j], between[j + 1]) for j in range(len(between) - 1)]
-    return [(j, after, before) for j, before, after in reversed(pairs)] if reverse else pairs
+def _in_reading_order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
+    """The positions in reading order, each with views of the states before and after it."""
+    views = states.unbind()
+    if reverse:
+        return [(j, views[j + 1], views[j]) for j in reversed(range(len(views) - 1))]
+    return [(j, views[j], views[j + 1]) for j in range(len(views) - 1)]
 
 
-def _gradient(tensor: Tensor, grad: Tensor | None) -> Tensor:
+def _copy_gradient(tensor: Tensor, grad: Tensor | None) -> Tensor:
     """A contiguous copy of the gradient ``grad`` of ``tensor``, or zeros if None, to accumulate into."""
     return torch.zeros_like(tensor) if grad is None else grad.clone(memory_format=torch.contiguous_format)
 
@@ -215,16 +216,12 @@ class _AttendingScan(torch.autograd.Function):
         )
         products = states.new_empty(batch, recurrent.size(0))
         state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
-        candidate, gates = _parts(activations, size)
-        update, query, context, state = (
-            activations[..., size : 2 * size].unbind(),
-            *map(torch.unbind, (queries, contexts, states)),
-        )
+        candidate, gates = _split_candidate(activations, size)
+        update = activations[..., size : 2 * size].unbind()
+        query, context, state = queries.unbind(), contexts.unbind(), states.unbind()
         for i in range(steps):
             times_recurrent(state[i], None, products)
-            ops.attend(
-                state_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i]
-            )  # fmt: skip
+            ops.attend(state_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i])
             if i == updates:
                 break
             times_context(context[i], projected[i], activations[i])
@@ -252,7 +249,7 @@ class _AttendingScan(torch.autograd.Function):
         grads = activations.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
-        context_grads, state_grads = _gradient(contexts, grad_contexts), _gradient(states, grad_states)
+        context_grads, state_grads = _copy_gradient(contexts, grad_contexts), _copy_gradient(states, grad_states)
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
         ops = dispatch.kernels_for(activations)
@@ -261,20 +258,17 @@ class _AttendingScan(torch.autograd.Function):
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
         )
-        grad_sums, grad_products, grad_query = (
-            grads[..., part].unbind() for part in (slice(3 * size), slice(size, None), slice(3 * size, None))
-        )
+        grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
         grad_candidate, grad_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
-        reset, weight_grad = activations[..., 2 * size :].unbind(), _positions(grad_weights, steps)
-        state, query, context, context_grad, state_grad = map(
-            torch.unbind, (states, queries, contexts, context_grads, state_grads)
-        )
+        grad_query, weight_grad = grads[..., 3 * size :].unbind(), _positions(grad_weights, steps)
+        reset, state = activations[..., 2 * size :].unbind(), states.unbind()
+        query, context = queries.unbind(), contexts.unbind()
+        context_grad, state_grad = context_grads.unbind(), state_grads.unbind()
         for i in reversed(range(steps)):
             if i < updates:
                 ops.update_state_backward(activations[i], state[i], state_grad[i + 1], grad_sums[i], state_grad[i])
-                ops.reset_backward(
-                    reset[i], state[i], times_reset(grad_candidate[i], None, grad_product), grad_reset[i], state_grad[i]
-                )
+                times_reset(grad_candidate[i], None, grad_product)
+                ops.reset_backward(reset[i], state[i], grad_product, grad_reset[i], state_grad[i])
                 times_context(grad_sums[i], context_grad[i], context_grad[i])
             ops.attend_backward(
                 query[i], keys, annotations, energy, aligned, weights[i], context[i], weight_grad[i], context_grad[i],

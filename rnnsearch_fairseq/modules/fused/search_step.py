@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations, repeat_rows
 from rnnsearch_fairseq.modules.decoder import Decoder
-from rnnsearch_fairseq.modules.fused.products import packed_matmul
+from rnnsearch_fairseq.modules.fused.products import linear, packed_matmul
 
 GROUP = 64  # words; the vocabulary of the scores is filled up to whole groups with words of probability zero
+MAX_TABLE_BYTES = 64 * 2**20  # of the table of the words' products; a larger one is not made
 
 
 class RecurrentState(NamedTuple):
@@ -52,13 +53,14 @@ class Places(NamedTuple):
 
 
 class SearchStep:
-    """A copy of a decoder's parameters, laid out for search.
+    """A decoder laid out for search.
 
-    Matrices that multiply the same vector are joined and transposed once. Products that depend on the previous word
-    only are looked up in a table: [W; W_z; W_r] E y and V_o E y with their biases, ``(K_y, 3n + k l)``. The matrices
-    that multiply the context multiply the annotations instead, once a sentence: C c_i = sum_j alpha_ij (C h_j). The
-    alignment model's tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`; W_a, U_a h_j
-    and v_a are doubled beforehand. Make a new one when the decoder's parameters change.
+    Matrices that multiply the same vector at every position are joined and packed once; all others remain those of the
+    decoder. Products that depend on the previous word only, [W; W_z; W_r] E y and V_o E y with their biases, are looked
+    up in a table ``(K_y, 3n + k l)`` if it is small, which it is not at the paper's size. The matrices that multiply
+    the context multiply the annotations instead, once a sentence: C c_i = sum_j alpha_ij (C h_j). The alignment model's
+    tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`; W_a, U_a h_j and v_a are
+    doubled beforehand. Make a new one when the decoder's parameters change.
     """
 
     @torch.no_grad()
@@ -69,12 +71,11 @@ class SearchStep:
         self.reads_current_state = decoder.reads_current_state
         self.factor, self.pool = readout.factor, readout.maxout.pool_size
         self.size = unit.hidden_size
-        table = decoder.embedding.table.weight + decoder.embedding.bias
-        layers = (readout.from_word, readout.from_state, readout.from_context)
-        from_word, from_state, from_context = (self._pools_last(layer.weight) for layer in layers)
-        bias = self._pools_last(readout.from_state.bias)
-        self.words = torch.cat([unit.project_input(table), F.linear(table, from_word, bias)], dim=1)
-        self.no_word = F.pad(bias, (3 * self.size, 0))
+        self.embedding = decoder.embedding
+        self.context_layers = unit.from_context, readout.from_context
+        # First the largest matrix: its temporary copy makes the peak of memory.
+        self.times_vocabulary = vocabulary_product(readout.to_vocabulary)
+        from_state = self._pools_last(readout.from_state.weight)
         state_weights = [unit.from_state.weight]
         if self.has_attention:
             state_weights.append(2 * attention.from_state.weight)
@@ -82,11 +83,18 @@ class SearchStep:
         if not self.reads_current_state:
             state_weights.append(from_state)
         self.state_parts = [len(weight) for weight in state_weights]
-        self.times_state = packed_matmul(torch.cat(state_weights), None)
-        self.times_read_state = packed_matmul(from_state, None)
-        self.times_reset_state = packed_matmul(unit.from_reset_state.weight, None)
-        self.from_context = torch.cat([unit.from_context.weight, from_context])
-        self.times_vocabulary = vocabulary_product(readout.to_vocabulary)
+        self.times_state = packed_matmul(torch.cat(state_weights))
+        self.times_read_state = packed_matmul(from_state) if self.reads_current_state else None
+        self.times_reset_state = packed_matmul(unit.from_reset_state.weight)
+        self.bias = torch.cat([F.pad(unit.bias, (0, 2 * self.size)), self._pools_last(readout.from_state.bias)])
+        word_weight = torch.cat([unit.from_input.weight, self._pools_last(readout.from_word.weight)])
+        table_bytes = len(decoder.embedding.table.weight) * len(word_weight) * word_weight.element_size()
+        self.table = self.times_word = None
+        if table_bytes <= MAX_TABLE_BYTES:
+            embedded = decoder.embedding.table.weight + decoder.embedding.bias
+            self.table = F.linear(embedded, word_weight, self.bias)
+        else:
+            self.times_word = packed_matmul(word_weight)
 
     def _pools_last(self, units: Tensor) -> Tensor:
         """Reorder the maxout layer's units, dimension 0, so that a pool's maximum is one of whole vectors: faster."""
@@ -94,8 +102,13 @@ class SearchStep:
 
     def prepare_memory(self, memory: Memory) -> Memory:
         """The ``memory`` for :meth:`__call__`, with [C; C_z; C_r; C_o] h_j ``(3n + k l)`` for h_j and doubled keys."""
+        rows = memory.annotations.flatten(0, -2)
+        for_unit, for_readout = (
+            linear(rows, layer.weight).unflatten(0, memory.annotations.shape[:-1]) for layer in self.context_layers
+        )
+        for_readout = for_readout.unflatten(-1, (-1, self.pool)).transpose(-1, -2).flatten(-2)
         keys = 2 * memory.keys if self.has_attention else None
-        return memory._replace(annotations=F.linear(memory.annotations, self.from_context), keys=keys)
+        return memory._replace(annotations=torch.cat([for_unit, for_readout], dim=-1), keys=keys)
 
     def __call__(
         self, words: Tensor, recurrent: RecurrentState, memory: Memory, places: Places | None = None
@@ -111,11 +124,12 @@ class SearchStep:
             Unnormalised log-probabilities ``(rows, K_y)``, K_y rounded up to whole groups; alpha ``(rows, src_len)`` or
             None; and the state.
         """
-        state, from_word = recurrent.state, self.words.index_select(0, words)
-        if self.updates_first:
-            if recurrent.context is None:
-                from_word = self.no_word.expand_as(from_word)
-            else:
+        state = recurrent.state
+        if self.updates_first and recurrent.context is None:  # no word is before the first
+            from_word = F.pad(self.bias[3 * self.size :], (3 * self.size, 0)).expand(len(words), -1)
+        else:
+            from_word = self._project_words(words)
+            if self.updates_first:
                 state = self._update(from_word[:, : 3 * self.size] + recurrent.context, recurrent.gates, state)
         products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
         if self.has_attention:
@@ -143,6 +157,13 @@ class SearchStep:
             features = self.factor(features)
         return self.times_vocabulary(features), weights, after
 
+    def _project_words(self, words: Tensor) -> Tensor:
+        """[W; W_z; W_r; V_o] E y with the biases b and b_o, ``(rows, 3n + k l)``."""
+        if self.table is not None:
+            return self.table.index_select(0, words)
+        words, places = words.unique(return_inverse=True)
+        return self.times_word(self.embedding(words), self.bias).index_select(0, places)
+
     def _update(self, sums: Tensor, gates: Tensor, state: Tensor) -> Tensor:
         """s_i ``(rows, n)`` from s_{i-1}: its terms in the sums of z and r are ``gates``, all other terms ``sums``."""
         update, reset = (sums[:, self.size :] + gates).sigmoid_().chunk(2, dim=1)
@@ -153,6 +174,6 @@ class SearchStep:
 def vocabulary_product(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
     """The ``layer`` with K_y scores, filled up to whole groups with minus infinity, as a function of ``(rows, l)``."""
     fill = -len(layer.weight) % GROUP
-    product = packed_matmul(F.pad(layer.weight.detach(), (0, 0, 0, fill)), None)
+    product = packed_matmul(F.pad(layer.weight.detach(), (0, 0, 0, fill)))
     bias = F.pad(layer.bias.detach(), (0, fill), value=float("-inf"))
     return lambda features: product(features, bias)

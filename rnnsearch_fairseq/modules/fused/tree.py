@@ -100,22 +100,22 @@ class _LSTMScan(torch.autograd.Function):
         (weight, gates, hiddens, cells), words = ctx.saved_tensors, ctx.words
         ops = dispatch.kernels_for(gates)
         grad_gates = torch.empty_like(gates)
-        # Those of h and c also receive what comes from the next word.
+        # The gradients of h and c also receive those that come from the next word.
         gate, cell, grad_gate, grad_hidden, grad_cell = words.split(
             gates, cells, grad_gates, words.pack(grad_hiddens), words.pack(grad_cells)
         )
         times_weight = packed_matmul(weight.T, len(words.sentences))
         first, grad_first = (torch.zeros_like(cell[0]) for _ in range(2))  # c before the first words, and its gradient
         for j, count in reversed(list(enumerate(words.counts))):
-            before, grad_before = (cell[j - 1], grad_cell[j - 1]) if j else (first, grad_first)
+            cell_before, grad_cell_before = (cell[j - 1], grad_cell[j - 1]) if j else (first, grad_first)
             ops.apply_cell_backward(
-                gate[j], before[:count], cell[j], grad_hidden[j], grad_cell[j], grad_gate[j], grad_before[:count],
-                None,
+                gate[j], cell_before[:count], cell[j], grad_hidden[j], grad_cell[j], grad_gate[j],
+                grad_cell_before[:count], None,
             )  # fmt: skip
             if j:
-                of_state = grad_hidden[j - 1][:count]
-                times_weight(grad_gate[j], of_state, of_state)
-        grad_weight = grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.before)
+                grad_hidden_before = grad_hidden[j - 1][:count]
+                times_weight(grad_gate[j], grad_hidden_before, grad_hidden_before)
+        grad_weight = grad_gates[words.counts[0] :].T @ hiddens.index_select(0, words.previous)
         return grad_gates, grad_weight, None
 
 
@@ -132,8 +132,8 @@ class _TreeScan(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         ops, words = dispatch.kernels_for(hidden), len(hidden)
         hiddens, cells = (
-            of_words.new_empty(len(rows), of_words.size(1)).index_copy_(0, rows[:words], of_words)
-            for of_words in (hidden, cell)
+            word_states.new_empty(len(rows), word_states.size(1)).index_copy_(0, rows[:words], word_states)
+            for word_states in (hidden, cell)
         )
         gates = hidden.new_empty(len(rows) - words, len(weight))
         times_children = packed_matmul(weight, len(gates))
@@ -150,7 +150,7 @@ class _TreeScan(torch.autograd.Function):
         weight, gates, hiddens, cells, rows = ctx.saved_tensors
         ops, words = dispatch.kernels_for(gates), len(rows) - len(gates)
         grad_gates = torch.empty_like(gates)
-        # These also receive what comes from the parents.
+        # They also receive the gradients that come from the parents.
         grad_hiddens, grad_cells = (
             torch.empty_like(grad).index_copy_(0, rows, grad) for grad in (grad_hiddens, grad_cells)
         )
@@ -162,8 +162,8 @@ class _TreeScan(torch.autograd.Function):
                 gate, child_cells, cells, grad_hiddens, grad_cells, grad_gate, child_grad_cells, places
             )
             times_weight(grad_gate, child_grad_hiddens, child_grad_hiddens)
-        of_words = (grad.index_select(0, rows[:words]) for grad in (grad_hiddens, grad_cells))
-        return grad_gates.T @ _siblings(hiddens, len(gates)), grad_gates.sum(dim=0), *of_words, None, None
+        word_grads = (grad.index_select(0, rows[:words]) for grad in (grad_hiddens, grad_cells))
+        return grad_gates.T @ _siblings(hiddens, len(gates)), grad_gates.sum(dim=0), *word_grads, None, None
 
 
 def _heights(sizes: Sequence[int], gates: Tensor, places: Tensor, *tables: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -237,7 +237,7 @@ class _DecoderScan(torch.autograd.Function):
         grad_gates = torch.empty_like(gates)
         grad_sums = torch.empty_like(cells)  # inside the tanh of s~
         grad_scores = torch.empty_like(weights)
-        # Those of s~_j, s_j and c_j also receive what comes from position j + 1.
+        # The gradients of s~_j, s_j and c_j also receive those that come from position j + 1.
         grad_vectors, grad_cells = torch.zeros_like(vectors), torch.zeros_like(cells)
         if grad_attended is not None:
             grad_vectors[:, :size] = words.pack(grad_attended)
@@ -246,7 +246,9 @@ class _DecoderScan(torch.autograd.Function):
         )
         gate, grad_gate = words.split(gates, grad_gates, begin=1)
         times_recurrent, times_combining = (packed_matmul(weight.T, len(states)) for weight in (recurrent, combining))
-        (grad_alpha,) = ([None] * len(alpha),) if grad_weights is None else words.split(words.pack(grad_weights))
+        grad_alpha = [None] * len(alpha)
+        if grad_weights is not None:
+            (grad_alpha,) = words.split(words.pack(grad_weights))
         for j, count in reversed(list(enumerate(words.counts))):
             attended, _, context = vector[j].split(size, dim=1)
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
@@ -260,22 +262,22 @@ class _DecoderScan(torch.autograd.Function):
                     gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],
                     grad_cell[j - 1][:count], None,
                 )  # fmt: skip
-                of_before = grad_vector[j - 1][:count, : 2 * size]
-                times_recurrent(grad_gate[j - 1], of_before, of_before)
+                grad_states_before = grad_vector[j - 1][:count, : 2 * size]
+                times_recurrent(grad_gate[j - 1], grad_states_before, grad_states_before)
         # A state has one gradient through the context, weighted by alpha, and one through its score.
-        both = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
-        contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
+        factors = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
+        grad_contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
         starts = (grad[: words.counts[0]] for grad in (grad_vectors[:, size : 2 * size], grad_cells))
         return (
             grad_gates,
-            grad_gates.T @ vectors[:, : 2 * size].index_select(0, words.before),
+            grad_gates.T @ vectors[:, : 2 * size].index_select(0, words.previous),
             grad_sums.T @ vectors[:, size:],
             grad_sums.sum(dim=0),
             *(
                 start.new_zeros(len(states), size).index_copy_(0, words.sentences[: len(start)], start)
                 for start in starts
             ),
-            both @ torch.cat([contexts, hiddens], dim=1),
+            factors @ torch.cat([grad_contexts, hiddens], dim=1),
             None,
             None,
         )

@@ -15,8 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-WIDEST = 1024  # most units that a program loads at a time
-TILE = 8192  # most elements of the keys, or of the annotations, that a program loads at a time
+MAX_BLOCK = 1024  # units that a program loads at a time
+MAX_TILE = 8192  # elements of the keys, or of the annotations, that a program loads at a time
 ROWS = 4096  # words whose scores are in memory at a time if their cost alone is computed: 245 MB in bfloat16
 WARPS = 8  # warps of a program of the attention kernels
 
@@ -25,30 +25,44 @@ def scratch(keys: Tensor) -> None:
     """None: the attention kernels need no scratch buffer."""
 
 
-def apply_gates(*tensors: Tensor | None) -> None:
-    _for_each_unit(_apply_gates, tensors[-1].size(1), *tensors)
+def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
+    _for_each_unit(_apply_gates, state.size(1), gates, summand, state, mask, reset_state)
 
 
-def update_state(*tensors: Tensor) -> None:
-    _for_each_unit(_update_state, tensors[-1].size(1), *tensors)
+def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
+    _for_each_unit(_update_state, state.size(1), candidate, update, state, new_state)
 
 
-def update_state_backward(*tensors: Tensor) -> None:
-    _for_each_unit(_update_state_backward, tensors[-1].size(1), *tensors)
+def update_state_backward(
+    activations: Tensor, state: Tensor, grad_new_state: Tensor, grads: Tensor, grad_state: Tensor
+) -> None:
+    _for_each_unit(_update_state_backward, state.size(1), activations, state, grad_new_state, grads, grad_state)
 
 
-def reset_backward(*tensors: Tensor) -> None:
-    _for_each_unit(_reset_backward, tensors[-1].size(1), *tensors)
+def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_state: Tensor) -> None:
+    _for_each_unit(_reset_backward, state.size(1), reset, state, grad_product, grad_reset, grad_state)
 
 
-def apply_cell(*tensors: Tensor | None) -> None:
-    _, before, _, cells, _ = tensors
-    _for_each_unit(_apply_cell, cells.size(1), *tensors, children=before.size(1) // cells.size(1))
+def apply_cell(gates: Tensor, child_cells: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None) -> None:
+    size = cells.size(1)
+    children = child_cells.size(1) // size
+    _for_each_unit(_apply_cell, size, gates, child_cells, hiddens, cells, places, children=children)
 
 
-def apply_cell_backward(*tensors: Tensor | None) -> None:
-    _, before, cells, *_ = tensors
-    _for_each_unit(_apply_cell_backward, cells.size(1), *tensors, children=before.size(1) // cells.size(1))
+def apply_cell_backward(
+    gates: Tensor,
+    child_cells: Tensor,
+    cells: Tensor,
+    grad_hiddens: Tensor,
+    grad_cells: Tensor,
+    grad_gates: Tensor,
+    grad_child_cells: Tensor,
+    places: Tensor | None,
+) -> None:
+    size = cells.size(1)
+    children = child_cells.size(1) // size
+    tensors = (gates, child_cells, cells, grad_hiddens, grad_cells, grad_gates, grad_child_cells, places)
+    _for_each_unit(_apply_cell_backward, size, *tensors, children=children)
 
 
 def _for_each_unit(kernel: Any, size: int, *tensors: Tensor | None, **options: int) -> None:
@@ -57,8 +71,17 @@ def _for_each_unit(kernel: Any, size: int, *tensors: Tensor | None, **options: i
     kernel[_grid(tensors[0], size)](*tensors, *rows, size, _block(size), **options)
 
 
-def attend(*tensors: Tensor | None) -> None:
-    product, keys, annotations, energy, padding_mask, _, query, weights, context = tensors
+def attend(
+    product: Tensor,
+    keys: Tensor,
+    annotations: Tensor,
+    energy: Tensor | None,
+    padding_mask: Tensor | None,
+    aligned: None,
+    query: Tensor | None,
+    weights: Tensor,
+    context: Tensor,
+) -> None:
     _, src_len, size = keys.shape
     width = annotations.size(2)
     _attend[_grid(keys, width)](
@@ -69,16 +92,27 @@ def attend(*tensors: Tensor | None) -> None:
     )  # fmt: skip
 
 
-def attend_backward(*tensors: Tensor | None) -> None:
-    query, keys, annotations, energy, _, *others = tensors
-    _, _, grad_weights, grad_context, grad_query, _, _ = others
+def attend_backward(
+    query: Tensor,
+    keys: Tensor,
+    annotations: Tensor,
+    energy: Tensor,
+    aligned: None,
+    weights: Tensor,
+    context: Tensor,
+    grad_weights: Tensor | None,
+    grad_context: Tensor,
+    grad_query: Tensor,
+    grad_keys: Tensor,
+    grad_energy: Tensor,
+) -> None:
     _, src_len, size = keys.shape
     width = annotations.size(2)
     _attend_backward[_grid(keys, size)](
-        query, keys, annotations, energy, *others, src_len, *_strides(grad_weights),
+        query, keys, annotations, energy, weights, context, grad_weights, grad_context, grad_query, grad_keys,
+        grad_energy, src_len, *_strides(grad_weights),
         grad_context.stride(0), grad_query.stride(0), size, width, _block(size), _block(width),
-        _positions(size, width),
-        num_warps=WARPS,
+        _positions(size, width), num_warps=WARPS,
     )  # fmt: skip
 
 
@@ -86,12 +120,20 @@ def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: 
     attend(state, states, states, None, padding_mask, None, None, weights, context)
 
 
-def attend_states_backward(*tensors: Tensor | None) -> None:
-    states, _, context, _, grad_context, _, grad_state = tensors
+def attend_states_backward(
+    states: Tensor,
+    weights: Tensor,
+    context: Tensor,
+    grad_weights: Tensor | None,
+    grad_context: Tensor,
+    grad_scores: Tensor,
+    grad_state: Tensor,
+) -> None:
     _, count, size = states.shape
     _attend_states_backward[_grid(states, size)](
-        *tensors, count, context.stride(0), grad_context.stride(0), grad_state.stride(0),
-        size, _block(size), _positions(size, size), num_warps=WARPS,
+        states, weights, context, grad_weights, grad_context, grad_scores, grad_state, count,
+        context.stride(0), grad_context.stride(0), grad_state.stride(0), size, _block(size), _positions(size, size),
+        num_warps=WARPS,
     )  # fmt: skip
 
 
@@ -114,7 +156,7 @@ def try_all(device: torch.device, dtype: torch.dtype) -> None:
     Raises:
         Exception: what Triton or CUDA raises if one does not.
     """
-    size = WIDEST
+    size = MAX_BLOCK
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
         rows, two, three, four, five = (torch.zeros(1, k * size, device=device, dtype=dtype) for k in range(1, 6))
         weights = torch.ones(1, 1, device=device, dtype=torch.promote_types(dtype, torch.float32))
@@ -128,9 +170,9 @@ def try_all(device: torch.device, dtype: torch.dtype) -> None:
         attend(rows, *memory, padding_mask, None, rows.clone(), weights, two.clone())
         attend_backward(rows, *memory, None, weights, two, weights.clone(), two, rows.clone(), sums, sums[0].clone())
         places = padding_mask.flatten().long()
-        for gates, before, of_gates in ((four, rows, None), (five, two, places)):
-            apply_cell(gates, before, rows.clone(), rows.clone(), of_gates)
-            apply_cell_backward(gates, before, rows, rows, rows, gates.clone(), before.clone(), of_gates)
+        for gates, cells, cell_places in ((four, rows, None), (five, two, places)):
+            apply_cell(gates, cells, rows.clone(), rows.clone(), cell_places)
+            apply_cell_backward(gates, cells, rows, rows, rows, gates.clone(), cells.clone(), cell_places)
         attend_states(rows, rows[None], padding_mask, weights, rows.clone())
         attend_states_backward(rows[None], weights, rows, weights, rows, weights.clone(), rows.clone())
         softmax_cost(three, padding_mask.flatten().long(), 1, True)
@@ -140,12 +182,12 @@ def try_all(device: torch.device, dtype: torch.dtype) -> None:
 
 def _block(width: int) -> int:
     """The length of a program's range, a power of two. Triton's own functions for this take longer than a launch."""
-    return min(1 << (width - 1).bit_length(), WIDEST)
+    return min(1 << (width - 1).bit_length(), MAX_BLOCK)
 
 
 def _positions(size: int, width: int) -> int:
     """The number of source positions that a program loads at a time."""
-    return min(max(TILE // max(_block(size), _block(width)), 1), 32)
+    return min(max(MAX_TILE // max(_block(size), _block(width)), 1), 32)
 
 
 def _grid(rows: Tensor, width: int) -> tuple[int, int]:
@@ -206,54 +248,55 @@ def _update_state(
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     candidate += row * candidate_row + unit
-    made = _tanh(_load(candidate, inside))
-    before = _load(state + row * state_row + unit, inside)
-    share = _load(update + row * update_row + unit, inside)
-    tl.store(candidate, made, inside)
-    tl.store(new_state + row * new_row + unit, before + share * (made - before), inside)
+    candidate_value = _tanh(_load(candidate, inside))
+    state_value = _load(state + row * state_row + unit, inside)
+    update_value = _load(update + row * update_row + unit, inside)
+    tl.store(candidate, candidate_value, inside)
+    new_value = state_value + update_value * (candidate_value - state_value)
+    tl.store(new_state + row * new_row + unit, new_value, inside)
 
 
 @triton.jit
 def _update_state_backward(
-    activations: tl.tensor, state: tl.tensor, grad_state: tl.tensor, grads: tl.tensor, grad_before: tl.tensor,
-    activations_row: tl.constexpr, state_row: tl.constexpr, grad_row: tl.constexpr, grads_row: tl.constexpr,
-    before_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+    activations: tl.tensor, state: tl.tensor, grad_new_state: tl.tensor, grads: tl.tensor, grad_state: tl.tensor,
+    activations_row: tl.constexpr, state_row: tl.constexpr, grad_new_row: tl.constexpr, grads_row: tl.constexpr,
+    grad_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     activations += row * activations_row + unit
     candidate, update = _load(activations, inside), _load(activations + size, inside)
-    grad = _load(grad_state + row * grad_row + unit, inside)
+    grad = _load(grad_new_state + row * grad_new_row + unit, inside)
     change = candidate - _load(state + row * state_row + unit, inside)
     grads += row * grads_row + unit
     tl.store(grads, grad * update * (1 - candidate * candidate), inside)
     tl.store(grads + size, grad * change * update * (1 - update), inside)
-    grad_before += row * before_row + unit
-    tl.store(grad_before, _load(grad_before, inside) + grad * (1 - update), inside)
+    grad_state += row * grad_row + unit
+    tl.store(grad_state, _load(grad_state, inside) + grad * (1 - update), inside)
 
 
 @triton.jit
 def _reset_backward(
-    reset: tl.tensor, state: tl.tensor, grad_product: tl.tensor, grad_reset: tl.tensor, grad_before: tl.tensor,
+    reset: tl.tensor, state: tl.tensor, grad_product: tl.tensor, grad_reset: tl.tensor, grad_state: tl.tensor,
     reset_row: tl.constexpr, state_row: tl.constexpr, product_row: tl.constexpr, grad_reset_row: tl.constexpr,
-    before_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+    grad_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     gate, grad = _load(reset + row * reset_row + unit, inside), _load(grad_product + row * product_row + unit, inside)
-    before = _load(state + row * state_row + unit, inside)
-    tl.store(grad_reset + row * grad_reset_row + unit, grad * before * gate * (1 - gate), inside)
-    grad_before += row * before_row + unit
-    tl.store(grad_before, _load(grad_before, inside) + grad * gate, inside)
+    state_value = _load(state + row * state_row + unit, inside)
+    tl.store(grad_reset + row * grad_reset_row + unit, grad * state_value * gate * (1 - gate), inside)
+    grad_state += row * grad_row + unit
+    tl.store(grad_state, _load(grad_state, inside) + grad * gate, inside)
 
 
 @triton.jit(do_not_specialize=["places"])
 def _apply_cell(
-    gates: tl.tensor, before: tl.tensor, hiddens: tl.tensor, cells: tl.tensor, places: tl.tensor,
-    gates_row: tl.constexpr, before_row: tl.constexpr, hiddens_row: tl.constexpr, cells_row: tl.constexpr,
+    gates: tl.tensor, child_cells: tl.tensor, hiddens: tl.tensor, cells: tl.tensor, places: tl.tensor,
+    gates_row: tl.constexpr, child_row: tl.constexpr, hiddens_row: tl.constexpr, cells_row: tl.constexpr,
     places_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr, children: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
     gates += row * gates_row + unit
-    before += row * before_row + unit
+    child_cells += row * child_row + unit
     in_gate, out_gate = tl.sigmoid(_load(gates, inside)), tl.sigmoid(_load(gates + (children + 1) * size, inside))
     candidate = _tanh(_load(gates + (children + 2) * size, inside))
     tl.store(gates, in_gate, inside)
@@ -263,7 +306,7 @@ def _apply_cell(
     for child in tl.static_range(children):
         forget_gate = tl.sigmoid(_load(gates + (1 + child) * size, inside))
         tl.store(gates + (1 + child) * size, forget_gate, inside)
-        cell += forget_gate * _load(before + child * size, inside)
+        cell += forget_gate * _load(child_cells + child * size, inside)
     place = row if places is None else tl.load(places + row)
     tl.store(cells + place * cells_row + unit, cell, inside)
     tl.store(hiddens + place * hiddens_row + unit, out_gate * _tanh(cell), inside)
@@ -271,10 +314,10 @@ def _apply_cell(
 
 @triton.jit(do_not_specialize=["places"])
 def _apply_cell_backward(
-    gates: tl.tensor, before: tl.tensor, cells: tl.tensor, grad_hiddens: tl.tensor, grad_cells: tl.tensor,
-    grad_gates: tl.tensor, grad_before: tl.tensor, places: tl.tensor, gates_row: tl.constexpr,
-    before_row: tl.constexpr, cells_row: tl.constexpr, grad_hiddens_row: tl.constexpr, grad_cells_row: tl.constexpr,
-    grad_gates_row: tl.constexpr, grad_before_row: tl.constexpr, places_row: tl.constexpr,
+    gates: tl.tensor, child_cells: tl.tensor, cells: tl.tensor, grad_hiddens: tl.tensor, grad_cells: tl.tensor,
+    grad_gates: tl.tensor, grad_child_cells: tl.tensor, places: tl.tensor, gates_row: tl.constexpr,
+    child_row: tl.constexpr, cells_row: tl.constexpr, grad_hiddens_row: tl.constexpr, grad_cells_row: tl.constexpr,
+    grad_gates_row: tl.constexpr, grad_child_row: tl.constexpr, places_row: tl.constexpr,
     size: tl.constexpr, block: tl.constexpr, children: tl.constexpr,
 ) -> None:  # fmt: skip
     row, unit, inside = _place(size, block)
@@ -292,10 +335,10 @@ def _apply_cell_backward(
     tl.store(grad_gates + (children + 2) * size, grad * in_gate * (1 - candidate * candidate), inside)
     for child in tl.static_range(children):
         forget_gate = _load(gates + (1 + child) * size, inside)
-        grad_forget = grad * _load(before + row * before_row + child * size + unit, inside)
+        grad_forget = grad * _load(child_cells + row * child_row + child * size + unit, inside)
         tl.store(grad_gates + (1 + child) * size, grad_forget * forget_gate * (1 - forget_gate), inside)
-        of_child = grad_before + row * grad_before_row + child * size + unit
-        tl.store(of_child, _load(of_child, inside) + grad * forget_gate, inside)
+        child_grad = grad_child_cells + row * grad_child_row + child * size + unit
+        tl.store(child_grad, _load(child_grad, inside) + grad * forget_gate, inside)
 
 
 @triton.jit(do_not_specialize=["padding_mask", "weights", "src_len", "mask_row", "mask_position"])
@@ -332,10 +375,10 @@ def _attend(
         larger = tl.maximum(largest, tl.max(energies, axis=0))
         # With padding on the left, the largest energy is -inf until the first word: subtracting it would give NaN.
         base = tl.where(larger == float("-inf"), 0.0, larger)
-        shares, before = tl.exp(energies - base), tl.exp(largest - base)
+        shares, factor = tl.exp(energies - base), tl.exp(largest - base)
         read = _load(annotations + position[:, None] * width, valid[:, None] & inside[None, :])
-        summed = summed * before + tl.sum(shares[:, None] * read, axis=0)
-        total = total * before + tl.sum(shares, axis=0)
+        summed = summed * factor + tl.sum(shares[:, None] * read, axis=0)
+        total = total * factor + tl.sum(shares, axis=0)
         largest = larger
     tl.store(context + row * context_row + column, summed / total, inside)
     tl.debug_barrier()  # other threads wrote the energies that are read below
@@ -375,7 +418,7 @@ def _attend_backward(
     if grad_weights is not None:
         grad_weights += row * grad_weights_row
         expected += _dot(weights, grad_weights, grad_weights_position, src_len, precise, columns)
-    own = _load(query + row * size + unit, inside)
+    query_values = _load(query + row * size + unit, inside)
     query_sum, energy_sum = tl.zeros([block], precise), tl.zeros([block], precise)
     for first in range(0, src_len, positions):
         position = first + tl.arange(0, positions)
@@ -385,12 +428,12 @@ def _attend_backward(
             grad += _load(grad_weights + position * grad_weights_position, valid)
         grad = (_load(weights + position, valid) * (grad - expected))[:, None]
         tile = valid[:, None] & inside[None, :]
-        aligned = _tanh(_load(keys + position[:, None] * size, tile) + own[None, :])
+        aligned = _tanh(_load(keys + position[:, None] * size, tile) + query_values[None, :])
         slope = grad * (1 - aligned * aligned)
         energy_sum += tl.sum(grad * aligned, axis=0)
         query_sum += tl.sum(slope, axis=0)
-        of_keys = grad_keys + position[:, None] * size
-        tl.store(of_keys, _load(of_keys, tile) + slope, tile)
+        key_grads = grad_keys + position[:, None] * size
+        tl.store(key_grads, _load(key_grads, tile) + slope, tile)
     tl.store(grad_query + row * grad_query_row + unit, query_sum * _load(energy + unit, inside), inside)
     grad_energy += row * size + unit
     tl.store(grad_energy, _load(grad_energy, inside) + energy_sum, inside)
@@ -453,12 +496,12 @@ def _products(
     for first in range(0, size, block):
         place = first + tl.arange(0, block)
         inside = place < size
-        of_rows = _load(rows + place[None, :], valid[:, None] & inside[None, :])
-        of_vector = _load(vector + place, inside)[None, :]
+        row_values = _load(rows + place[None, :], valid[:, None] & inside[None, :])
+        vector_values = _load(vector + place, inside)[None, :]
         if energy is None:
-            products += tl.sum(of_rows * of_vector, axis=1)
+            products += tl.sum(row_values * vector_values, axis=1)
         else:
-            products += tl.sum(_tanh(of_rows + of_vector) * _load(energy + place, inside)[None, :], axis=1)
+            products += tl.sum(_tanh(row_values + vector_values) * _load(energy + place, inside)[None, :], axis=1)
     return products
 
 
@@ -475,8 +518,8 @@ def _softmax_cost(
     is_word = target != padding_idx
     precise: tl.constexpr = costs.dtype.element_ty
     share: tl.constexpr = smoothing / (size - 1)  # of each word other than the target
-    of_target: tl.constexpr = 1 - smoothing - share
-    own = tl.load(scores + target).to(precise)
+    target_share: tl.constexpr = 1 - smoothing - share
+    target_score = tl.load(scores + target).to(precise)
     largest, total = tl.full((), float("-inf"), precise), tl.zeros((), precise)
     all_scores = tl.zeros((), precise)
     for first in range(0, size, block):
@@ -488,15 +531,15 @@ def _softmax_cost(
         total = total * tl.exp(largest - larger) + tl.sum(tl.exp(values - larger), axis=0)
         largest = larger
     log_total = tl.log(total) + largest
-    cost = log_total - own
+    cost = log_total - target_score
     tl.store(costs + 2 * row + 1, tl.where(is_word, cost, 0.0))
     if smoothing > 0:
-        cost = of_target * cost + share * (size * log_total - all_scores)
+        cost = target_share * cost + share * (size * log_total - all_scores)
     tl.store(costs + 2 * row, tl.where(is_word, cost, 0.0))
     if keep_gradient:
         tl.debug_barrier()  # every thread has read the target's score, which is overwritten below
         for first in range(0, size, block):
             place = first + tl.arange(0, block)
             shares = tl.exp(_load(scores + place, place < size) - largest) / total
-            grads = tl.where(is_word, shares - share - of_target * (place == target).to(precise), 0.0)
+            grads = tl.where(is_word, shares - share - target_share * (place == target).to(precise), 0.0)
             tl.store(scores + place, grads, place < size)

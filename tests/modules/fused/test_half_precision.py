@@ -8,10 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules import AlignmentModel
 from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused import kernels
-from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
-from tests.builders import randomize
 
 BATCH, SOURCE, UNITS, WIDTH = 2, 300, 6, 8
 HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -58,18 +55,6 @@ def test_alignment_weights_are_in_float32(attend: Callable[..., tuple[Tensor, Te
     torch.testing.assert_close(context.double(), expected_context, rtol=0.02, atol=0.02)
     # With equal energies only the softmax rounds: each of 300 words has the weight 1 / 300.
     _, equal = attend(query, keys, annotations, 0 * energy, MASK)
-    torch.testing.assert_close(equal[0], torch.full((SOURCE,), 1 / SOURCE), rtol=1e-6, atol=0)
-
-
-@HALVES
-def test_constituent_weights_are_in_float32(dtype: torch.dtype) -> None:
-    decoder = TreeDecoder(Tree2SeqConfig(embedding_size=3, hidden_size=WIDTH), 5).to(dtype)
-    randomize(decoder)
-    hidden, states = torch.randn(BATCH, WIDTH).to(dtype), torch.randn(BATCH, SOURCE, WIDTH).to(dtype)
-    attended, weights = decoder.attend(hidden, states, MASK)
-    assert (attended.dtype, weights.dtype) == (dtype, torch.float32)
-    torch.testing.assert_close(weights.double().sum(dim=1), torch.ones(BATCH).double(), rtol=0, atol=1e-6)
-    _, equal = decoder.attend(0 * hidden, states, MASK)
     torch.testing.assert_close(equal[0], torch.full((SOURCE,), 1 / SOURCE), rtol=1e-6, atol=0)
 
 

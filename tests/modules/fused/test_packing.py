@@ -25,4 +25,4 @@ def test_longest_sentences_come_first_at_each_position(side: str) -> None:
     assert words.sentences.tolist() == ([0, 1, 2] if side == "none" else [1, 0, 2])
     (parts,) = words.split(packed)
     before = [part[: len(later)] for part, later in pairwise(parts)]
-    assert packed[words.before].equal(torch.cat(before))
+    assert packed[words.previous].equal(torch.cat(before))

@@ -1,22 +1,56 @@
-"""Products by oneDNN, with packed matrices or not, equal ordinary ones."""
+"""Products by oneDNN, with packed matrices or not, equal ordinary ones; PyTorch's private operators may be missing."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused.products import FEW, WIDE, linear, packed_matmul, transposed_product
+from rnnsearch_fairseq.modules.fused import operators
+from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
+from rnnsearch_fairseq.modules.fused.products import (
+    MIN_ELEMENTS_TO_PACK,
+    MIN_ROWS_TO_COPY,
+    linear,
+    packed_matmul,
+    transposed_product,
+)
 
 TOLERANCES = {
     torch.float32: {"rtol": 1e-5, "atol": 1e-5},
     torch.float64: {"rtol": 1e-12, "atol": 1e-12},
     torch.bfloat16: {"rtol": 0.02, "atol": 0.1},
 }
-MKL = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this PyTorch has no MKL")
 
 
-@pytest.mark.parametrize("rows", [1, FEW, 20])
+@pytest.fixture(params=[True, False], ids=["private operators", "none"])
+def has_operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Whether PyTorch has its private operators; if not, it is as a release that renamed them."""
+
+    def missing(*args: Any) -> None:
+        raise AttributeError("renamed")
+
+    checks = operators.has_packed_linear, operators.has_selected_products
+    for check in checks:
+        check.cache_clear()
+    if request.param:
+        if not all(check() for check in checks):
+            pytest.skip("this PyTorch has no oneDNN")
+    else:
+        monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace())
+        monkeypatch.setattr(torch.ops.aten, "_embedding_bag_per_sample_weights_backward", missing)
+        assert not any(check() for check in checks)
+    yield request.param
+    for check in checks:
+        check.cache_clear()
+
+
+@pytest.mark.usefixtures("has_operators")
+@pytest.mark.parametrize("rows", [1, MIN_ROWS_TO_COPY, 20])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("n", [3, pytest.param(WIDE // 512, marks=MKL, id="packed")])
+@pytest.mark.parametrize("n", [3, pytest.param(MIN_ELEMENTS_TO_PACK // 512, id="packed")])
 def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> None:
     weight = torch.randn(512, n).T if transposed else torch.randn(n, 512)
     x, summand = torch.randn(rows, 512), torch.randn(rows, 2 * n)[:, n:]
@@ -32,6 +66,7 @@ def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> 
     torch.testing.assert_close(out, summand + 2 * (x @ weight.T), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.usefixtures("has_operators")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
     x, weight, bias = (torch.randn(*shape).to(dtype) for shape in ((20, 8), (50, 8), (50,)))
@@ -40,3 +75,14 @@ def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
     product = transposed_product(x, weight[:20, :3])
     torch.testing.assert_close(product, x.T @ weight[:20, :3], **TOLERANCES[dtype])
     assert product.is_contiguous()
+
+
+@pytest.mark.usefixtures("has_operators")
+def test_blackout_of_a_large_vocabulary() -> None:
+    generator = torch.Generator().manual_seed(1)
+    features, weight, bias = (torch.randn(*shape, generator=generator) for shape in ((3, 4), (99, 4), (99,)))
+    targets, negatives = torch.tensor([5, 7, 98]), torch.tensor([[1, 2], [3, 0], [5, 5]])
+    candidates = torch.cat([targets[:, None], negatives], dim=1)
+    log_probs = ((features[:, None] * weight[candidates]).sum(dim=2) + bias[candidates]).log_softmax(dim=1)
+    expected = -log_probs[:, 0].sum() - torch.log1p(-log_probs[:, 1:].exp()).sum()
+    torch.testing.assert_close(blackout_loss(features, targets, negatives, weight, bias, torch.zeros(99)), expected)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from rnnsearch_fairseq.modules.fused import search_step
 from rnnsearch_fairseq.modules.fused.search_step import GROUP, Places, RecurrentState, SearchStep
 from tests.builders import pad
 from tests.modules.builders import ORDERS, Whole
@@ -16,7 +17,17 @@ VOCABULARY = 7
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (3, 1)], ids=str)
-def test_it_is_the_decoder(alignment_size: int, order: dict[str, Any], left: bool, sizes: tuple[int, int]) -> None:
+@pytest.mark.parametrize("table", [True, False], ids=["table of words", "none"])
+def test_it_is_the_decoder(
+    alignment_size: int,
+    order: dict[str, Any],
+    left: bool,
+    sizes: tuple[int, int],
+    table: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not table:
+        monkeypatch.setattr(search_step, "MAX_TABLE_BYTES", 0)
     torch.manual_seed(0)
     whole = Whole(alignment_size, fused=False, **order).double().eval()
     for parameter in whole.parameters():

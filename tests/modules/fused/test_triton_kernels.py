@@ -1,4 +1,4 @@
-"""The GPU kernels on a machine without a GPU: interpreted, and replaced by PyTorch's."""
+"""The GPU kernels on a machine without a GPU: interpreted, compiled, and replaced by PyTorch's."""
 
 import importlib.util
 import logging
@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.modules.fused import dispatch, kernels
-from rnnsearch_fairseq.modules.fused.loss import softmax_loss
+from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 from tests.builders import pad
 from tests.modules.builders import SOURCES, Whole
 from tests.modules.fused.trees import tree_outputs
@@ -49,40 +49,13 @@ def test_without_triton_pytorch_kernels_are_used(
     assert caplog.text.count("Triton's kernels do not run on cpu") == 1
 
 
-class Idle:
-    """A kernel that does nothing, or cannot be launched."""
-
-    def __init__(self, works: bool) -> None:
-        self.works = works
-
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        if not self.works:
-            raise RuntimeError("out of resource: shared memory")
-        return lambda *args, **options: None
-
-
-@needs_triton
-@pytest.mark.parametrize(
-    "broken",
-    [
-        *(None, "_apply_gates", "_attend", "_attend_backward", "_softmax_cost"),
-        *("_apply_cell", "_apply_cell_backward", "_attend_states_backward"),
-    ],
-)
-def test_one_kernel_that_does_not_run_is_enough_for_pytorchs(
-    broken: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from rnnsearch_fairseq.modules.fused import triton_kernels
-
-    for name, value in vars(triton_kernels).copy().items():
-        if hasattr(value, "fn"):
-            monkeypatch.setattr(triton_kernels, name, Idle(works=name != broken))
-    dispatch._gpu_kernels.cache_clear()
-    tensor = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.bfloat16)
-    with caplog.at_level(logging.WARNING):
-        assert dispatch.kernels_for(tensor) is (kernels if broken else triton_kernels)
-    assert ("out of resource" in caplog.text) == bool(broken)
-    dispatch._gpu_kernels.cache_clear()
+def run_everything(size: int, dtype: torch.dtype) -> None:
+    """Both networks' scans, forward and backward, and the cost."""
+    model = Whole(size, fused=True, size=size).to(dtype)
+    targets = torch.randint(2, 7, (2, 3))
+    outputs = model(pad(SOURCES["ragged"]), targets)
+    sum(output.sum() for output in [*outputs, *tree_outputs(size, dtype, fused=True)[0]]).backward()
+    smoothed_loss(outputs[0], torch.randn(7, 2, dtype=dtype), torch.randn(7, dtype=dtype), targets, 0.1)
 
 
 def test_kernels_run_on_the_device_of_their_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,15 +81,38 @@ def test_kernels_run_on_the_device_of_their_tensors(monkeypatch: pytest.MonkeyPa
     names = ("apply_gates", "update_state", "attend", "apply_cell", "attend_states", "softmax_cost")
     for name in names:
         monkeypatch.setattr(kernels, name, guarded(name, getattr(kernels, name)))
-    model, words, targets = Whole(4, fused=True), pad(SOURCES["ragged"]), torch.randint(2, 7, (2, 3))
-    for on_gpu in (False, True):
-        monkeypatch.setattr(dispatch, "on_gpu", lambda tensor, on_gpu=on_gpu: on_gpu)
-        monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
-        features, *_ = model(words, targets)
-        softmax_loss(features, torch.randn(7, 2), torch.randn(7), targets)
-        tree_outputs(3, torch.float32, fused=True)
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
+    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
+    run_everything(3, torch.float32)
     assert ran == set(names)
 
 
-def test_a_cpu_needs_no_triton() -> None:
-    assert dispatch.kernels_for(torch.zeros(1)) is kernels
+@needs_triton
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+@pytest.mark.parametrize(("arch", "dtype"), [(80, torch.float32), (90, torch.bfloat16)], ids=str)
+def test_kernels_compile(arch: int, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To machine code, which the interpreter does not show; they are not run."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver, jit
+
+    from rnnsearch_fairseq.modules.fused import triton_kernels
+
+    def compile_only(kernel: Any, *args: Any, warmup: bool, **options: Any) -> None:
+        assert f".target sm_{arch}" in run(kernel, *args, warmup=True, **options).asm["ptx"]
+        compiled.add(kernel.__name__)
+
+    compiled: set[str] = set()
+    run = jit.JITFunction.run
+    gpu = SimpleNamespace(
+        get_current_target=lambda: GPUTarget("cuda", arch, 32),
+        get_current_device=lambda: arch,  # the key of Triton's cache of compiled kernels
+        get_current_stream=lambda device: 0,
+    )
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(driver, "_active", gpu)
+    monkeypatch.setattr(jit.JITFunction, "run", compile_only)
+    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
+    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: triton_kernels)
+    run_everything(3, dtype)
+    kernels_and_helpers = {name for name, value in vars(triton_kernels).items() if isinstance(value, jit.JITFunction)}
+    assert compiled == kernels_and_helpers - {"_place", "_load", "_tanh", "_dot", "_products"}
