@@ -15,7 +15,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, until the learning rate has
     [ -f "$run/.done" ] && return
     mkdir -p "$run"
     say "training $1; full log in $run/train.log"
-    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation \
+    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree \
         --max-words 50 --require-parse \
         --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --stop-min-lr 0.0625 --clip-norm 3 \
         --batch-size 128 --sentence-avg --no-epoch-checkpoints \
@@ -28,7 +28,7 @@ translate() { # SET NAME CHECKPOINTS BEAM OPTIONS...: translate a set to NAME.to
     local output=$OUT/$2
     [ -f "$output.tok" ] && return
     say "translating the $1 set: $2"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset "$1" \
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree --gen-subset "$1" \
         --path "$3" --search tree2seq --beam "$4" --max-len-b 100 --batch-size 32 "${@:5}" \
         > "$output.out" 2> "$output.log" || die_of_log "$output.log" fairseq-generate
     translations "$output.out" > "$output.part"

@@ -60,7 +60,7 @@ step() { # NAME LIMIT TELLS COMMAND...: run a step, and kill all its processes a
 }
 
 SIZES=(--vocabulary 30004 --lengths 28 --batch 80) # fairseq's four symbols and the paper's 30,000 words
-MODEL=(--arch bahdanau_gru --task pooled_translation --criterion summed_nll --optimizer adadelta --clip-norm 1)
+MODEL=(--arch bahdanau_gru --task rnnsearch --pool-batches 20 --criterion summed_nll --optimizer adadelta --clip-norm 1)
 MANY=1280 UPDATES=20 ROUNDS=5 CASES=test CHECKED="float32 or test_scans" LENGTH=28 PAIRS=80
 CHECKER=$(PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer type -P compute-sanitizer || echo compute-sanitizer)
 CHECKER=("$CHECKER" --tool memcheck --error-exitcode 9)
@@ -100,7 +100,7 @@ step large 40 "updates of $MANY pairs" \
 step model 30 "a model of random weights" "${ALONE[@]}" model "$TEMPORARY/model" "${BF16[@]}"
 step translation 60 "translation of sentences of $LENGTH words" \
     "${BENCHMARK[@]}" generate --updates 2 --rounds 3 'beam of 12: --beam 12' 'beam of 1: --beam 1' -- "$TEMPORARY/model" \
-    --path "$TEMPORARY/model/model.pt" --task pooled_translation -s source -t target --dataset-impl raw --gen-subset test \
+    --path "$TEMPORARY/model/model.pt" --task rnnsearch -s source -t target --dataset-impl raw --gen-subset test \
     --batch-size $PAIRS --max-len-a 0 --max-len-b $LENGTH
 step memcheck "" "the kernels' memory accesses, checked" env PYTORCH_NO_CUDA_MEMORY_CACHING=1 "${TRITON[@]}" \
     "${CHECKER[@]}" "${TESTS[@]}" "$CHECKED"

@@ -127,7 +127,7 @@ def make_random_translation(options: Sequence[str], size: Size, batches: int) ->
     parser = get_training_parser()
     add_generation_args(parser)
     unused = ["--optimizer", "adam"]  # without it, the model would log the choice of one
-    task = ["--task", "pooled_translation"]  # whose search is this package's
+    task = ["--task", "rnnsearch"]  # whose search is this package's
     config = read_options(
         [MADE_UP, *unused, *task, *options], parser, "with --vocabulary N, give --arch and no data folder"
     )
@@ -190,7 +190,7 @@ def make_up_task(config: Any, vocabulary: int) -> tasks.FairseqTask:
     Raises:
         InputError: the task reads trees.
     """
-    if getattr(tasks.TASK_REGISTRY[config._name], "has_trees", False):
+    if getattr(config, "tree_lang", None) is not None:
         raise InputError(f"random words have no trees; time --task {config._name} on data, without --vocabulary")
     config.source_lang = config.source_lang or "source"
     config.target_lang = config.target_lang or "target"

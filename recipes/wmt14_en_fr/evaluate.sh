@@ -19,7 +19,7 @@ translate() { # RUN NAME OPTIONS...: translate newstest2014 to NAME.out, unless 
     if [ -f "$out.out" ] && [ ! "$checkpoint" -nt "$out.out" ]; then return; fi
     touch -r "$checkpoint" "$out.begun"
     say "translating newstest2014 by $(basename "$1"): $2"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task pooled_translation -s en -t fr --path "$checkpoint" \
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task rnnsearch -s en -t fr --path "$checkpoint" \
         --beam 12 --batch-size 32 "${@:3}" > "$out.part" 2> "$out.log" || die_of_log "$out.log" fairseq-generate
     touch -r "$out.begun" "$out.part" # training may have replaced the checkpoint by now
     mv "$out.part" "$out.out"

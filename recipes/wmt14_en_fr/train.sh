@@ -65,7 +65,7 @@ fairseq-train() { # with torchrun if there are several processes
 
 say "training $MODEL, $BATCH pairs on each of $WORLD GPUs; full log in $RUN/$LOG"
 fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr --arch groundhog_search \
-    --task pooled_translation --batch-size "$BATCH" \
+    --task rnnsearch --pool-batches 20 --batch-size "$BATCH" \
     --criterion summed_nll --optimizer adadelta --clip-norm 1 \
     --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints --distributed-world-size "$WORLD" \
     --save-dir "$RUN/checkpoints" --log-format simple --log-interval 100 "$@" 2>&1 |

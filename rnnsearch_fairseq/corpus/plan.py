@@ -25,13 +25,13 @@ TIMED, MOST_SECONDS = 3, 10  # updates, and seconds of all but the last
 NEXT_LINE = " \\\n    "
 UNSPLIT = ("ja", "ko", "th")  # for which sacrebleu has no tokenizer, or needs more packages
 SMALL_MODEL = [
-    "--arch bahdanau_gru_small --update-word current --{sharing}",
+    "--task rnnsearch --arch bahdanau_gru_small --update-word current --{sharing}",
     "--dropout {dropout} --readout-dropout {dropout} --word-dropout 0.1 --criterion smoothed_nll --label-smoothing 0.1",
     "--optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr 0.006 --lr-scheduler polynomial_decay",
     "--warmup-updates {warmup} --total-num-update {updates} --max-update {updates} --clip-norm 1",
 ]
 PAPER_MODEL = [
-    "--arch bahdanau_gru --task pooled_translation --max-words 50",
+    "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words 50",
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
 ]
 

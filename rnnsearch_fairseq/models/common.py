@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import shared_names
+from rnnsearch_fairseq.models.command_line import complete_options
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
 
@@ -217,7 +218,9 @@ def register_architectures(
             for option, value in settings.items():
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
-            if then is not None and isinstance(args, argparse.Namespace):
-                then(args)
+            if isinstance(args, argparse.Namespace):
+                complete_options(args)
+                if then is not None:
+                    then(args)
 
         register_model_architecture(model, name)(architecture)

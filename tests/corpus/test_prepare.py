@@ -399,7 +399,7 @@ def test_training_is_longer_on_more_text() -> None:
     assert (few.batch_size, few.max_update, few.dropout) == (40, 2000, 0.4)
     assert (some.arch, some.batch_size, some.max_update, some.dropout) == ("bahdanau_gru_small", 80, 18 * 363, 0.3)
     args = train(LARGE)
-    assert (args.arch, args.task, args.max_epoch) == ("bahdanau_gru", "pooled_translation", 5)
+    assert (args.arch, args.task, args.max_epoch) == ("bahdanau_gru", "rnnsearch", 5)
     assert [plan_training(pairs).pieces for pairs in (100, 3600, 29_000, LARGE)] == [1000, 2000, 5600, 32_000]
 
 

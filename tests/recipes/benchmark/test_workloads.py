@@ -23,8 +23,8 @@ def test_a_training_has_the_sizes() -> None:
 
 
 def test_random_words_have_no_trees() -> None:
-    trees = [*TRAIN, "--task", "tree_translation", "--arch", "tree2seq_small"]
-    with pytest.raises(InputError, match="random words have no trees; time --task tree_translation on data"):
+    trees = [*TRAIN, "--task", "rnnsearch", "--tree-lang", "tree", "--arch", "tree2seq_small"]
+    with pytest.raises(InputError, match="random words have no trees; time --task rnnsearch on data"):
         Training(trees, SIZE, 1)
 
 

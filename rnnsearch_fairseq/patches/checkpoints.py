@@ -1,0 +1,89 @@
+"""Checkpoint files that are whole or absent, and a training that goes on from one as if it had not been broken."""
+
+import logging
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from fairseq.file_io import PathManager
+from fairseq.logging import metrics
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+from fairseq.trainer import Trainer
+
+from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.patches import stopping
+
+logger = logging.getLogger(__name__)
+
+LAST = "checkpoint_last.pt"  # the default of --restore-file
+
+
+def save_whole(torch_persistent_save: Callable[..., Any], obj: Any, filename: str, async_write: bool = False) -> None:
+    """Write a checkpoint under a temporary name, and rename it when it is on the disk.
+
+    After an error of `torch.save`, fairseq tries again behind the bytes that are in the file (checkpoint_utils.py:599).
+    """
+    if async_write or not PathManager.supports_rename(filename):
+        torch_persistent_save(obj, filename, async_write)
+        return
+    with open(f"{filename}.tmp", "wb") as file:
+        torch.save(obj, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{filename}.tmp", filename)
+
+
+def copy_whole(copy: Callable[..., Any], src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+    """Copy to a temporary name, and rename; fairseq copies over the old checkpoint (checkpoint_utils.py:139)."""
+    if not (overwrite and PathManager.supports_rename(dst_path)):
+        return copy(src_path, dst_path, overwrite=overwrite)
+    partial = f"{dst_path}.tmp"
+    with open(src_path, "rb") as source, open(partial, "wb") as file:
+        shutil.copyfileobj(source, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, dst_path)
+    return True
+
+
+def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **passthrough: Any) -> Any:
+    """Load the checkpoint; end a training that has made all its updates; from here on, stop after signals.
+
+    fairseq makes one more update in each start after the last (fairseq_cli/train.py:389).
+
+    Raises:
+        InputError: the checkpoint cannot be read, or ``--restore-file`` names none.
+    """
+    path = os.path.join(cfg.save_dir, LAST) if cfg.restore_file == LAST else cfg.restore_file
+    if path == cfg.restore_file and not PathManager.exists(path):
+        raise InputError(f"--restore-file {path}: no such file; without the option, training goes on from {LAST}")
+    try:
+        state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise InputError(
+            f"{path}: cannot be loaded ({in_short(error)}); if it is damaged, go on from an older checkpoint in "
+            f"{cfg.save_dir} by --restore-file"
+        ) from error
+    if state is not None and not cfg.reset_dataloader and state["train_iterator"]["iterations_in_epoch"] == 0:
+        end_epoch(state, cfg, trainer)
+    updates, max_update = trainer.get_num_updates(), trainer.cfg.optimization.max_update
+    if 0 < max_update <= updates:
+        logger.info(f"nothing to do: {updates} updates are done, and --max-update {max_update} allows no more")
+        raise SystemExit(0)
+    stopping.install_signal_handlers()
+    return state, epoch_itr
+
+
+def end_epoch(state: dict[str, Any], cfg: Any, trainer: Trainer) -> None:
+    """Restore what fairseq forgets between epochs: the mean of the log's interval, and a fall of the learning rate.
+
+    reduce_lr_on_plateau, and halve_on_worse, step only after the checkpoint at the end of the epoch is saved.
+    """
+    if not cfg.reset_meters and "train_inner" in state.get("metrics", {}):
+        metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
+    resets = cfg.reset_optimizer or cfg.reset_lr_scheduler
+    if isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule) and not resets:
+        trainer.lr_step(state["train_iterator"]["epoch"] - 1, state.get("val_loss"))
