@@ -23,7 +23,8 @@ BIN = Path(sys.executable).parent
 PLUGIN = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
 TINY = split("--embedding-size 32 --hidden-size 32 --alignment-size 32 --maxout-size 32")
 SEARCH = ["--arch", "bahdanau_gru_small", *TINY]
-PAPER = split("--task rnnsearch --pool-batches 20 --max-words 10 --optimizer adadelta --clip-norm 1 --criterion summed_nll")
+PAPER = split("--task rnnsearch --pool-batches 20 --max-words 10 --criterion summed_nll --optimizer adadelta")
+PAPER += ["--clip-norm", "1"]
 
 
 def run(

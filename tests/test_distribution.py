@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("rnnsearch_fairseq", "recipes", "tests", ".ci")
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 MODEL = ["--arch", "bahdanau_gru_small", "--embedding-size", "8", "--hidden-size", "8"]
-TRAINING = ["--task", "rnnsearch", "--pool-batches", "20", "--criterion", "summed_nll", "--optimizer", "adadelta", "--batch-size", "8"]
+TRAINING = ["--task", "rnnsearch", "--criterion", "summed_nll", "--optimizer", "adadelta", "--batch-size", "8"]
 
 
 def run(command: Sequence[str | Path], folder: Path) -> str:

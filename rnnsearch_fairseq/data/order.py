@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from fairseq.data import BaseWrapperDataset, FairseqDataset
+from fairseq.data import BaseWrapperDataset, FairseqDataset, data_utils
 
 from rnnsearch_fairseq.errors import InputError
 
@@ -19,21 +19,25 @@ def within_limit(pairs: FairseqDataset, max_words: int | None) -> np.ndarray:
 
 
 class LimitedPairs(BaseWrapperDataset):
-    """The pairs for which ``kept`` (bool, ``(pairs,)``) is true, in fairseq's order.
+    """The pairs for which ``kept`` (bool, ``(pairs,)``) is true, in fairseq's order of an epoch 1.
+
+    fairseq cuts the same batches in all epochs, but other ones when a training goes on in a later epoch: it shuffles
+    pairs of equal lengths by the seed and that epoch (tasks/fairseq_task.py:295).
 
     Raises:
         InputError: no pair is left.
     """
 
-    def __init__(self, pairs: FairseqDataset, kept: np.ndarray) -> None:
+    def __init__(self, pairs: FairseqDataset, kept: np.ndarray, seed: int) -> None:
         super().__init__(pairs)
         if not kept.any():
             raise InputError(f"none of {len(pairs):,} training pairs is left; see --max-words and --require-parse")
-        self.kept = kept
+        self.kept, self.seed = kept, seed
 
     def ordered_indices(self) -> np.ndarray:
         """The indices of the kept pairs, in the order in which they are cut into batches: int64, ``(kept,)``."""
-        indices = self.dataset.ordered_indices()
+        with data_utils.numpy_seed(self.seed + 1):
+            indices = self.dataset.ordered_indices()
         return indices[self.kept[indices]]
 
     def batch_by_size(self, indices: np.ndarray, **limits: Any) -> list[np.ndarray]:
@@ -52,8 +56,8 @@ class ReshuffledPairs(LimitedPairs):
     can_reuse_epoch_itr_across_epochs = False
 
     def __init__(self, pairs: FairseqDataset, kept: np.ndarray, seed: int) -> None:
-        super().__init__(pairs, kept)
-        self.seed, self.epoch = seed, 1
+        super().__init__(pairs, kept, seed)
+        self.epoch = 1
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, from 1, whose order :meth:`ordered_indices` gives."""
@@ -81,7 +85,7 @@ class PooledPairs(LimitedPairs):
     """
 
     def __init__(self, pairs: FairseqDataset, kept: np.ndarray, pool_batches: int, seed: int) -> None:
-        super().__init__(pairs, kept)
+        super().__init__(pairs, kept, seed)
         if pool_batches < 1:
             raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 update")
         self.pool_batches = pool_batches

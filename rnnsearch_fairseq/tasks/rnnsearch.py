@@ -188,7 +188,7 @@ class RNNsearchTask(TranslationTask):
         logger.info(f"{split}: {limit}: kept {kept.sum():,} of {len(pairs):,} pairs, dropped {(~kept).sum():,}")
         if self.cfg.pool_batches is not None:
             return PooledPairs(pairs, kept, self.cfg.pool_batches, self.cfg.seed)
-        return ReshuffledPairs(pairs, kept, self.cfg.seed) if self.has_trees else LimitedPairs(pairs, kept)
+        return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, kept, self.cfg.seed)
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> LanguagePairDataset:
         """As in fairseq; fairseq-interactive has no place for trees.

@@ -219,7 +219,8 @@ def test_counts_are_of_all_pairs_that_training_reads_in_all_shards(tmp_path: Pat
     for path, targets, trees in zip(paths, SHARDS, SHARD_TREES):
         parallel_data(path, targets, trees)
     data = ":".join(map(str, paths))
-    words = ["-s", "en", "-t", "ja", "--task", "rnnsearch", "--tree-lang", "tree", "--max-words", "3", "--require-parse"]
+    words = ["-s", "en", "-t", "ja", "--task", "rnnsearch", "--tree-lang", "tree"]
+    words += ["--max-words", "3", "--require-parse"]
     cfg = parse_training("--arch", "tree2seq", "--criterion", "blackout", *words).task
     cfg.data = data
     task = setup_task(cfg)

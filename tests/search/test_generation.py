@@ -156,9 +156,7 @@ def test_fairseqs_commands(tmp_path: Path) -> None:
         return Output(run_forked(command, *common, *words, cwd=tmp_path, stdin=stdin).stdout)
 
     options = ["--max-len-b", "15", "--nbest", "2", "--print-alignment", "soft"]
-    ours, theirs = (
-        translated("fairseq-generate", "--task", task, *options) for task in ("rnnsearch", "translation")
-    )
+    ours, theirs = (translated("fairseq-generate", "--task", task, *options) for task in ("rnnsearch", "translation"))
     assert [[words for _, words in lines] for lines in ours.all["H"].values()] == [
         [words for _, words in lines] for lines in theirs.all["H"].values()
     ]
