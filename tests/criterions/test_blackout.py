@@ -131,6 +131,14 @@ def test_the_gradient_is_the_slope_of_the_references_cost(
         assert slope.item() == pytest.approx((costs[0] - costs[1]) / (2 * step), rel=1e-6, abs=1e-6)
 
 
+def test_words_that_never_occur_have_a_finite_cost(model: Tree2SeqModel) -> None:
+    """As in a batch of the development set, by which fairseq fills up an update; it multiplies the cost by zero."""
+    loss, _, _ = make_criterion("--blackout-samples", "6")(model, make_batch(SOURCES, [[12, 11, EOS]] * 5, TREES))
+    loss *= 0
+    loss.backward()
+    assert all(parameter.grad.eq(0).all() for parameter in model.parameters())
+
+
 def test_validation_is_by_the_full_softmax(
     model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
 ) -> None:
