@@ -1,11 +1,12 @@
 """Checkpoint files that are whole or absent, and a training that goes on from one as if it had not been broken."""
 
+import contextlib
 import logging
 import os
 import pickle
 import shutil
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 import torch
 from fairseq.file_io import PathManager
@@ -21,31 +22,31 @@ logger = logging.getLogger(__name__)
 LAST = "checkpoint_last.pt"  # the default of --restore-file
 
 
-def save_whole(torch_persistent_save: Callable[..., Any], obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint under a temporary name, and rename it when it is on the disk.
+@contextlib.contextmanager
+def open_whole(path: str) -> Iterator[BinaryIO]:
+    """Open a file under a temporary name, the same for each try; it is renamed to ``path`` when it is on the disk."""
+    with open(f"{path}.tmp", "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{path}.tmp", path)
 
-    After an error of `torch.save`, fairseq tries again behind the bytes that are in the file (checkpoint_utils.py:599).
-    """
+
+def save_whole(torch_persistent_save: Callable[..., Any], obj: Any, filename: str, async_write: bool = False) -> None:
+    """Write a checkpoint; fairseq tries again, after an error, behind the partial bytes (checkpoint_utils.py:599)."""
     if async_write or not PathManager.supports_rename(filename):
         torch_persistent_save(obj, filename, async_write)
         return
-    with open(f"{filename}.tmp", "wb") as file:
+    with open_whole(filename) as file:
         torch.save(obj, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{filename}.tmp", filename)
 
 
 def copy_whole(copy: Callable[..., Any], src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-    """Copy to a temporary name, and rename; fairseq copies over the old checkpoint (checkpoint_utils.py:139)."""
+    """Copy a checkpoint; fairseq copies over the old one (checkpoint_utils.py:139)."""
     if not (overwrite and PathManager.supports_rename(dst_path)):
         return copy(src_path, dst_path, overwrite=overwrite)
-    partial = f"{dst_path}.tmp"
-    with open(src_path, "rb") as source, open(partial, "wb") as file:
+    with open(src_path, "rb") as source, open_whole(dst_path) as file:
         shutil.copyfileobj(source, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, dst_path)
     return True
 
 

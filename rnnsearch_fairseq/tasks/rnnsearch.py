@@ -244,7 +244,7 @@ class RNNsearchTask(TranslationTask):
         """
         self.optimizer = optimizer
         step = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad, **extra)
-        if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0]):
+        if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
             raise InputError(
                 f"the loss of update {update_num + 1} is not a number; start anew, or from a checkpoint by "
                 "--restore-file, with a lower --lr or --clip-norm 1"
