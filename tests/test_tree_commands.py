@@ -49,7 +49,7 @@ def test_unparsed_and_long_pairs_are_dropped_and_counted(folder: Path, trained: 
     parsed = [line != "-" for line in (folder / "train.trees").read_text().splitlines()]
     kept = sum(tree and max(len(one.split()), len(other.split())) <= 10 for tree, one, other in zip(parsed, *sides))
     assert parsed.count(False) == TRAIN // 10
-    assert f"train: kept {kept:,} of {TRAIN} pairs, dropped {TRAIN - kept}" in trained
+    assert f"train: at most 10 words a side: kept {kept:,} of {TRAIN} pairs, dropped {TRAIN - kept}" in trained
 
 
 def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path, trained: str) -> None:

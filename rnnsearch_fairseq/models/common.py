@@ -118,13 +118,14 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return model
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """As in fairseq, but refuse --retain-dropout, which only fairseq's own dropout knows.
+        """As in fairseq, with the last batch in every task, but refuse --retain-dropout, which fairseq's dropout knows.
 
         Raises:
             InputError: it is given.
         """
         if getattr(cfg.generation, "retain_dropout", False):
             raise InputError("--retain-dropout has no effect on the models of this package: leave it out")
+        cfg.dataset.required_batch_size_multiple = 1  # else sentences may be left out (data/data_utils.py:357)
         super().prepare_for_inference_(cfg)
 
     def get_extra_state(self) -> dict[str, Any]:

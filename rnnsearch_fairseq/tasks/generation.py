@@ -53,7 +53,7 @@ class Generator:
         parameters = (parameter for module in self.parameters for parameter in module.values())
         version = [(parameter.data_ptr(), parameter._version) for parameter in parameters if parameter is not None]
         if version != self.version:
-            members = [search_model(*networks(model)) for model in self.models]
+            members = [search_model(*halves(model)) for model in self.models]
             self.version, self.model = version, members[0] if len(members) == 1 else Ensemble(members)
         return self.model
 
@@ -74,11 +74,11 @@ class Generator:
         }
 
 
-def networks(model: BaseFairseqModel) -> tuple[Any, Any]:
+def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
     """The encoder and decoder of this package in a fairseq model; None for other models."""
     return getattr(model.encoder, "network", None), getattr(model.decoder, "network", None)
 
 
 def can_search(model: BaseFairseqModel) -> bool:
     """Whether this package's searches can search a fairseq model."""
-    return isinstance(networks(model)[1], (Decoder, TreeDecoder))
+    return isinstance(halves(model)[1], (Decoder, TreeDecoder))
