@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from fairseq.trainer import Trainer
 
 from recipes.grammar import write_corpus
 from rnnsearch_fairseq.corpus import parses
+from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
 from tests.commands import PLUGIN, fork_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
@@ -26,26 +28,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.train]
 PARTS = {"train": 84, "valid": 9}
 TINY = [word for name in ("embedding", "hidden") for word in (f"--{name}-size", "8")]
 COMMON = [*PLUGIN, *TINY, "--batch-size", "8", "--max-epoch", "2", "--save-interval-updates", "5", "--cpu"]
-COMMON += ["--log-format", "json", "--log-interval", "1", "-s", "en", "-t", "fr", "--task", "rnnsearch"]
-MAXOUT = ["--alignment-size", "8", "--maxout-size", "8", "--dropout", "0.1"]
-# As rnnsearch prepare prints it for a million pairs and more, and for fewer.
-PAPER = ["--arch", "bahdanau_gru", *MAXOUT, "--pool-batches", "2", "--criterion", "summed_nll", "--clip-norm", "1"]
-PAPER += ["--optimizer", "adadelta"]
-SMALL = ["--arch", "bahdanau_gru_small", *MAXOUT, "--update-word", "current", "--word-dropout", "0.1"]
-SMALL += [
-    "--criterion",
-    "smoothed_nll",
-    "--label-smoothing",
-    "0.1",
-    "--optimizer",
-    "adam",
-    "--adam-betas",
-    "(0.9,0.98)",
-]
-SMALL += ["--weight-decay", "0.05", "--lr", "0.006", "--lr-scheduler", "polynomial_decay", "--warmup-updates", "4"]
-SMALL += ["--total-num-update", "24", "--max-update", "24", "--clip-norm", "1"]
+COMMON += ["--log-format", "json", "--log-interval", "1", "-s", "en", "-t", "fr"]
+SIZES = ["--alignment-size", "8", "--maxout-size", "8"]
+# What rnnsearch prepare prints for a million pairs and more, and for fewer.
+PAPER = [*split(" ".join(PAPER_MODEL)), *SIZES, "--max-epoch", "2", "--pool-batches", "2", "--dropout", "0.1"]
+CHOSEN = {"sharing": "share-decoder-input-output-embed", "dropout": 0.1, "warmup": 4, "updates": 22}
+SMALL = [*split(" ".join(SMALL_MODEL).format(**CHOSEN)), *SIZES]
 # As the README's command for the second paper.
-TREES = ["--arch", "tree2seq_small", "--tree-lang", "trees", "--sentence-avg", "--criterion", "blackout"]
+TREES = ["--task", "rnnsearch", "--arch", "tree2seq_small", "--tree-lang", "trees"]
+TREES += ["--sentence-avg", "--criterion", "blackout"]
 TREES += ["--blackout-samples", "5", "--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "halve_on_worse"]
 # The second epoch can hardly be so much better than the first.
 TREES += ["--clip-norm", "3", "--lr-threshold", "0.9", "--batch-size", "16", "--max-epoch", "4"]
