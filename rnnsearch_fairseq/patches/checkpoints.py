@@ -58,21 +58,24 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     Raises:
         InputError: the checkpoint cannot be read, or ``--restore-file`` names none.
     """
-    path = os.path.join(cfg.save_dir, LAST) if cfg.restore_file == LAST else cfg.restore_file
-    if path == cfg.restore_file and not PathManager.exists(path):
+    path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
+    if cfg.restore_file == LAST:
+        path = os.path.join(cfg.save_dir, path)
+    elif not PathManager.exists(path):
         raise InputError(f"--restore-file {path}: no such file; without the option, training goes on from {LAST}")
     try:
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        path = path if PathManager.exists(path) else cfg.finetune_from_model
         raise InputError(
             f"{path}: cannot be loaded ({in_short(error)}); if it is damaged, go on from an older checkpoint in "
             f"{cfg.save_dir} by --restore-file"
         ) from error
     if state is not None and not cfg.reset_dataloader and state["train_iterator"]["iterations_in_epoch"] == 0:
         end_epoch(state, cfg, trainer)
-    updates, max_update = trainer.get_num_updates(), trainer.cfg.optimization.max_update
-    if 0 < max_update <= updates:
-        logger.info(f"nothing to do: {updates} updates are done, and --max-update {max_update} allows no more")
+    updates = trainer.get_num_updates()
+    if updates > 0 and updates == trainer.cfg.optimization.max_update:
+        logger.info(f"nothing to do: the {updates} updates of --max-update are done")
         raise SystemExit(0)
     stopping.install_signal_handlers()
     return state, epoch_itr

@@ -210,7 +210,7 @@ def test_a_training_that_has_ended_does_nothing_more(data: Path, tmp_path: Path)
     before = first.last.read_bytes()
     again = train(data, tmp_path, "--max-update", "7")
     assert (again.status, again.updates(), again.last.read_bytes()) == (0, [], before)
-    assert "nothing to do: 7 updates are done" in again.printed
+    assert "nothing to do: the 7 updates of --max-update are done" in again.printed
 
 
 def test_a_checkpoint_that_cannot_be_read_is_named_and_another_can_be_given(
