@@ -19,10 +19,10 @@ def within_limit(pairs: FairseqDataset, max_words: int | None) -> np.ndarray:
 
 
 class LimitedPairs(BaseWrapperDataset):
-    """The pairs for which ``kept`` (bool, ``(pairs,)``) is true, in fairseq's order of an epoch 1.
+    """The pairs for which ``kept`` (bool, ``(pairs,)``) is true, in the order that fairseq gives them in epoch 1.
 
     fairseq cuts the same batches in all epochs, but other ones when a training goes on in a later epoch: it shuffles
-    pairs of equal lengths by the seed and that epoch (tasks/fairseq_task.py:295).
+    pairs of equal lengths by the seed and that epoch (tasks/fairseq_task.py:290).
 
     Raises:
         InputError: no pair is left.

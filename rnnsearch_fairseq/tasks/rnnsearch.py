@@ -262,7 +262,7 @@ class RNNsearchTask(TranslationTask):
     def get_checkpoint_dict(self) -> dict[str, Any]:
         """What fairseq does not save: the count of --patience and, with --bf16 and --fp16, the float32 parameters.
 
-        Of these, fairseq saves a rounded copy (trainer.py:407).
+        Of these, fairseq saves a rounded copy (trainer.py:409).
         """
         state: dict[str, Any] = {"patience": dict(_patience())}
         if isinstance(self.optimizer, FP16Optimizer):
