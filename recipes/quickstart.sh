@@ -21,7 +21,7 @@ fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --trainpref "$OUT/text/tra
     --thresholdsrc 3 --thresholdtgt 3 --destdir "$OUT/bin" >> "$OUT/log" 2>&1 || die_of_log "$OUT/log" fairseq-preprocess
 
 say "3/5 training bahdanau_gru_small: 5 passes over the text, about 40 seconds each on two cores"
-fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
+fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr \
     --criterion summed_nll --clip-norm 1 --max-tokens 1200 --max-epoch 5 \
     --optimizer adam --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update 885 \
     --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format simple 2>&1 |

@@ -10,7 +10,7 @@ __version__ = "0.2.0"
 
 
 def register() -> None:
-    """Patch fairseq, and register models, criterions, tasks and optimizers; a second call changes nothing."""
+    """Patch fairseq, and register models, criterions, the task and optimizers; a second call changes nothing."""
     from rnnsearch_fairseq import patches
 
     patches.apply()
@@ -18,7 +18,7 @@ def register() -> None:
     from rnnsearch_fairseq.criterions import blackout, smoothed_nll, summed_nll  # noqa: F401
     from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
     from rnnsearch_fairseq.optim import adadelta, halve_on_worse  # noqa: F401
-    from rnnsearch_fairseq.tasks import pooled_translation, tree_translation  # noqa: F401
+    from rnnsearch_fairseq.tasks import rnnsearch as rnnsearch_task  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

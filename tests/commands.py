@@ -17,14 +17,14 @@ import torch
 from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq import patches
 from rnnsearch_fairseq.errors import print_without_traceback
 
 BIN = Path(sys.executable).parent
 PLUGIN = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
 TINY = split("--embedding-size 32 --hidden-size 32 --alignment-size 32 --maxout-size 32")
 SEARCH = ["--arch", "bahdanau_gru_small", *TINY]
-PAPER = split("--task pooled_translation --max-words 10 --optimizer adadelta --clip-norm 1 --criterion summed_nll")
+PAPER = split("--task rnnsearch --pool-batches 20 --max-words 10 --criterion summed_nll --optimizer adadelta")
+PAPER += ["--clip-norm", "1"]
 
 
 def run(
@@ -85,12 +85,7 @@ def _run_command(command: str, words: list[str], log: Path, prepare: Callable[[]
 
 
 def run_forked(command: str, *words: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command of fairseq, which must succeed, in a fork of this process: it need not import anything again.
-
-    Where the environment chooses the patches, which are made when fairseq is imported, it is a new process.
-    """
-    if patches.VARIABLE in os.environ:
-        return run(command, *words, cwd=cwd, stdin=stdin)
+    """Run a command of fairseq, which must succeed, in a fork of this process: it need not import anything again."""
     argv = [*map(str, words)]
     with tempfile.TemporaryDirectory() as folder:
         given, out, err = (Path(folder, name) for name in ("in", "out", "err"))

@@ -1,7 +1,6 @@
-"""Fixtures of all tests, and the mark of tests that check a patch of fairseq."""
+"""Fixtures of all tests."""
 
 import logging
-import os
 import random
 
 import fairseq  # noqa: F401 (so that importing the package registers its models)
@@ -23,14 +22,3 @@ def warned(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """The warnings of this package, whatever level the libraries have given to the root logger."""
     caplog.set_level(logging.WARNING, "rnnsearch_fairseq")
     return caplog
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "patched: checks the patches of fairseq; skipped unless RNNSEARCH_PATCHES=all")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    chosen = os.environ.get("RNNSEARCH_PATCHES", "all")
-    if chosen != "all" and item.get_closest_marker("patched"):
-        pytest.skip(f"RNNSEARCH_PATCHES={chosen}: this test checks the patches")

@@ -20,7 +20,7 @@ NOT_SHIPPED = {".png", ".gz", ".xz", ".ipynb", ".safetensors", ".fr", ".model"} 
 MODEL_FOLDER = "recipes/docs_en_fr/model/"
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 MODEL = ["--arch", "bahdanau_gru_small", "--embedding-size", "8", "--hidden-size", "8"]
-TRAINING = ["--task", "pooled_translation", "--criterion", "summed_nll", "--optimizer", "adadelta", "--batch-size", "8"]
+TRAINING = ["--task", "rnnsearch", "--criterion", "summed_nll", "--optimizer", "adadelta", "--batch-size", "8"]
 
 
 def run(command: Sequence[str | Path], folder: Path) -> str:

@@ -40,7 +40,7 @@ def train(folder: Path, save: str, *words: str) -> str:
 
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> str:
-    words = ["--task", "tree_translation", "--tree-lang", "trees", "--arch", "tree2seq_small", "--max-words", "10"]
+    words = ["--task", "rnnsearch", "--tree-lang", "trees", "--arch", "tree2seq_small", "--max-words", "10"]
     return train(folder, "tree", *words, "--require-parse", "--criterion", "blackout", "--blackout-samples", "20")
 
 
@@ -49,11 +49,11 @@ def test_unparsed_and_long_pairs_are_dropped_and_counted(folder: Path, trained: 
     parsed = [line != "-" for line in (folder / "train.trees").read_text().splitlines()]
     kept = sum(tree and max(len(one.split()), len(other.split())) <= 10 for tree, one, other in zip(parsed, *sides))
     assert parsed.count(False) == TRAIN // 10
-    assert f"train: kept {kept:,} of {TRAIN} pairs, dropped {TRAIN - kept}" in trained
+    assert f"train: at most 10 words a side: kept {kept:,} of {TRAIN} pairs, dropped {TRAIN - kept}" in trained
 
 
 def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path, trained: str) -> None:
-    words = [*PLUGIN, "--task", "tree_translation", "--tree-lang", "trees", "--path", "tree/checkpoint_last.pt"]
+    words = [*PLUGIN, "--task", "rnnsearch", "--tree-lang", "trees", "--path", "tree/checkpoint_last.pt"]
     words += ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
     command = ["bin", *words, "--batch-size", "4"]
     generated = Output(run_forked("fairseq-generate", *command, "--print-alignment", "soft", cwd=folder).stdout)
@@ -81,6 +81,6 @@ def test_trees_of_another_text_are_refused_in_one_sentence(folder: Path, tmp_pat
     for ending in ("bin", "idx"):
         (tmp_path / f"valid.trees-None.trees.{ending}").unlink()
         (tmp_path / f"valid.trees-None.trees.{ending}").symlink_to(folder / f"bin/train.trees-None.trees.{ending}")
-    words = [tmp_path, *PLUGIN, "-s", "en", "-t", "fr", "--task", "tree_translation", "--tree-lang", "trees", *SIZES]
+    words = [tmp_path, *PLUGIN, "-s", "en", "-t", "fr", "--task", "rnnsearch", "--tree-lang", "trees", *SIZES]
     done = run("fairseq-train", *words, "--arch", "tree2seq_small", *PAPER, cwd=folder, status=1)
     assert f"there are {TRAIN} trees for {VALID} sources" in done.stderr.strip().splitlines()[-1]

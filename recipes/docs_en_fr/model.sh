@@ -31,7 +31,7 @@ train() { # UPDATES: train up to so many, to which the learning rate falls
     [ ! -f "$OUT/checkpoints/.done-$1" ] || return 0
     say "training bahdanau_gru_small up to update $1; full log in $OUT/train.log"
     # shellcheck disable=SC2046  # one option or none
-    fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr --update-word current \
+    fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr --update-word current \
         --dropout 0.25 --readout-dropout 0.25 --word-dropout 0.05 --share-all-embeddings \
         --criterion smoothed_nll --label-smoothing 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 \
         --clip-norm 1 --lr 0.007 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update "$1" \

@@ -96,11 +96,11 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
             ;;
     esac
     [[ $options != *polynomial_decay* ]] || options+=" --total-num-update $updates"
-    [[ $model = tiny* ]] || options+=" $(fast_precision)" # on a CPU, matrices of 128 columns are slower in bfloat16
+    [[ $model != rnnsearch ]] || options+=" $(fast_precision)" # fairseq takes --bf16 for --tpu with its own models
     say "training $name"
     local TIMEFORMAT="%U %S"
     # shellcheck disable=SC2086  # the options are words
-    { time fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t fr $options --seed "$seed" --max-update "$updates" \
+    { time fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --task rnnsearch -s en -t fr $options --seed "$seed" --max-update "$updates" \
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-tokenized-bleu --eval-bleu-remove-bpe \
         --save-dir "$folder" --log-format simple --log-interval 100 2>&1; } 2>> "$folder/seconds" |
         show_progress "$folder/train.log" "$name" || die_of_log "$folder/train.log" fairseq-train
@@ -112,7 +112,7 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
 }
 
 translate() { # CHECKPOINTS SUBSET LENPEN OUT: write the tokens of the translations to OUT
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task pooled_translation -s en -t fr --path "$1" \
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task rnnsearch -s en -t fr --path "$1" \
         --gen-subset "$2" --beam 5 --lenpen "$3" --batch-size 64 --post-process subword_nmt > "$4.out" 2> "$4.log" || die_of_log "$4.log" fairseq-generate
     translations "$4.out" > "$4.part"
     mv "$4.part" "$4"

@@ -22,7 +22,7 @@ once "$OUT/bin" prepare_data
 if [ ! -f "$OUT/checkpoints/.done" ]; then
     say "training bahdanau_gru_small: 18 passes over 29,000 captions; full log in $OUT/train.log"
     # shellcheck disable=SC2046  # one option or none
-    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
+    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr \
         --update-word current --dropout 0.3 --readout-dropout 0.3 --share-decoder-input-output-embed \
         --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --clip-norm 1 \
         --lr 0.006 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 6534 \

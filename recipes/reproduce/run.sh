@@ -90,7 +90,7 @@ train() { # MODEL GOAL OPTIONS...: train up to the GOAL, from the last checkpoin
     say "training $1 ($goal); full log in $run/train.log"
     rm -f "$run/.trained" "$run"/{generate.out,nounk.out,fairseq.out,score.jsonl,rare-*.jsonl} "$RUNS/others/${1/-long/⋆}, rare words "*
     fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --arch "$ARCH" \
-        --task pooled_translation --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
+        --task rnnsearch --pool-batches 20 --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
         --distributed-world-size 1 \
         --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:3}" 2>&1 |
@@ -102,7 +102,7 @@ translate() { # MODEL NAME OPTIONS...: translate the test set to MODEL/NAME.out
     local run=$RUNS/$1 name=$2
     [ -f "$run/$name.out" ] && return
     say "translating the test set by $1: $name"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task pooled_translation -s "$SRC" -t "$TRG" \
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" --task rnnsearch -s "$SRC" -t "$TRG" \
         --path "$run/checkpoints/checkpoint_best.pt" --beam 12 --batch-size 32 "${@:3}" \
         > "$run/$name.part" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
     mv "$run/$name.part" "$run/$name.out"

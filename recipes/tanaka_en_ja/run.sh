@@ -20,7 +20,7 @@ train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last
     mkdir -p "$run"
     [ "$(cat "$run/.epochs" 2>/dev/null)" = "$EPOCHS" ] && return
     say "training $1; full log in $run/train.log"
-    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --max-words 50 \
+    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree --max-words 50 \
         --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --stop-min-lr 0.0625 --clip-norm 3 \
         --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints \
         --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
@@ -33,7 +33,7 @@ translate() { # RUN NAME BEAM OPTIONS...: translate the test set to RUN/NAME.tok
     local run=$OUT/runs/$1 name=$2
     [ -f "$run/$name.tok" ] && return
     say "translating the test set by $1: $name"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task tree_translation --gen-subset test \
+    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree --gen-subset test \
         --path "$run/checkpoints/checkpoint_best.pt" --search tree2seq --beam "$3" --max-len-b 100 --batch-size 32 \
         "${@:4}" > "$run/$name.out" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
     translations "$run/$name.out" > "$run/$name.part"

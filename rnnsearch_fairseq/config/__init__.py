@@ -1,4 +1,4 @@
-"""Hydra configurations of the first paper's models; this room has no code.
+"""The Hydra configuration of the first paper's models; this room has no code.
 
-``fairseq-hydra-train --config-path pkg://rnnsearch_fairseq.config --config-name NAME``
+``fairseq-hydra-train --config-path pkg://rnnsearch_fairseq.config --config-name rnnsearch50 task.data=DATA``
 """

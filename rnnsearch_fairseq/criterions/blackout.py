@@ -95,13 +95,17 @@ def generator_of_process(device: torch.device) -> torch.Generator | None:
 
 
 def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
-    """log Q ``(K_y,)`` and Q's alias table. Q is proportional to count^alpha, and zero for words that never occur.
+    """log Q ``(K_y,)`` and Q's alias table. Q is proportional to count^alpha; words that never occur are not drawn.
+
+    Their log Q is that of the rarest word, so that their cost is finite: where a process has no batch left for an
+    update, fairseq multiplies the cost of a batch of the development set by zero.
 
     Raises:
-        InputError: if fewer than two words occur.
+        InputError: fewer than two words occur.
     """
     if (counts > 0).sum() < 2:
         raise InputError("the training targets have fewer than two different words, and BlackOut needs another to draw")
     powers = np.where(counts > 0, counts.astype(np.float64) ** alpha, 0.0)
     proposal = torch.from_numpy(powers / powers.sum()).to(device)
-    return proposal.log(), alias_table(proposal)
+    rarest = proposal[proposal > 0].min()
+    return proposal.clamp(min=rarest).log(), alias_table(proposal)

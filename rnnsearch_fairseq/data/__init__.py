@@ -1,4 +1,4 @@
-"""Training pairs: the length limit, pooled batches, and the trees of source sentences.
+"""Training pairs: the length limit, the order, and the trees of source sentences.
 
 May import errors, modules and text.
 """

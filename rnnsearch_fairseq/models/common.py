@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import shared_names
+from rnnsearch_fairseq.models.command_line import complete_options
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
 
@@ -117,13 +118,14 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return model
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """As in fairseq, but refuse --retain-dropout, which only fairseq's own dropout knows.
+        """As in fairseq, with the last batch in every task, but refuse --retain-dropout, which fairseq's dropout knows.
 
         Raises:
             InputError: it is given.
         """
         if getattr(cfg.generation, "retain_dropout", False):
             raise InputError("--retain-dropout has no effect on the models of this package: leave it out")
+        cfg.dataset.required_batch_size_multiple = 1  # else sentences may be left out (data/data_utils.py:357)
         super().prepare_for_inference_(cfg)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -217,7 +219,9 @@ def register_architectures(
             for option, value in settings.items():
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
-            if then is not None and isinstance(args, argparse.Namespace):
-                then(args)
+            if isinstance(args, argparse.Namespace):
+                complete_options(args)
+                if then is not None:
+                    then(args)
 
         register_model_architecture(model, name)(architecture)

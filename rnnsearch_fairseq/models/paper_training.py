@@ -11,7 +11,7 @@ def choose_training(args: argparse.Namespace) -> None:
     """Choose the paper's training settings if the command line has no ``--optimizer``.
 
     An option with fairseq's default value counts as not given; all others keep their values. The choice is logged, with
-    the paper's settings that the task lacks.
+    the paper's settings that are missing.
     """
     if getattr(args, "optimizer", "") is not None:
         return
@@ -23,8 +23,7 @@ def choose_training(args: argparse.Namespace) -> None:
     if args.batch_size is None and args.max_tokens is None:
         paper_settings |= {"batch_size": 80, "batch_size_valid": args.batch_size_valid or 80}
     vars(args).update(paper_settings)
-    missing = [] if args.task == "pooled_translation" else ["no pools of 20 batches", "no single shuffle"]
-    if getattr(args, "max_words", None) is None:
-        missing.append("no length limit")
-    but = f", but --task {args.task} has {', '.join(missing)}; give --task pooled_translation --max-words 50"
-    logger.warning("no --optimizer is given: training as in the paper, %s%s", paper_settings, but if missing else "")
+    paper = {"pool_batches": "pools of 20 batches", "max_words": "a length limit"}
+    missing = " and ".join(words for name, words in paper.items() if getattr(args, name, None) is None)
+    but = f", but without {missing}; give --task rnnsearch --pool-batches 20 --max-words 50" if missing else ""
+    logger.warning("no --optimizer is given: training as in the paper, %s%s", paper_settings, but)

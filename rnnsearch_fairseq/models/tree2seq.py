@@ -109,7 +109,8 @@ class Tree2SeqModel(NetworkModel):
         """
         if read_config(cfg, Tree2SeqConfig).parses and not getattr(task, "has_trees", False):
             raise InputError(
-                "this model encodes trees, and the task has none; give --task tree_translation, or --arch anmt"
+                "this model encodes trees, and the task has none; give --task rnnsearch --tree-lang SUFFIX, or --arch "
+                "anmt"
             )
         return super().build_model(cfg, task)
 

@@ -1,4 +1,4 @@
-"""The fairseq tasks ``pooled_translation`` and ``tree_translation``.
+"""The fairseq task ``rnnsearch``.
 
 May import errors, modules, search, text and data.
 """

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from fairseq import options
-from fairseq.tasks import TASK_REGISTRY
 
 from rnnsearch_fairseq.corpus import prepare as module
 from rnnsearch_fairseq.corpus import rows
@@ -313,9 +312,6 @@ SUBWORDS = {"words": "--bpe 0", "bpe": "--bpe 40", "sentencepieces": "", "lower 
 def parse(command: str) -> Any:
     """The options of a printed command of fairseq."""
     command = command.replace('--user-dir "$(rnnsearch user-dir)"', "").replace("\\\n", " ")
-    if "rnnsearch" not in TASK_REGISTRY:
-        command = command.replace("--task rnnsearch --pool-batches 20", "--task pooled_translation")
-        command = command.replace("--task rnnsearch", "--task translation")
     name, *words = shlex.split(command)
     if name == "fairseq-preprocess":
         return options.get_preprocessing_parser().parse_args(words)
@@ -359,8 +355,6 @@ def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_
     folder = shutil.move(tmp_path / "text", tmp_path / "my text")
     script = folder / "train.sh"
     changes = {"update 2000": "update 3", "gru_small": "gru_small --hidden-size 8"}
-    if "rnnsearch" not in TASK_REGISTRY:
-        changes["--task rnnsearch"] = "--task translation"
     text = script.read_text()
     for old, new in changes.items():
         text = text.replace(old, new)
@@ -397,7 +391,7 @@ def test_training_is_longer_on_more_text() -> None:
     assert (few.batch_size, few.max_update, few.dropout) == (40, 2000, 0.4)
     assert (some.arch, some.batch_size, some.max_update, some.dropout) == ("bahdanau_gru_small", 80, 18 * 363, 0.3)
     args = train(MANY_PAIRS)
-    assert (args.arch, args.max_words, args.max_epoch) == ("bahdanau_gru", 50, 5)
+    assert (args.arch, args.task, args.pool_batches, args.max_words) == ("bahdanau_gru", "rnnsearch", 20, 50)
     assert [plan_training(pairs).pieces for pairs in (100, 3600, 29_000, MANY_PAIRS)] == [1000, 2000, 5600, 32_000]
 
 

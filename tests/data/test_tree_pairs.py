@@ -1,4 +1,4 @@
-"""Pairs with trees: batches, limits, and what does not fit."""
+"""Pairs with trees: batches, and what does not fit."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ def make_trees(lines: list[str] = TRANSITIONS) -> Lines:
     return Lines(TREES.encode_line(line, add_if_not_exist=False).long() for line in lines)
 
 
-def make(trees: list[str] = TRANSITIONS, left: bool = False, **limits: Any) -> TreePairs:
-    return TreePairs(make_pairs(left_pad_source=left, shuffle=False), make_trees(trees), TREES, **limits)
+def make(trees: list[str] = TRANSITIONS, left: bool = False) -> TreePairs:
+    return TreePairs(make_pairs(left_pad_source=left, shuffle=False), make_trees(trees), TREES)
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -69,37 +69,23 @@ def test_a_batch_has_the_trees_of_its_sentences_in_its_order(left: bool) -> None
     assert spans[forest.roots[order.index(0)].item()][0] == (base[0],), "right-branching"
 
 
-@pytest.mark.parametrize(
-    ("limits", "kept"),
-    [
-        ({}, [0, 1, 2, 3]),
-        ({"max_words": 3}, [0, 3]),
-        ({"require_parse": True}, [0, 1, 2]),
-        ({"max_words": 3, "require_parse": True}, [0]),
-    ],
-)
-def test_limits(limits: dict[str, Any], kept: list[int]) -> None:
-    assert sorted(make(**limits).ordered_indices().tolist()) == kept
+def test_sentences_without_a_parse_are_known() -> None:
+    assert make().parsed.tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize(
-    ("trees", "limits", "message"),
+    ("trees", "where"),
     [
-        (TRANSITIONS[:3], {}, "there are 3 trees for 4 sources"),
-        (["S S S R R", "S S R", "S", "-"], {}, "line 2: the tree has 2 leaves and the source 1 words"),
-        (["S S", "S", "S", "-"], {}, "line 1: .*the transitions end with 2 phrases"),
-        (["S S S R R", "S", "S R S", "-"], {}, "line 3: .*transition 2 is R, but there are no two phrases"),
-        (["S S S R R", "S", "R R S", "-"], {}, "line 3: .*transition 1 is R, but there are no two phrases"),
-        (["S S S R R", "R", "S", "-"], {}, "line 2: .*transition 1 is R"),
-        (["S S S R R", "S", "S", "- S -"], {}, "line 4: .*transition 1 is '-'"),
-        (["S S S R R", "S", "S", "S S S"], {}, "line 4: .*end with 3 phrases"),
-        (TRANSITIONS, {"max_words": 0}, "none of 4 pairs is left; .*--max-words"),
-        (["-"] * 4, {"require_parse": True}, "none of 4 pairs is left; .* --require-parse"),
+        (TRANSITIONS[:3], "3 trees for 4 sources"),
+        (["S S S R R", "S S R", "S", "-"], "line 2: "),  # more leaves than words
+        (["S S", "S", "S", "-"], "line 1: "),  # two trees
+        (["S S S R R", "S", "S R S", "-"], "line 3: "),  # nothing to join
+        (["S S S R R", "S", "S", "- S -"], "line 4: "),  # not a transition
     ],
 )
-def test_trees_that_do_not_fit_are_refused(trees: list[str], limits: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make(trees, **limits)
+def test_trees_that_do_not_fit_are_refused(trees: list[str], where: str) -> None:
+    with pytest.raises(InputError, match=where):
+        make(trees)
 
 
 @pytest.mark.parametrize("none", ["-", "x"])
@@ -109,7 +95,7 @@ def test_an_empty_source_has_no_parse(none: str) -> None:
     dataset = TreePairs(pairs, trees, TREES)
     batch = dataset.collater([dataset[number] for number in range(4)])
     assert Forest(*batch["net_input"]["trees"]).unparsed[batch["id"].tolist().index(1)]
-    with pytest.raises(InputError, match="line 2: the tree has 1 leaves and the source 0 words"):
+    with pytest.raises(InputError, match="line 2: "):
         TreePairs(pairs, make_trees([TRANSITIONS[0], "S", *TRANSITIONS[2:]]), TREES)
 
 

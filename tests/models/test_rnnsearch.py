@@ -233,10 +233,10 @@ def test_architectures_of_the_command_line(words: list[str], expected: dict[str,
 @pytest.mark.parametrize(
     ("words", "missing"),
     [
-        ([], "--task translation has no pools of 20 batches, no single shuffle, no length limit"),
-        (["--task", "tree_translation", "--max-words", "50"], "has no pools of 20 batches, no single shuffle"),
-        (["--task", "pooled_translation"], "--task pooled_translation has no length limit"),
-        (["--task", "pooled_translation", "--max-words", "50"], None),
+        ([], "without pools of 20 batches and a length limit"),
+        (["--task", "rnnsearch", "--max-words", "50"], "without pools of 20 batches"),
+        (["--task", "rnnsearch", "--pool-batches", "20"], "without a length limit"),
+        (["--task", "rnnsearch", "--pool-batches", "20", "--max-words", "50"], None),
     ],
 )
 def test_training_without_an_optimizer_says_what_the_task_lacks(
@@ -248,7 +248,7 @@ def test_training_without_an_optimizer_says_what_the_task_lacks(
     if missing is None:
         assert said.endswith("'batch_size_valid': 80}")
     else:
-        assert said.endswith(f"{missing}; give --task pooled_translation --max-words 50")
+        assert said.endswith(f"{missing}; give --task rnnsearch --pool-batches 20 --max-words 50")
 
 
 # -- dropout --

@@ -185,7 +185,7 @@ def test_architectures(arch: str, expected: tuple[int, int, str]) -> None:
 
 def test_a_task_without_trees_is_refused() -> None:
     task = SimpleNamespace(source_dictionary=make_dictionary(5), target_dictionary=make_dictionary(5))
-    with pytest.raises(InputError, match="give --task tree_translation, or --arch anmt"):
+    with pytest.raises(InputError, match="give --task rnnsearch --tree-lang SUFFIX, or --arch anmt"):
         Tree2SeqModel.build_model(OmegaConf.create({}), task)
 
 

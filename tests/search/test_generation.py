@@ -15,8 +15,7 @@ from recipes.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search import SearchOptions
 from rnnsearch_fairseq.tasks.generation import Generator
-from rnnsearch_fairseq.tasks.pooled_translation import PooledTranslationConfig, PooledTranslationTask
-from rnnsearch_fairseq.tasks.tree_translation import TreeTranslationConfig, TreeTranslationTask
+from rnnsearch_fairseq.tasks.rnnsearch import RNNsearchTask, RNNsearchTaskConfig
 from tests.builders import EOS, make_dictionary, make_model, make_sample
 from tests.commands import PLUGIN, TINY, Output, run_forked
 from tests.models import builders as trees
@@ -25,10 +24,8 @@ from tests.search.builders import assert_close, search
 SAMPLE = make_sample([[5, 6, 7, EOS], [EOS], [7, 8, EOS]], [[EOS]] * 3, left=True)
 
 
-def make_task(**options: Any) -> PooledTranslationTask:
-    return PooledTranslationTask(
-        PooledTranslationConfig(**{"num_shards": 1, **options}), make_dictionary(20), make_dictionary(17)
-    )
+def make_task(**options: Any) -> RNNsearchTask:
+    return RNNsearchTask(RNNsearchTaskConfig(**options), make_dictionary(20), make_dictionary(17))
 
 
 @pytest.mark.parametrize("alignment", [None, "hard", "soft"])
@@ -58,8 +55,7 @@ def test_trees_reach_the_search(tmp_path: Path) -> None:
     model, sample = trees.make_model(), trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
     make_dictionary(3).save(str(tmp_path / "dict.tree.txt"))
-    config = TreeTranslationConfig(data=str(tmp_path), search="tree2seq", num_shards=1)
-    task = TreeTranslationTask(config, *dictionaries)
+    task = RNNsearchTask(RNNsearchTaskConfig(data=str(tmp_path), tree_lang="tree", search="tree2seq"), *dictionaries)
     generator = task.build_generator([model, model], Namespace(beam=3, max_len_b=8))
     found = task.inference_step(generator, [model, model], sample)
     expected = search([model], sample, search="tree2seq", beam=3, max_len_b=8)
@@ -113,14 +109,8 @@ def test_what_only_fairseq_does_is_left_to_fairseq() -> None:
         ({"search": "tree2seq"}, {"lenpen": 2}, "--lenpen has no effect with --search tree2seq"),
         ({"length_statistics": "file"}, {}, "--length-statistics has no effect with --search fairseq"),
         ({}, {"beam": 0}, "--beam is 0; give a number from 1 to 1,000,000"),
-        ({}, {"beam": 2, "nbest": 3}, "--nbest is 3; give 1 to --beam 2"),
-        ({}, {"temperature": math.nan}, "--temperature is nan; give a number above 0"),
         ({}, {"sampling": True, "unkpen": math.nan}, "--unkpen is nan; give a number from -1,000,000 to inf"),
         ({}, {"lenpen": math.nan}, "--lenpen is nan"),
-        ({}, {"sampling": True, "sampling_topk": 0}, "--sampling-topk is 0; give at least 1"),
-        ({}, {"sampling": True, "sampling_topp": 1.5}, r"--sampling-topp is 1\.5; give a probability"),
-        ({}, {"sampling_topk": 5}, "--sampling-topk and --sampling-topp need --sampling"),
-        ({"num_shards": 20}, {}, "--num-shards has no effect: the task translates all sentences"),
     ],
 )
 def test_options_without_effect_or_sense_are_refused(
@@ -155,7 +145,7 @@ def test_fairseqs_commands(tmp_path: Path) -> None:
     write_corpus(tmp_path, {"train": 80, "valid": 12}, seed=5, longest=8)
     texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid", "--destdir", "bin"]
     run_forked("fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", *texts, cwd=tmp_path)
-    words = ["bin", *PLUGIN, "--task", "pooled_translation", "--arch", "bahdanau_gru", *TINY, "--max-epoch", "2"]
+    words = ["bin", *PLUGIN, "--task", "rnnsearch", "--arch", "bahdanau_gru", *TINY, "--max-epoch", "2"]
     words += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "20", "--save-dir", "saved", "--eval-bleu"]
     words += ["--search", "groundhog", "--eval-bleu-args", '{"beam": 2}', "--eval-bleu-detok", "space"]
     done = run_forked("fairseq-train", *words, "--num-workers", "0", cwd=tmp_path)
@@ -166,16 +156,14 @@ def test_fairseqs_commands(tmp_path: Path) -> None:
         return Output(run_forked(command, *common, *words, cwd=tmp_path, stdin=stdin).stdout)
 
     options = ["--max-len-b", "15", "--nbest", "2", "--print-alignment", "soft"]
-    ours, theirs = (
-        translated("fairseq-generate", "--task", task, *options) for task in ("pooled_translation", "translation")
-    )
+    ours, theirs = (translated("fairseq-generate", "--task", task, *options) for task in ("rnnsearch", "translation"))
     assert [[words for _, words in lines] for lines in ours.all["H"].values()] == [
         [words for _, words in lines] for lines in theirs.all["H"].values()
     ]
     assert {number: len(rows) for number, rows in ours.words("A").items()} == {
         number: len(rows) for number, rows in theirs.words("A").items()
     }
-    groundhog = ["--task", "pooled_translation", "--search", "groundhog", "--unkpen", "inf", "--unnormalized"]
+    groundhog = ["--task", "rnnsearch", "--search", "groundhog", "--unkpen", "inf", "--unnormalized"]
     generated = translated("fairseq-generate", *groundhog)
     lines = (tmp_path / "valid.en").read_text(encoding="utf-8")
     typed = translated("fairseq-interactive", *groundhog, "-s", "en", "-t", "fr", "--buffer-size", "5", stdin=lines)

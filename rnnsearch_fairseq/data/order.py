@@ -1,0 +1,116 @@
+"""Which training pairs are read, and in which order."""
+
+from typing import Any
+
+import numpy as np
+from fairseq.data import BaseWrapperDataset, FairseqDataset, data_utils
+
+from rnnsearch_fairseq.errors import InputError
+
+
+def longer_side(pairs: FairseqDataset) -> np.ndarray:
+    """The number of words of the longer side of each pair, end-of-sentence not counted: ``(pairs,)``."""
+    return np.asarray(pairs.sizes).reshape(len(pairs), -1).max(axis=1) - 1
+
+
+def within_limit(pairs: FairseqDataset, max_words: int | None) -> np.ndarray:
+    """Whether each side of a pair has at most ``max_words`` words (None: no limit): bool, ``(pairs,)``."""
+    return longer_side(pairs) <= (np.inf if max_words is None else max_words)
+
+
+class LimitedPairs(BaseWrapperDataset):
+    """The pairs for which ``kept`` (bool, ``(pairs,)``) is true, in the order that fairseq gives them in epoch 1.
+
+    fairseq cuts the same batches in all epochs, but other ones when a training goes on in a later epoch: it shuffles
+    pairs of equal lengths by the seed and that epoch (tasks/fairseq_task.py:290).
+
+    Raises:
+        InputError: no pair is left.
+    """
+
+    def __init__(self, pairs: FairseqDataset, kept: np.ndarray, seed: int) -> None:
+        super().__init__(pairs)
+        if not kept.any():
+            raise InputError(f"none of {len(pairs):,} training pairs is left; see --max-words and --require-parse")
+        self.kept, self.seed = kept, seed
+
+    def ordered_indices(self) -> np.ndarray:
+        """The indices of the kept pairs, in the order in which they are cut into batches: int64, ``(kept,)``."""
+        with data_utils.numpy_seed(self.seed + 1):
+            indices = self.dataset.ordered_indices()
+        return indices[self.kept[indices]]
+
+    def batch_by_size(self, indices: np.ndarray, **limits: Any) -> list[np.ndarray]:
+        """fairseq's batches, with the last one, which it may drop (data/data_utils.py:357)."""
+        batches = super().batch_by_size(indices, **limits)
+        last = indices[sum(map(len, batches)) :]
+        return [*batches, last] if len(last) else batches
+
+
+class ReshuffledPairs(LimitedPairs):
+    """The kept pairs, shuffled anew in each epoch by the seed and the epoch, then cut into batches.
+
+    So does the original code of tree-to-sequence. A batch mixes lengths.
+    """
+
+    can_reuse_epoch_itr_across_epochs = False
+
+    def __init__(self, pairs: FairseqDataset, kept: np.ndarray, seed: int) -> None:
+        super().__init__(pairs, kept, seed)
+        self.epoch = 1
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch, from 1, whose order :meth:`ordered_indices` gives."""
+        super().set_epoch(epoch)
+        self.epoch = epoch
+
+    def ordered_indices(self) -> np.ndarray:
+        """The indices of the kept pairs, in the order in which they are cut into batches: int64, ``(kept,)``."""
+        return np.random.RandomState((self.seed, self.epoch)).permutation(np.flatnonzero(self.kept))
+
+
+class PooledPairs(LimitedPairs):
+    """The kept pairs as Section 4.2 and Appendix B.2 of the first paper order them.
+
+    - They are shuffled once, by ``seed``, and read in the same order in every epoch.
+    - Pools of ``pool_batches`` updates (the paper: 20 updates of 80 pairs) are sorted by the length of the longer side
+      and cut into batches, shortest first, so that the sentences of a batch have similar lengths. The sort is stable.
+
+    Attributes:
+        batches_per_update: processes times accumulated steps. fairseq deals the batches of a pool to the processes in
+            turn: an update consists of consecutive batches, and its processes read sentences of similar lengths.
+
+    Raises:
+        InputError: no pair is left, or ``pool_batches`` is below 1.
+    """
+
+    def __init__(self, pairs: FairseqDataset, kept: np.ndarray, pool_batches: int, seed: int) -> None:
+        super().__init__(pairs, kept, seed)
+        if pool_batches < 1:
+            raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 update")
+        self.pool_batches = pool_batches
+        self.batches_per_update = 1
+        self.longer_side = longer_side(pairs)
+        self.order = np.random.RandomState(seed).permutation(np.flatnonzero(kept)).astype(np.int64)
+
+    def ordered_indices(self) -> np.ndarray:
+        """The indices of the kept pairs, in reading order: int64, ``(kept,)``."""
+        return self.order
+
+    def batch_by_size(
+        self, indices: np.ndarray, max_tokens: int | None = None, max_sentences: int | None = None, **_: Any
+    ) -> list[np.ndarray]:
+        """Cut ``indices`` into pools, and each sorted pool into batches of ``max_sentences``; the last may be smaller.
+
+        Raises:
+            InputError: ``max_sentences`` is missing or ``max_tokens`` is given.
+        """
+        if max_sentences is None or max_tokens is not None:
+            raise InputError("Pooled batches are counted in pairs: give --batch-size (the paper: 80), not --max-tokens")
+        pool_size = self.pool_batches * self.batches_per_update * max_sentences
+        batches = []
+        for start in range(0, len(indices), pool_size):
+            pool = indices[start : start + pool_size]
+            pool = pool[np.argsort(self.longer_side[pool], kind="stable")]
+            batches += [pool[first : first + max_sentences] for first in range(0, len(pool), max_sentences)]
+        return batches

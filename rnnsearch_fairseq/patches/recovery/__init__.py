@@ -1,1 +1,0 @@
-"""What training survives: kills, full disks, damaged checkpoints, SIGTERM and Ctrl-C."""

@@ -1,0 +1,332 @@
+"""fairseq's translation task with both papers' training pairs, trees and searches."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Optional
+
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion
+from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import BaseFairseqModel
+from fairseq.optim import FairseqOptimizer, FP16Optimizer
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II
+from torch import Tensor
+
+from rnnsearch_fairseq.data.order import LimitedPairs, PooledPairs, ReshuffledPairs, within_limit
+from rnnsearch_fairseq.data.tree_pairs import TreePairs
+from rnnsearch_fairseq.errors import InputError, option
+from rnnsearch_fairseq.search import SearchOptions, make_search
+from rnnsearch_fairseq.search.options import SEARCHES
+from rnnsearch_fairseq.tasks.generation import Generator, can_search
+from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
+
+logger = logging.getLogger(__name__)
+
+HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
+# Options of fairseq's generator that this package's searches lack, with the values that mean "not given".
+FAIRSEQ_ONLY: dict[str, tuple[Any, ...]] = {
+    "sampling": (False,),
+    "diverse_beam_groups": (-1,),
+    "diversity_rate": (-1.0,),
+    "match_source_len": (False,),
+    "constraints": (None, False),
+    "prefix_size": (0,),
+    "no_repeat_ngram_size": (0,),
+    "temperature": (1.0,),
+    "lm_path": (None,),
+}
+
+
+@dataclass
+class RNNsearchTaskConfig(TranslationConfig):
+    """The options of ``translation``, of the training pairs and their order, of trees, and of the search."""
+
+    max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
+        default=None,
+        metadata={
+            "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
+            "(the papers: 30 or 50; default: no limit)"
+        },
+    )
+    pool_batches: Optional[int] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "shuffle the training pairs once, and sort the sentences of this many updates (of all processes) "
+            "by length together (the first paper: 20; default: fairseq's batches, in another order in each epoch)"
+        },
+    )
+    tree_lang: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX); the training "
+            "pairs are shuffled anew in each epoch before they are cut into batches (default: no trees)"
+        },
+    )
+    require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
+    search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
+    length_statistics: Optional[str] = field(default=None, metadata=HELP["length_statistics"])  # noqa: UP045
+    seed: int = II("common.seed")
+    update_freq: Any = II("optimization.update_freq")
+
+
+@register_task("rnnsearch", dataclass=RNNsearchTaskConfig)
+class RNNsearchTask(TranslationTask):
+    """``translation`` that leaves out no sentence, reads trees, and goes on exactly from its checkpoints."""
+
+    cfg: RNNsearchTaskConfig
+
+    def __init__(self, cfg: RNNsearchTaskConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        """Load the dictionary of transitions if there are trees.
+
+        Raises:
+            InputError: it is missing.
+        """
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.optimizer: FairseqOptimizer | None = None
+        self.float32: list[Tensor] | None = None
+        if self.has_trees:
+            path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
+            if not path.is_file():
+                raise InputError(
+                    f"{path}: no such file; binarize the trees into the same folder by "
+                    f"fairseq-preprocess --only-source -s {cfg.tree_lang}"
+                )
+            self.tree_dict = self.load_dictionary(str(path))
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether source sentences have trees."""
+        return self.cfg.tree_lang is not None
+
+    @classmethod
+    def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
+        """Choose the languages, where none are named, and load their dictionaries.
+
+        Raises:
+            InputError: the data folder or a dictionary is missing.
+        """
+        if getattr(cfg, "data", None) is None:
+            raise InputError(
+                "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as task.data=FOLDER"
+            )
+        folder = Path(utils.split_paths(cfg.data)[0])
+        if cfg.source_lang is None or cfg.target_lang is None:
+            cfg.source_lang, cfg.target_lang = _infer_languages(folder, cfg.tree_lang)
+        for language in (cfg.source_lang, cfg.target_lang):
+            if language is None or not (folder / f"dict.{language}.txt").is_file():
+                missing = "pair of languages" if language is None else f"dict.{language}.txt"
+                near = any((folder / "bin").glob("dict.*.txt"))
+                cure = f"give {folder / 'bin'}" if near else "give the --destdir of a finished fairseq-preprocess"
+                raise InputError(f"{folder}: no such folder of data, or no {missing} in it; {cure}")
+        return super().setup_task(cfg, **kwargs)
+
+    # Data
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Load a split and its trees; of the training pairs, keep those within the limits, and log how many they are.
+
+        Raises:
+            InputError: it is missing, its sides or trees do not belong to each other, or no training pair is left.
+        """
+        data, pair = self.cfg.data, f"{self.cfg.source_lang}-{self.cfg.target_lang}"
+        trains = split == self.cfg.train_subset
+        if trains and split not in self.datasets:
+            self._warn_without_preparation()
+        try:
+            super().load_dataset(split, epoch, combine, **kwargs)
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{data}: no {split} data for {pair}; write it with fairseq-preprocess, or name another split by "
+                "--train-subset, --valid-subset or --gen-subset"
+            ) from error
+        except AssertionError as error:
+            raise InputError(
+                f"{data}: the sides of the {split} data for {pair} do not fit each other ({error}); write both again "
+                "in one run of fairseq-preprocess"
+            ) from error
+        if self.has_trees:
+            self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
+        if trains:
+            self.datasets[split] = self._choose_pairs(self.datasets[split], split)
+
+    def _warn_without_preparation(self) -> None:
+        folder = Path(utils.split_paths(self.cfg.data)[0])
+        if find_preparations(folder, [self.cfg.source_lang, self.cfg.target_lang]) is None:
+            logger.warning(
+                f"no {RECORD} in {folder} or the folder above it: rnnsearch translate will need text in the tokens of "
+                "the training text; rnnsearch prepare writes such a record"
+            )
+
+    def _add_trees(self, pairs: LanguagePairDataset, split: str, epoch: int) -> TreePairs:
+        paths, suffix = utils.split_paths(self.cfg.data), self.cfg.tree_lang
+        path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{suffix}-None.{suffix}"))
+        transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
+        if transitions is None:
+            raise InputError(
+                f"{path}: no trees for {split}; binarize them by "
+                f"fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
+            )
+        try:
+            return TreePairs(pairs, transitions, self.tree_dict)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
+        kept = within_limit(pairs, self.cfg.max_words)
+        if self.cfg.require_parse:
+            if not self.has_trees:
+                raise InputError("--require-parse needs trees; give --tree-lang SUFFIX")
+            kept &= pairs.parsed
+        limit = "no length limit" if self.cfg.max_words is None else f"at most {self.cfg.max_words} words a side"
+        logger.info(f"{split}: {limit}: kept {kept.sum():,} of {len(pairs):,} pairs, dropped {(~kept).sum():,}")
+        if self.cfg.pool_batches is not None:
+            return PooledPairs(pairs, kept, self.cfg.pool_batches, self.cfg.seed)
+        return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, kept, self.cfg.seed)
+
+    def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> LanguagePairDataset:
+        """As in fairseq; fairseq-interactive has no place for trees.
+
+        Raises:
+            InputError: the task has trees.
+        """
+        if self.has_trees:
+            raise InputError("fairseq-interactive reads no trees; translate by rnnsearch translate --trees")
+        return super().build_dataset_for_inference(*args, **kwargs)
+
+    def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
+        """As in fairseq, but false for pooled pairs if ``--update-freq``, and so the pool size, varies by epoch."""
+        depends = isinstance(dataset, PooledPairs) and len(set(self.cfg.update_freq)) > 1
+        return not depends and super().can_reuse_epoch_itr(dataset)
+
+    def get_batch_iterator(self, dataset: FairseqDataset, **options: Any) -> EpochBatchIterator:
+        """As in fairseq, with the last batch of every split, and with pooled batches in their own order."""
+        if not isinstance(dataset, LimitedPairs):
+            options["required_batch_size_multiple"] = 1  # else the last batch may be dropped (data/data_utils.py:357)
+        if not isinstance(dataset, PooledPairs):
+            return super().get_batch_iterator(dataset, **options)
+        processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
+        steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
+        dataset.batches_per_update = processes * steps
+        is_new = dataset not in self.dataset_to_epoch_iter
+        iterator = super().get_batch_iterator(dataset, **options)
+        iterator.disable_shuffling, iterator.shuffle = True, False
+        if is_new:
+            size = options["max_sentences"]
+            logger.info(
+                f"sentences in an update: {size * dataset.batches_per_update:,} "
+                f"(--batch-size {size} x {processes} processes x --update-freq {steps})"
+            )
+        return iterator
+
+    # Updates, and what checkpoints hold of them
+
+    def train_step(
+        self,
+        sample: dict[str, Any],
+        model: BaseFairseqModel,
+        criterion: FairseqCriterion,
+        optimizer: FairseqOptimizer,
+        update_num: int,
+        ignore_grad: bool = False,
+        **extra: Any,
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """As in fairseq.
+
+        Raises:
+            InputError: the loss is not a number, and no scaler of gradients (--fp16, --amp) will try again.
+        """
+        self.optimizer = optimizer
+        step = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad, **extra)
+        if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
+            raise InputError(
+                f"the loss of update {update_num + 1} is not a number; start anew, or from a checkpoint by "
+                "--restore-file, with a lower --lr or --clip-norm 1"
+            )
+        return step
+
+    def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
+        """As in fairseq; the first update after a checkpoint goes on from its float32 parameters."""
+        if self.float32 is not None and isinstance(optimizer, FP16Optimizer):
+            for parameter, saved in zip(optimizer.fp32_optimizer.params, self.float32, strict=True):
+                parameter.data.copy_(saved)
+        self.float32 = None
+        super().optimizer_step(optimizer, model, update_num)
+
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """What fairseq does not save: the count of --patience and, with --bf16 and --fp16, the float32 parameters.
+
+        Of these, fairseq saves a rounded copy (trainer.py:409).
+        """
+        state: dict[str, Any] = {"patience": dict(_patience())}
+        if isinstance(self.optimizer, FP16Optimizer):
+            parameters = self.optimizer.fp32_optimizer.params
+            state["float32"] = [parameter.detach().cpu() for parameter in parameters]
+        return {type(self).__name__: state}
+
+    def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`get_checkpoint_dict` saved."""
+        _patience().update(state["patience"])
+        self.float32 = state.get("float32")
+
+    # Search
+
+    def build_generator(
+        self,
+        models: Sequence[BaseFairseqModel],
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> Any:
+        """The generator for fairseq's generation options ``args``.
+
+        It is this package's search where the models are this package's, and fairseq's generator where they are not, or
+        where an option is given that only fairseq's generator has.
+
+        Raises:
+            InputError: an option has an impossible value or no effect, or the search cannot search these models.
+        """
+        search = str(self.cfg.search)
+        names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
+        options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+        options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
+        fairseq_only = [name for name, off in FAIRSEQ_ONLY.items() if getattr(args, name, off[0]) not in off]
+        can_search_all = all(map(can_search, models))
+        needs_fairseq = getattr(args, "score_reference", False) or seq_gen_cls or prefix_allowed_tokens_fn
+        if needs_fairseq or (search == "fairseq" and (fairseq_only or not can_search_all)):
+            return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        if fairseq_only:
+            raise InputError(f"{option(fairseq_only[0])} has no effect with --search {search}; leave one of them out")
+        if not can_search_all:
+            raise InputError(f"another package's model has no --search {search}; leave it out")
+        return Generator(models, make_search(options), getattr(args, "print_alignment", None))
+
+    def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
+        """As in fairseq; the generator then copies the parameters anew: an optimizer does not change their versions."""
+        super().begin_valid_epoch(epoch, model)
+        generator = getattr(self, "sequence_generator", None)
+        if isinstance(generator, Generator):
+            generator.version = None
+
+
+def _infer_languages(folder: Path, tree_lang: str | None) -> tuple[str | None, str | None]:
+    """The languages in the names of the files. fairseq takes the first file that it finds, which may be the trees."""
+    for path in sorted(folder.glob("*.*-*.*")):
+        source, _, target = path.name.split(".")[1].partition("-")
+        if source != tree_lang and target and not path.name.startswith("dict."):
+            return source, target
+    return None, None
+
+
+def _patience() -> dict[str, Any]:
+    """The best loss, and the validations since then, which fairseq keeps as attributes of a function."""
+    from fairseq_cli.train import should_stop_early
+
+    return vars(should_stop_early)

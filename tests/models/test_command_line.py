@@ -1,0 +1,30 @@
+"""What the package changes in a command line: --bf16 without --tpu, and torchrun on CPUs."""
+
+import pytest
+import torch
+
+from tests.builders import parse_training
+
+TRAINING = ["--optimizer", "adam", "--batch-size", "8", "--cpu"]
+TORCHRUN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500", "WORLD_SIZE": "2", "RANK": "1"}
+
+
+@pytest.mark.parametrize("arch", ["bahdanau_gru", "anmt"])
+def test_bf16_is_no_tpu(arch: str) -> None:
+    assert parse_training("--arch", "lstm", *TRAINING, "--bf16").common.tpu, "fairseq's models"
+    common = parse_training("--arch", arch, *TRAINING, "--bf16").common
+    assert (common.bf16, common.tpu) == (True, False)
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_torchrun_is_read_on_a_cpu(monkeypatch: pytest.MonkeyPatch, has_gpu: bool) -> None:
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    words = ["--arch", "bahdanau_gru", *TRAINING]
+    distributed = parse_training(*(words[:-1] if has_gpu else words)).distributed_training
+    if has_gpu:
+        assert distributed.distributed_init_method is None, "as fairseq does"
+    else:
+        assert (distributed.distributed_world_size, distributed.distributed_rank) == (2, 1)
+        assert (distributed.distributed_backend, distributed.ddp_backend) == ("gloo", "legacy_ddp")

@@ -1,0 +1,334 @@
+"""A training that is broken ends as an unbroken one; signals end it after an update; its checkpoints are whole."""
+
+import dataclasses
+import functools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from shlex import split
+from typing import Any
+
+import pytest
+import torch
+from fairseq.trainer import Trainer
+
+from recipes.grammar import write_corpus
+from rnnsearch_fairseq.corpus import parses
+from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
+from tests.commands import PLUGIN, fork_command
+
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+
+PARTS = {"train": 84, "valid": 9}
+TINY = [word for name in ("embedding", "hidden") for word in (f"--{name}-size", "8")]
+COMMON = [*PLUGIN, *TINY, "--batch-size", "8", "--max-epoch", "2", "--save-interval-updates", "5", "--cpu"]
+COMMON += ["--log-format", "json", "--log-interval", "1", "-s", "en", "-t", "fr"]
+SIZES = ["--alignment-size", "8", "--maxout-size", "8"]
+# What rnnsearch prepare prints for a million pairs and more, and for fewer.
+PAPER = [*split(" ".join(PAPER_MODEL)), *SIZES, "--max-epoch", "2", "--pool-batches", "2", "--dropout", "0.1"]
+CHOSEN = {"sharing": "share-decoder-input-output-embed", "dropout": 0.1, "warmup": 4, "updates": 22}
+SMALL = [*split(" ".join(SMALL_MODEL).format(**CHOSEN)), *SIZES]
+# As the README's command for the second paper.
+TREES = ["--task", "rnnsearch", "--arch", "tree2seq_small", "--tree-lang", "trees"]
+TREES += ["--sentence-avg", "--criterion", "blackout"]
+TREES += ["--blackout-samples", "5", "--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "halve_on_worse"]
+# The second epoch can hardly be so much better than the first.
+TREES += ["--clip-norm", "3", "--lr-threshold", "0.9", "--batch-size", "16", "--max-epoch", "4"]
+COMMANDS = {"paper": PAPER, "small": SMALL, "trees": TREES, "bf16": [*SMALL, "--bf16"]}
+WAIT = 500  # seconds, of a machine that may be busy with something else
+# The values of an update in a log that do not depend on time.
+EXACT = ("epoch", "loss", "nll_loss", "ppl", "wpb", "bsz", "num_updates", "lr", "gnorm", "clip")
+TERM, INT = signal.SIGTERM, signal.SIGINT
+
+
+@dataclasses.dataclass
+class Trained:
+    """What a training left: its folder, all that it printed, and its exit status."""
+
+    folder: Path
+    log: Path
+    status: int | None
+
+    @property
+    def printed(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    @property
+    def last(self) -> Path:
+        return self.folder / "checkpoint_last.pt"
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The values of each update in the log."""
+        records = re.findall(r"\| train_inner \| (\{.*\})$", self.printed, re.MULTILINE)
+        return [{name: value for name, value in json.loads(record).items() if name in EXACT} for record in records]
+
+    def sentence(self) -> str:
+        """The sentence that it ended with."""
+        assert self.status == 1 and "Traceback" not in self.printed, self.printed
+        return self.printed.rstrip("\n").rpartition("\n")[2]
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Binarized sentence pairs with the trees of their sources; the last batches have 4 pairs and 1."""
+    folder = tmp_path_factory.mktemp("broken")
+    write_corpus(folder, PARTS, seed=5, longest=12)
+    with pytest.MonkeyPatch.context() as patch:
+        for part in PARTS:
+            words = [f"{folder}/{part}.en", f"{folder}/{part}.penn", "--format", "penn"]
+            patch.setattr(sys, "argv", ["trees", *words, "--output", f"{folder}/{part}.trees"])
+            parses.main()
+        import fairseq_cli.preprocess
+
+        for words in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
+            words += [word for part in PARTS for word in (f"--{part}pref", f"{folder}/{part}")]
+            patch.setattr(sys, "argv", ["fairseq-preprocess", *words, "--destdir", f"{folder}/bin"])
+            fairseq_cli.preprocess.cli_main()
+    return folder / "bin"
+
+
+def train(
+    data: Path, folder: Path, *more: str, words: Sequence[str] = PAPER, prepare: Callable[[], object] | None = None
+) -> Trained:
+    """Train to the end, or until ``prepare``, which the training calls first, has ended it."""
+    folder.mkdir(exist_ok=True)
+    log = folder / f"{len(list(folder.glob('*.log')))}.log"
+    workers = [] if "--num-workers" in more else ["--num-workers", "0"]
+    options = [str(data), *COMMON, "--save-dir", str(folder / "saved"), *words, *workers, *more]
+    process = fork_command("train", options, log, prepare)
+    process.join(WAIT)
+    process.kill()
+    return Trained(folder / "saved", log, process.exitcode)
+
+
+def train_two(data: Path, folder: Path, prepare: Callable[[int], object], *more: str) -> list[Trained]:
+    """Two processes that train together, as torchrun starts them; ``prepare`` gets each one's rank."""
+    folder.mkdir(exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    words = [str(data), *COMMON, *TREES, "--num-workers", "0", "--batch-size", "8", "--save-dir", str(folder / "saved")]
+
+    def prepare_rank(rank: int) -> None:
+        os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port, WORLD_SIZE="2", RANK=str(rank))
+        prepare(rank)
+
+    logs = [folder / f"{len(list(folder.glob('*.log')))}-{rank}.log" for rank in (0, 1)]
+    processes = [
+        fork_command("train", [*words, *more], log, functools.partial(prepare_rank, rank))
+        for rank, log in enumerate(logs)
+    ]
+    for process in processes:
+        process.join(WAIT)
+        process.kill()
+    return [Trained(folder / "saved", log, process.exitcode) for log, process in zip(logs, processes)]
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Parameters, the optimizer's state, the place in the data, and scores."""
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    names = ("train_iterator", "val_loss", "best", "RNNsearchTask")
+    kept = {name: state["extra_state"].get(name) for name in names}
+    return {"model": state["model"], "optimizer": state["last_optimizer_state"], **kept}
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two states are equal, tensors bit for bit."""
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_equal(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    return one == other
+
+
+def assert_same(whole: Trained, *parts: Trained) -> None:
+    """The updates that the parts of a training logged, and its end, are those of a whole one."""
+    expected = {record["num_updates"]: record for record in whole.updates()}
+    assert len(expected) >= 22
+    seen = {}
+    for part in parts:
+        for record in part.updates():
+            assert record == expected[record["num_updates"]]
+            seen[record["num_updates"]] = record
+    assert seen == expected
+    assert is_equal(read_state(parts[-1].last), read_state(whole.last))
+
+
+@pytest.fixture(scope="session")
+def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained]:
+    """Two epochs of eleven updates, saved after every fifth, of one of COMMANDS; of tree models, four of six."""
+    return functools.cache(lambda name: train(data, tmp_path_factory.mktemp(name), words=COMMANDS[name]))
+
+
+# The same command goes on
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
+    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path, name: str
+) -> None:
+    """The last batch of an epoch has 4 pairs; after the second epoch of the tree model, the learning rate falls."""
+    whole = unbroken(name)
+    assert {record["bsz"] for record in whole.updates()} == {"4", "16" if name == "trees" else "8"}
+    within = train(data, tmp_path, words=COMMANDS[name], prepare=functools.partial(stop_at, 7, TERM))
+    after = train(data, tmp_path, "--max-epoch", "2" if name == "trees" else "1", words=COMMANDS[name])
+    end = train(data, tmp_path, words=COMMANDS[name])
+    assert (within.status, after.status, end.status) == (128 + TERM, 0, 0)
+    assert_same(whole, within, after, end)
+    if name == "trees":
+        rates = {record["num_updates"]: record["lr"] for record in whole.updates()}
+        assert (rates["12"], rates["13"]) == ("1", "0.5")
+
+
+def test_the_log_goes_on_within_its_interval(data: Path, tmp_path: Path) -> None:
+    """A line for each nine updates, of which the second is of both epochs."""
+    whole = train(data, tmp_path / "whole", "--log-interval", "9")
+    train(data, tmp_path, "--log-interval", "9", "--max-epoch", "1")
+    assert train(data, tmp_path, "--log-interval", "9").updates() == whole.updates()[1:]
+
+
+def test_patience_goes_on_counting(data: Path, tmp_path: Path) -> None:
+    """No update changes anything: the fourth validation is the third without a better loss."""
+    options = ["--lr", "0", "--patience", "3", "--validate-interval-updates", "1"]
+    numbers = [
+        [record["num_updates"] for record in train(data, tmp_path, *options, *more).updates()]
+        for more in (["--max-update", "3"], [])
+    ]
+    assert numbers == [["1", "2", "3"], ["4"]]
+
+
+def test_a_training_that_has_ended_does_nothing_more(data: Path, tmp_path: Path) -> None:
+    first = train(data, tmp_path, "--max-update", "7")
+    before = first.last.read_bytes()
+    again = train(data, tmp_path, "--max-update", "7")
+    assert (again.status, again.updates(), again.last.read_bytes()) == (0, [], before)
+    assert "nothing to do: the 7 updates of --max-update are done" in again.printed
+
+
+def test_a_checkpoint_that_cannot_be_read_is_named_and_another_can_be_given(
+    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    for name in ("checkpoint_last.pt", "checkpoint_1_5.pt"):
+        (saved / name).write_bytes((unbroken("paper").folder / name).read_bytes())
+    os.truncate(saved / "checkpoint_last.pt", 3000)
+    sentence = train(data, tmp_path).sentence()
+    assert f"{saved}/checkpoint_last.pt" in sentence and "--restore-file" in sentence
+    missing = train(data, tmp_path, "--restore-file", str(saved / "other.pt"))
+    assert f"{saved}/other.pt" in missing.sentence()
+    resumed = train(data, tmp_path, "--restore-file", str(saved / "checkpoint_1_5.pt"))
+    assert resumed.updates() == unbroken("paper").updates()[5:]
+
+
+# Checkpoints are whole
+
+
+def die_while_saving(update: int) -> None:
+    """For ``prepare``: the process is killed when half of a checkpoint is written."""
+    save = torch.save
+
+    def save_half(state: Any, file: Any) -> None:
+        save(state, file)
+        if state["optimizer_history"][-1]["num_updates"] == update:
+            file.truncate(file.tell() // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    torch.save = save_half
+
+
+def test_a_training_that_is_killed_while_it_saves_goes_on_from_the_checkpoint_before(
+    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    killed = train(data, tmp_path, prepare=functools.partial(die_while_saving, 15))
+    assert killed.status == -signal.SIGKILL
+    end = train(data, tmp_path)
+    assert end.updates()[0]["num_updates"] == "12", "checkpoint1.pt was saved after update 11"
+    assert_same(unbroken("paper"), killed, end)
+    assert not list(end.folder.glob("*.tmp"))
+
+
+# Signals
+
+
+def signal_all(number: int) -> None:
+    """Another process, as ``timeout`` or a terminal, sends a signal to this process and its workers."""
+    subprocess.run(["sh", "-c", f"kill -{int(number)} 0"], check=False)
+
+
+def stop_at(update: int, number: int, everyone: bool = False, times: int = 1) -> None:
+    """For ``prepare``: a signal comes after an update, to this process or to all of its group."""
+    # The shell of the tests may have had them ignore it, as it does for commands in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    train_step = Trainer.train_step
+    if everyone:
+        os.setpgrp()
+
+    def step(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        output = train_step(self, *args, **kwargs)
+        if self.get_num_updates() == update:
+            for _ in range(times):
+                signal_all(number) if everyone else os.kill(os.getpid(), number)
+        return output
+
+    Trainer.train_step = step
+
+
+def assert_stopped(stopped: Trained, updates: int, number: int) -> None:
+    assert stopped.status == 128 + number, stopped.printed[-3000:]
+    said = f"{signal.Signals(number).name}: training stops after update {updates}; the same command goes on from"
+    assert f"{said} {stopped.last}" in stopped.printed
+    assert stopped.updates()[-1]["num_updates"] == str(updates)
+    assert "Traceback" not in stopped.printed
+
+
+@pytest.mark.parametrize("number", [TERM, INT])
+def test_a_signal_to_all_processes_while_workers_read(
+    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path, number: int
+) -> None:
+    """At the end of an epoch that fairseq would not save, and within one: the next update wants its worker."""
+    options = ["--num-workers", "2", "--save-interval-updates", "100", "--save-interval", "3"]
+    parts = [
+        train(data, tmp_path, *options, words=TREES, prepare=functools.partial(stop_at, update, number, everyone=True))
+        for update in (7, 12)
+    ]
+    for part, update in zip(parts, (7, 12)):
+        assert_stopped(part, update, number)
+    parts.append(train(data, tmp_path, *options, words=TREES))
+    assert [record for part in parts for record in part.updates()] == unbroken("trees").updates()
+    assert read_state(parts[-1].last)["model"].keys() == read_state(unbroken("trees").last)["model"].keys()
+
+
+def test_a_second_ctrl_c_ends_at_once(data: Path, tmp_path: Path) -> None:
+    ended = train(data, tmp_path, prepare=functools.partial(stop_at, 3, INT, times=2))
+    assert ended.status == -INT and not ended.last.exists()
+
+
+def test_a_ctrl_c_that_the_shell_ignores_is_ignored(data: Path, tmp_path: Path) -> None:
+    """As it does for a command in the background."""
+
+    def prepare() -> None:
+        stop_at(3, INT)
+        signal.signal(INT, signal.SIG_IGN)
+
+    ended = train(data, tmp_path, "--max-update", "4", prepare=prepare)
+    assert (ended.status, ended.updates()[-1]["num_updates"]) == (0, "4")
+
+
+@pytest.mark.parametrize("update", [7, 12])
+def test_two_processes_stop_together_and_go_on(data: Path, tmp_path: Path, update: int) -> None:
+    """Within and after an epoch of 6 updates; each process draws its own negative words again."""
+    whole = train_two(data, tmp_path / "whole", lambda rank: None)
+    stopped = train_two(data, tmp_path, lambda rank: stop_at(update, TERM) if rank == 1 else None)
+    assert [part.status for part in [*whole, *stopped]] == [0, 0, 128 + TERM, 128 + TERM], stopped[0].printed
+    assert_stopped(stopped[0], update, TERM)
+    resumed = train_two(data, tmp_path, lambda rank: None)[0]
+    assert_same(whole[0], stopped[0], resumed)
