@@ -17,7 +17,7 @@ from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.scores import UNKNOWN, AlignedPair, read_scores
 
-MOST_WORDS = 20  # of the sentence that is drawn by default
+MAX_WORDS = 20  # of the sentence that is drawn by default
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
@@ -26,35 +26,35 @@ def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, pi
     write_picture(figure, picture)
 
 
-def choose(pairs: Iterable[AlignedPair], path: Path, number: int | None, most_words: int) -> AlignedPair:
-    """Sentence ``number`` of those in ``path``; if None, the first of the longest of at most ``most_words`` words.
+def choose_pair(pairs: Iterable[AlignedPair], path: Path, number: int | None, max_words: int) -> AlignedPair:
+    """Choose sentence ``number`` of ``path``; if None, the longest of at most ``max_words`` words, the first of equals.
 
     One without unknown words comes before all that have some.
     """
     if number is None:
-        short = (pair for pair in pairs if len(pair.source) <= most_words + 1)
+        short = (pair for pair in pairs if len(pair.source) <= max_words + 1)
         best = max(short, key=lambda pair: (UNKNOWN not in pair.source + pair.target, len(pair.source)), default=None)
     else:
         best = next((pair for pair in pairs if pair.number == number), None)
     if best is None:
-        wanted = f"sentence of at most {most_words} words" if number is None else f"sentence {number}"
+        wanted = f"sentence of at most {max_words} words" if number is None else f"sentence {number}"
         raise InputError(f"{path}: there is no {wanted} to draw; give another --sentence, from 0")
     return best
 
 
-def parse_arguments(doc: str, scores: str, most_words: int) -> argparse.Namespace:
+def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace:
     """Read the command line of a picture of a sentence of a file of ``scores``."""
     parser = make_parser(doc)
     parser.add_argument(scores, type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = f"number of the sentence, from 0; default: the longest of at most {most_words} words, best without <unk>"
+    which = f"number of the sentence, from 0; default: the longest of at most {max_words} words, best without <unk>"
     parser.add_argument("--sentence", type=int, metavar="N", help=which)
     return parser.parse_args()
 
 
 def main() -> None:
     """The command line of this module."""
-    args = parse_arguments(__doc__, "alignments", MOST_WORDS)
-    pair = choose(read_scores(args.alignments), args.alignments, args.sentence, MOST_WORDS)
+    args = parse_arguments(__doc__, "alignments", MAX_WORDS)
+    pair = choose_pair(read_scores(args.alignments), args.alignments, args.sentence, MAX_WORDS)
     plot_alignment(*word_alignment(pair), args.picture)
     print(f"alignment of sentence {pair.number} -> {args.picture}")

@@ -16,49 +16,41 @@ import torch
 from matplotlib.axes import Axes
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.alignment import choose, parse_arguments
+from rnnsearch_fairseq.plots.alignment import choose_pair, parse_arguments
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
 from rnnsearch_fairseq.text.trees import Tree
 
-MOST_WORDS = 12  # of the sentence that is drawn by default
-LONGEST_LABEL = 30
+MAX_WORDS = 12  # of the sentence that is drawn by default
+MAX_LABEL = 30
 LEVEL = 0.75  # height of a phrase above the phrases in it, in words
 MARGIN = 0.15
 LINE_COLOR = "tab:blue"
-CURE = "give what rnnsearch score --trees FILE wrote"
 
 
 def read_attention(path: Path) -> Iterator[AlignedPair]:
-    """The sentences of a file of scores; raises InputError for one that is not of a model that reads trees."""
+    """Read the sentences of a file of scores.
+
+    Raises:
+        InputError: the file cannot be read, or is not of a model that reads trees.
+    """
     for pair in read_scores(path):
         if pair.phrases is None:
-            raise InputError(f"{pair.where}: not a score of a model that reads trees; {CURE}")
-        if pair.phrases:
-            try:
-                fits = tree_of(pair.phrases).leaves < len(pair.source)
-            except (ValueError, IndexError):
-                fits = False
-            if not fits:
-                raise InputError(f"{pair.where}: the phrases are not those of a tree of its words; {CURE}")
+            raise InputError(f"{pair.where}: not a score of a model that reads trees; give what rnnsearch score --trees FILE wrote")
         yield pair
 
 
-def tree_of(phrases: list[tuple[int, int]]) -> Tree:
-    """The tree that has these `Tree.spans`; a ValueError or an IndexError if there is none."""
+def make_tree(phrases: list[tuple[int, int]]) -> Tree:
+    """Make the tree that has these `Tree.spans`, which are in pre-order."""
     # A left child that is a phrase comes next, and starts where its parent does.
     following = [*phrases[1:], (-1, -1)]
-    splits = [end if begin == start else start + 1 for (start, _), (begin, end) in zip(phrases, following)]
-    tree = Tree(tuple(splits))
-    if tree.spans() != phrases:
-        raise ValueError("not the phrases of a tree")
-    return tree
+    return Tree(tuple(end if begin == start else start + 1 for (start, _), (begin, end) in zip(phrases, following)))
 
 
 def plot_attention(pair: AlignedPair, picture: Path) -> None:
     """Draw a sentence, as the module's description says, to ``picture``."""
-    phrases = [f"{k}  {_shortened(pair.source[start:end])}" for k, (start, end) in enumerate(pair.phrases, 1)]
-    words, target = ([_shortened([word]) for word in words] for words in (pair.source, pair.target))
+    phrases = [f"{k}  {_shorten(pair.source[start:end])}" for k, (start, end) in enumerate(pair.phrases, 1)]
+    words, target = ([_shorten([word]) for word in words] for words in (pair.source, pair.target))
     weights = torch.cat([pair.alignment, pair.phrase_attention], dim=1).numpy()
     figure, axes = draw_matrix([*words, *phrases], target, weights)
     if pair.phrases:
@@ -66,7 +58,7 @@ def plot_attention(pair: AlignedPair, picture: Path) -> None:
         figure.draw_without_rendering()  # labels have a size only when they are drawn
         tops = [label.get_window_extent().y1 for label in axes.get_xticklabels()[: len(words)]]
         base = axes.transData.inverted().transform((0, max(tops)))[1] - MARGIN
-        _draw_tree(axes, tree_of(pair.phrases), base)
+        _draw_tree(axes, make_tree(pair.phrases), base)
     write_picture(figure, picture)
 
 
@@ -84,23 +76,23 @@ def _draw_tree(axes: Axes, tree: Tree, base: float) -> None:
         axes.text(across, up, str(number), fontsize=8, ha="center", va="center", color=LINE_COLOR, bbox=box)
 
 
-def _shortened(words: list[str]) -> str:
+def _shorten(words: list[str]) -> str:
     """Words in a row or, if that is long, as many of the first as fit before the last, long ones cut."""
     whole = " ".join(words)
-    if len(whole) <= LONGEST_LABEL:
+    if len(whole) <= MAX_LABEL:
         return whole
     if len(words) == 1:
-        return whole[: LONGEST_LABEL - 1] + "…"
-    longest = LONGEST_LABEL // 2 - 2  # for two words and " … "
+        return whole[: MAX_LABEL - 1] + "…"
+    longest = MAX_LABEL // 2 - 2  # for two words and " … "
     *first, last = (word if len(word) <= longest else word[: longest - 1] + "…" for word in words)
-    room = LONGEST_LABEL - len(last) - 1
+    room = MAX_LABEL - len(last) - 1
     return f"{textwrap.shorten(' '.join(first), room, placeholder=' …', break_on_hyphens=False)} {last}"
 
 
 def main() -> None:
     """The command line of this module."""
-    args = parse_arguments(__doc__, "scores", MOST_WORDS)
+    args = parse_arguments(__doc__, "scores", MAX_WORDS)
     pairs = (pair for pair in read_attention(args.scores) if pair.phrases or args.sentence is not None)
-    pair = choose(pairs, args.scores, args.sentence, MOST_WORDS)
+    pair = choose_pair(pairs, args.scores, args.sentence, MAX_WORDS)
     plot_attention(pair, args.picture)
     print(f"attention of sentence {pair.number} -> {args.picture}")

@@ -1,9 +1,8 @@
 """Draw learning curves: perplexity, or BLEU on the development set, against updates or training time.
 
-Each log is what fairseq-train printed, or its --log-file. A training that was stopped and resumed is one curve, whether
-it was logged in one file or in several that are named one after another. Thin lines are of the training text, lines
-with marks of the (first) development set. BLEU is in the log if fairseq-train had --eval-bleu. Training time is that of
-the updates, without validation and saving.
+A log is what fairseq-train printed, or its --log-file; a training that was resumed into the same log is one curve. Thin
+lines are of the training text, lines with marks of the (first) development set. BLEU needs fairseq-train --eval-bleu.
+Training time is the time of the updates, without validation and saving.
 
   rnnsearch plot curve train.log --output curve.png
 """
@@ -16,32 +15,25 @@ from matplotlib.ticker import LogLocator
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
-from rnnsearch_fairseq.plots.train_log import Point, continues, read_curve
+from rnnsearch_fairseq.plots.train_log import Point, read_curve
 
-MOST_MARKS = 15  # on a line
+MAX_MARKS = 15  # on a line
 MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
 UNITS = {"hours": 3600, "minutes": 60}
 Curves = dict[str, tuple[list[Point], list[Point]]]  # by name, the points of training and of the development set
 
 
 def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
-    """The points of these logs that have the ``measure``, by their names.
+    """Read the points of these logs that have the ``measure``, by the logs' names.
 
     Raises:
-        InputError: a log is bad or given twice, or has no development set, no ``measure`` or no times.
+        InputError: a log cannot be read, or has no development set, no ``measure`` or no times.
     """
-    if len({path.absolute() for path in paths}) < len(paths):
-        raise InputError(f"{', '.join(map(str, paths))}: a log is given twice; give each once")
-    trainings: list[list[Path]] = []
-    for path in paths:
-        if trainings and continues(path, trainings[-1][-1]):
-            trainings[-1].append(path)
-        else:
-            trainings.append([path])
     curves = {}
-    for name, (path, *later) in zip(_names([first for first, *_ in trainings]), trainings):
-        kinds = read_curve(path, *later)
-        train, dev = ([p for p in points if getattr(p, MEASURES[measure]) is not None] for points in kinds)
+    for name, path in zip(_names(paths), paths):
+        train, dev = (
+            [point for point in points if getattr(point, MEASURES[measure]) is not None] for points in read_curve(path)
+        )
         if not dev:
             cure = "train with --eval-bleu" if measure == "bleu" else "give a log of a training that was validated"
             raise InputError(f"{path}: holds no {measure} of a development set; {cure}")
@@ -67,13 +59,13 @@ def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> Non
     lines, labels = [], []
     for number, (name, (train, dev)) in enumerate(curves.items()):
         style = {"color": f"C{number}", "linestyle": LINES[number % len(LINES)]}
-        marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MOST_MARKS)}
-        for what, points, more in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
+        marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MAX_MARKS)}
+        for kind, points, look in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
             if points:
                 across = [point.seconds / UNITS[unit] if timed else point.updates for point in points]
                 heights = [getattr(point, MEASURES[measure]) for point in points]
-                lines += axes.plot(across, heights, markersize=5, **style, **more)
-                labels.append(f"{name}, {what}".removeprefix(", "))
+                lines += axes.plot(across, heights, markersize=5, **style, **look)
+                labels.append(f"{name}, {kind}".removeprefix(", "))
     axes.set(xlabel=f"Training time ({unit})" if timed else "Updates", xlim=(0, None))
     axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
     axes.xaxis.set_major_formatter("{x:,g}")

@@ -1,25 +1,22 @@
-"""Read what ``fairseq-train`` logs of each epoch, and of the updates between."""
+"""Read what ``fairseq-train`` logs of each epoch, of the intervals between, and of each validation."""
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
-from math import inf
 from pathlib import Path
 
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
 
-# --log-format simple and tqdm print an epoch as its number, perhaps a subset, and then only statistics, separated by
-# bars. In --log-file, nothing stands before "epoch".
-EPOCH = re.compile(r"epoch ([0-9]{1,9})")
-SUBSET = re.compile(r"valid on '([^']+)' subset")
-STATISTIC = re.compile(r"\w+ \S+")
-# What the simple format prints every --log-interval updates.
-INNER = re.compile(r"epoch ([0-9]{1,9}): +[0-9]+ / [0-9]+ (.*)")
-SINCE = ""  # in place of a subset: the updates since the last such line
+# --log-format simple and tqdm print the epoch's number, perhaps a subset, and statistics. Before that a line has the
+# time, or nothing in --log-file.
+EPOCH = re.compile(r"(?:^|\| )epoch (\d+)(?: \| valid on '([^']+)' subset)?((?: \| \w+ \S+)+)$")
+# The simple format prints an interval of --log-interval updates.
+INNER = re.compile(r"(?:^|\| )epoch (\d+): +\d+ / \d+ (.*)$")
+INTERVAL = ""  # in place of the subset, in the line of an interval
 Statistics = dict[str, float]
 
 
@@ -37,101 +34,85 @@ class Point:
     bleu: float | None
 
 
-def read_curve(path: Path, *later: Path) -> tuple[list[Point], list[Point]]:
-    """The points of training and of the first development set, by updates, in the log or the logs of a training.
+def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
+    """Read the points of training and of the first development set, by updates.
 
-    Training has a point every --log-interval updates, or one an epoch where there are more of these. Where training was
-    resumed, into the same file or another, what was trained again replaces what was there from there on.
+    Training has a point every --log-interval updates, or one an epoch where there are more of these.
 
     Raises:
-        InputError: a file cannot be read, or there are no points.
+        InputError: the file cannot be read, or there are no points.
     """
-    lines: dict[str | None, dict[float, Statistics]] = {SINCE: {}, None: {}}  # updates ascending
-    dev_set = None
-    for _, subset, statistics in (line for each in (path, *later) for line in _read_lines(each)):
-        updates = statistics.get("num_updates", inf)
-        if subset:
-            dev_set = dev_set or subset
-        if not 0 < updates < inf or subset not in (SINCE, None, dev_set):
-            continue
-        lines.setdefault(subset, {})
-        for kind, earlier in lines.items():
-            # The lines of one update come in this order: training, validation, epoch.
-            replaced = updates if subset in (SINCE, kind) else updates + 1
-            while earlier and next(reversed(earlier)) >= replaced:
-                earlier.popitem()
-        lines[subset][updates] = statistics
-    trained = max(lines[SINCE], lines[None], key=len)
-    validated = lines.get(dev_set, {}) if dev_set else {}
+    kinds = read_kinds(path)
+    validated = next((lines for subset, lines in kinds.items() if subset), {})
+    trained = max(kinds.get(INTERVAL, {}), kinds.get(None, {}), key=len)
     if not trained and not validated:
         raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format simple")
-    times = _seconds(trained, [*trained, *validated])
-    points = [
-        Point(int(updates), seconds, statistics.get("ppl"), statistics.get("bleu"))
-        for (updates, statistics), seconds in zip([*trained.items(), *validated.items()], times)
-    ]
-    return points[: len(trained)], points[len(trained) :]
+    return _make_points(trained, trained), _make_points(validated, trained)
 
 
-def continues(path: Path, earlier: Path) -> bool:
-    """Whether the log ``path`` is of a training that was resumed where the log ``earlier`` ends, or before."""
-    before, after = ([line for line in _read_lines(log) if "num_updates" in line[2]] for log in (earlier, path))
-    if not before or not after:
-        return False
-    first, last, start = (statistics["num_updates"] for _, _, statistics in (before[0], before[-1], after[0]))
-    inner = [statistics["num_updates"] for _, subset, statistics in after if subset == SINCE]
-    # A training that was not resumed begins with its first epoch, and all its intervals have as many updates.
-    resumed = after[0][0] > 1 or (len(inner) > 1 and inner[0] > inner[1] - inner[0])
-    return resumed and first <= start <= last + first
+def read_kinds(path: Path) -> dict[str | None, dict[int, Statistics]]:
+    """Read the statistics of a log, by updates, of each kind of line, in the order of their first lines.
 
+    The kinds are ``INTERVAL``, None for whole epochs, and the name of each development set. If training was resumed,
+    later lines replace earlier lines of the same or higher update numbers. The number of the epoch is a statistic, too.
 
-def _read_lines(path: Path) -> Iterator[tuple[int, str | None, Statistics]]:
-    return filter(None, map(read_statistics, read_log(path).split("\n")))
-
-
-def _seconds(trained: dict[float, Statistics], updates: Sequence[float]) -> list[float | None]:
-    """The seconds at these updates; after the last line, by the average speed."""
-    walls = [statistics.get("train_wall") for statistics in trained.values()]
-    if not walls or None in walls:
-        return [None] * len(updates)
-    known, seconds = [0.0, *trained], [0.0, *accumulate(walls)]
-    return (np.interp(updates, known, seconds) * np.maximum(1, np.array(updates) / known[-1])).tolist()
+    Raises:
+        InputError: the file cannot be read.
+    """
+    kinds: dict[str | None, dict[int, Statistics]] = {}
+    last = 0
+    for line in read_log(path).split("\n"):
+        epoch, subset, statistics = read_statistics(line) or (0, None, {})
+        if not 0 < statistics.get("num_updates", 0) < float("inf"):
+            continue
+        updates = int(statistics["num_updates"])
+        if updates < last:  # resumed
+            kinds = {kind: {at: lines[at] for at in lines if at < updates} for kind, lines in kinds.items()}
+        last = updates
+        kinds.setdefault(subset, {})[updates] = {"epoch": epoch, **statistics}
+    return kinds
 
 
 def read_log(path: Path) -> str:
-    """The text of a log; an InputError if it cannot be read."""
+    """Read the text of a log; only numbers and names count, so bytes that are not UTF-8 do not matter.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
-        # Only numbers and names of devices are read from it, so bytes that are not UTF-8 do not matter.
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the log of fairseq-train") from error
 
 
 def read_statistics(line: str) -> tuple[int, str | None, Statistics] | None:
-    """The epoch, the development set and the statistics of a log line; None if the line has no statistics.
-
-    The development set is None in the training line of a whole epoch, and SINCE in the line of a part of an epoch.
-    """
-    pieces = line.split(" | ")
-    if inner := INNER.fullmatch(pieces[-1]):
-        return int(inner[1]), SINCE, _numbers(dict(text.split("=", 1) for text in inner[2].split(", ") if "=" in text))
-    first = len(pieces)
-    while first and STATISTIC.fullmatch(pieces[first - 1]):
-        first -= 1
-    subset = SUBSET.fullmatch(pieces[first - 1]) if first > 1 else None
-    # An epoch looks like a statistic: it is the first one, or stands before the subset.
-    epochs = [first - 2] if subset else range(first, len(pieces) - 1)
-    epoch = next((place for place in epochs if EPOCH.fullmatch(pieces[place])), None)
-    if epoch is None:
-        return None
-    texts = dict(piece.split(" ") for piece in pieces[first if subset else epoch + 1 :])
-    return int(pieces[epoch].split(" ")[1]), subset and subset[1], _numbers(texts)
+    """Read the epoch, the kind (see `read_kinds`) and the statistics of a log line; None if it has no statistics."""
+    if inner := INNER.search(line):
+        pairs = (text.partition("=")[::2] for text in inner[2].split(", "))
+        return int(inner[1]), INTERVAL, _read_numbers(pairs)
+    if whole := EPOCH.search(line):
+        return int(whole[1]), whole[2], _read_numbers(text.split(" ") for text in whole[3].split(" | ")[1:])
+    return None
 
 
-def _numbers(texts: dict[str, str]) -> Statistics:
-    """The statistics that are numbers."""
+def _read_numbers(pairs: Iterable[tuple[str, str] | list[str]]) -> Statistics:
+    """The statistics that are numbers, by name."""
     numbers = {}
-    for name, text in texts.items():
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
+    for name, text in pairs:
+        with contextlib.suppress(ValueError):
             numbers[name] = float(text)
     return numbers
+
+
+def _make_points(lines: dict[int, Statistics], trained: dict[int, Statistics]) -> list[Point]:
+    """Make points of these lines; their seconds are interpolated, after the last update by the average speed."""
+    walls = [statistics.get("train_wall") for statistics in trained.values()]
+    seconds: list[float | None] = [None] * len(lines)
+    if walls and None not in walls:
+        known = [0, *trained]
+        times = np.interp([*lines], known, [0.0, *accumulate(walls)])
+        seconds = (times * np.maximum(1, np.array([*lines]) / known[-1])).tolist()
+    return [
+        Point(updates, at, statistics.get("ppl"), statistics.get("bleu"))
+        for (updates, statistics), at in zip(lines.items(), seconds)
+    ]

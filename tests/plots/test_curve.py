@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.curve import main
-from tests.plots.builders import inner_line, train_line, valid_line, write_log
+from tests.plots.builders import inner_line, valid_line
 
 Run = Callable[..., str]
 
@@ -67,21 +67,6 @@ def test_several_logs_are_told_apart_in_grey_and_by_their_names(tmp_path: Path, 
     assert drawn()[1][::2] == [f"{log}, training" for log in logs[1:]]
 
 
-def test_the_logs_of_a_training_that_was_resumed_are_one_curve(tmp_path: Path, run: Run, drawn: Callable) -> None:
-    """Resumed within its first epoch, and in its second; another training begins another curve."""
-    texts = {
-        "a": [inner_line(50, 90), inner_line(100, 80), valid_line(1, 5)],
-        "b": [inner_line(150, 70), inner_line(200, 60), train_line(2), valid_line(2, 4)],
-        "c": [valid_line(3, 3), train_line(3)],
-        "other": [inner_line(50, 95), inner_line(100, 85), valid_line(1, 6)],
-    }
-    logs = [write(tmp_path / name / "train.log", *lines) for name, lines in texts.items()]
-    run(*logs, "--output", tmp_path / "curve.png")
-    axes, legend = drawn()
-    assert legend == [f"{name}, {kind}" for name in ("a", "other") for kind in ("training", "development")]
-    assert [list(line.get_xdata()) for line in axes.lines[:2]] == [[50, 100, 150, 200], [100, 200, 300]]
-
-
 def test_bleu_against_training_time(tmp_path: Path, run: Run, drawn: Callable) -> None:
     lines = [inner_line(50, 90, 5400), valid_line(1, 5, updates=50) + " | bleu 20.5", inner_line(100, 9, 5400)]
     log = write(tmp_path / "train.log", *lines, valid_line(1, 5) + " | bleu 31.5")
@@ -98,18 +83,17 @@ def test_bleu_against_training_time(tmp_path: Path, run: Run, drawn: Callable) -
 
 def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
     log = write(tmp_path / "train.log", inner_line(50, 90), valid_line(1, 5))
-    other = write_log(tmp_path / "other.log", [(100, 60, 5.0, 4.0)])
+    unvalidated = write(tmp_path / "unvalidated.log", inner_line(50, 90))
     timeless = write(tmp_path / "timeless.log", valid_line(1, 5))
     picture = ["--output", tmp_path / "curve.png"]
-    for words, message in (
-        ([log, "--measure", "bleu"], r"train\.log: holds no bleu of a development set; train with --eval-bleu"),
-        ([log, other], r"other\.log: holds no perplexity of a development set; give a log"),
-        ([timeless, "--against", "time"], r"timeless\.log: does not say how long"),
-        ([log, log], r"a log is given twice"),
-        ([tmp_path / "nothing.log"], r"nothing\.log: cannot be read"),
-        ([log, "--output", log], r".*train\.log: it would replace an input"),
-        ([log, "--output", tmp_path / "curve.doc"], r"curve\.doc: cannot be written"),
+    for words, named in (
+        ([log, "--measure", "bleu"], r"train\.log: .*--eval-bleu"),
+        ([log, unvalidated], r"unvalidated\.log"),
+        ([timeless, "--against", "time"], r"timeless\.log: .*--against"),
+        ([tmp_path / "nothing.log"], r"nothing\.log"),
+        ([log, "--output", log], r"train\.log"),
+        ([log, "--output", tmp_path / "curve.doc"], r"curve\.doc"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=named):
             run(*picture, *words)
     assert not (tmp_path / "curve.png").exists()
