@@ -1,13 +1,20 @@
-"""BLEU and RIBES of translations, on their tokens as they are."""
+"""BLEU and RIBES of translations, on their tokens as they are.
 
+``python -m recipes.reproduce.token_scores REFERENCE TRANSLATIONS...`` prints them, by line N of each file.
+"""
+
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from recipes.reproduce.bleu import bleu_of, scored_by_bleu
 from recipes.reproduce.bootstrap import Scored
 from recipes.reproduce.ribes import sentence_ribes
+from rnnsearch_fairseq.errors import print_without_traceback
+from rnnsearch_fairseq.text.lines import read_parallel
 
 
 @dataclass(frozen=True)
@@ -31,3 +38,11 @@ def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenSc
     by_bleu = scored_by_bleu(hypotheses, reference)
     bleu = bleu_of(by_bleu.statistics.sum(axis=0))
     return TokenScores({"RIBES": by_ribes, "BLEU": by_bleu}, bleu.bp, bleu.ratio)
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    reference, *translations = read_parallel(*map(Path, sys.argv[1:]))
+    for name, hypotheses in zip(sys.argv[2:], translations):
+        scores = score_tokens(reference, hypotheses).scores
+        print(f"{name}\tBLEU {scores['BLEU']:.2f}\tRIBES {scores['RIBES']:.2f}")

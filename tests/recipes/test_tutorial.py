@@ -90,12 +90,14 @@ def check_recomputed(text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.train
 def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    """In a process of its own, since the notebook changes the folder and the level of fairseq's log."""
+    """From the folder in which Jupyter starts it; its output goes to a folder of its own."""
     first, *others = ("".join(cell["source"]) for cell in CODE)
     script = tmp_path / "attention.py"
-    script.write_text("\n\n".join([re.sub(r"^UPDATES = \d+$", f"UPDATES = {UPDATES}", first), *others, CHECKS]))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "MPLBACKEND": "Agg"}
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, encoding="utf-8")
+    script.write_text("\n\n".join([re.sub(r"(?m)^UPDATES = \d+$", f"UPDATES = {UPDATES}", first), *others, CHECKS]))
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        [sys.executable, script], cwd=NOTEBOOK.parent, env=environment, capture_output=True, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stderr[-8000:]
     check_recomputed(done.stdout)
     # So few updates teach the models little, but more than nothing: they start from a perplexity of 832.

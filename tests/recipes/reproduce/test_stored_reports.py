@@ -48,16 +48,16 @@ def sections(path: Path) -> dict[str, str]:
     ],
 )
 def test_reports_on_the_first_paper(folder: str, options: tuple[object, ...], tmp_path: Path) -> None:
-    archives = sorted((RECIPES / folder).glob("runs-*.tar.xz"))
-    runs = [unpack(archive, tmp_path / archive.name) for archive in archives]
-    call(report.main, *runs, "-s", "en", "-t", "fr", *options, "--output", tmp_path)
-    stored, made = sections(RECIPES / folder / "report.md"), sections(tmp_path / "report.md")
+    out, archives = tmp_path / "out", sorted((RECIPES / folder).glob("runs-*.tar.xz"))
+    runs = [unpack(archive, tmp_path / archive.stem) for archive in archives]
+    call(report.main, *runs, "-s", "en", "-t", "fr", *options, "--output", out)
+    stored, made = sections(RECIPES / folder / "report.md"), sections(out / "report.md")
     assert list(made) == list(stored)
     for title in stored:
         assert made[title] == stored[title] or ALIGNMENTS.match(title), title
-    for archive, folder in zip(archives, runs):
-        again = unpack(tmp_path / archive.name, tmp_path / "again" / archive.name)
-        files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for archive, kept in zip(archives, runs):
+        again = unpack(out / archive.name, tmp_path / "again" / archive.stem)
+        files = {path.relative_to(kept): path.read_bytes() for path in kept.rglob("*") if path.is_file()}
         assert files == {path.relative_to(again): path.read_bytes() for path in again.rglob("*") if path.is_file()}
 
 
