@@ -33,12 +33,12 @@ train() { # UPDATES MODEL: train up to so many, to which the learning rate falls
         --save-interval 1000 --validate-interval 1000 --validate-interval-updates 500 --save-interval-updates 250 \
         --keep-interval-updates 10 --save-dir "$OUT/checkpoints" --log-format simple --log-interval 50 2>&1 |
         show_progress "$OUT/train.log" || die_of_log "$OUT/train.log" fairseq-train
-    ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average "$2"
+    ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average --output "$2"
 }
 # The learning rate falls to zero, rises to a third of its peak, and falls again.
 once "$OUT/model-8500.pt" train 8500
 once "$OUT/model-12500.pt" train 12500
-once "$OUT/model" rnnsearch export --half "$OUT/model-12500.pt"
+once "$OUT/model" rnnsearch export "$OUT/model-12500.pt" --half --output
 
 say "translating the test files with a beam of 12"
 rnnsearch translate "$OUT/raw/test.en" --model "$OUT/model" --beam 12 --lenpen 2 --output "$OUT/test.fr"

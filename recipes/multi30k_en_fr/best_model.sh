@@ -47,7 +47,7 @@ train() { # MODEL
         --save-dir "$MODEL/checkpoints" --log-format simple --log-interval 100 2>&1 |
         show_progress "$MODEL/train.log" "$NAME" || die_of_log "$MODEL/train.log" fairseq-train
     # shellcheck disable=SC2012  # fairseq's names have no line ends
-    ls -v "$MODEL"/checkpoints/checkpoint*[0-9].pt | tail -10 | xargs -d '\n' rnnsearch average "$1"
+    ls -v "$MODEL"/checkpoints/checkpoint*[0-9].pt | tail -10 | xargs -d '\n' rnnsearch average --output "$1"
 }
 
 translate() { # SUBSET LENPEN FILE: write the tokens of the translations; fairseq-generate reads fairseq's own models, too

@@ -11,8 +11,10 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from recipes.reproduce.alignment_error import strongest_links
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.lines import read_parallel
 from rnnsearch_fairseq.text.scores import read_scores
 
@@ -25,13 +27,12 @@ def learn(scores: Path, source: Path, target: Path) -> dict[str, str]:
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     pairs = [(line.split(), translation.split()) for line, translation in zip(*read_parallel(source, target))]
-    alignments = [pair.alignment for pair in read_scores(scores)]
-    if [alignment.shape for alignment in alignments] != [(len(t) + 1, len(s) + 1) for s, t in pairs]:
+    alignments = [word_alignment(pair)[2] for pair in read_scores(scores)]
+    if [weights.shape for weights in alignments] != [(len(t) + 1, len(s) + 1) for s, t in pairs]:
         raise InputError(f"{scores}: has not the words of {source} and {target}; give the text that was scored")
-    for (words, translation), alignment in zip(pairs, alignments):
-        for word, place in zip(translation, alignment.argmax(dim=1).tolist()):
-            if place < len(words):  # end-of-sentence has no translation
-                counts[words[place]][word] += 1
+    for (words, translation), weights in zip(pairs, alignments):
+        for place, position in sorted(strongest_links(weights), key=lambda link: link[1]):
+            counts[words[place]][translation[position]] += 1
     return {word: counts[word].most_common(1)[0][0] for word in sorted(counts)}
 
 
