@@ -12,10 +12,9 @@ simple6.tok, simple20.tok, lengths6.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
 score.jsonl  of a model with trees, the output of rnnsearch score: the share of attention on phrases
 
-Translations and the reference are tokens of the same tokeniser, one sentence a line. --trees has the parses that
-rnnsearch trees wrote: then the sentences that have one are scored once more by themselves, since training has no other
-ones. Under each table stand the runs and files that are missing, and whether the numbers agree with the paper's claims,
-do not agree, or decide nothing. The reference and all translations are kept in runs-1.tar.xz beside --output.
+Translations and the reference are tokens of the same tokeniser, one sentence a line. Under each table stand the runs
+and files that are missing, and whether the numbers agree with the paper's claims, do not agree, or decide nothing. The
+reference and all translations are kept in runs-1.tar.xz beside --output.
 
   python -m recipes.reproduce.eriguchi_tables RUNS --reference test.ja --output tables.md
 """
@@ -24,7 +23,7 @@ import itertools
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -54,7 +53,6 @@ BEST = "tree2seq-softmax"
 SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 
 LOG, SCORES, REFERENCE = "train.log", "score.jsonl", "reference.tok"
-NO_TREE = "-"
 TRANSLATIONS = "lengths20.tok"
 SEARCHES = {
     "simple6": ("simple", 6),
@@ -66,6 +64,7 @@ SEARCHES = {
 SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("simple6", "simple20"))
 OUR_CLAIM = ("lengths6", "simple6")
 ABOUT_THREE = (2, 4)
+HEADER = ("model", "objective", "perplexity", "RIBES", "BLEU")
 HOW = (
     f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the interval is above "
     "zero, does not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no "
@@ -99,10 +98,8 @@ class EriguchiRuns:
         InputError: the folder holds no run, or a file is bad.
     """
 
-    def __init__(self, folder: Path, reference: Path, trees: Path | None = None) -> None:
+    def __init__(self, folder: Path, reference: Path) -> None:
         self.folder, self.reference = folder, reference
-        parses = read_parallel(reference, trees)[1] if trees else []
-        self.parsed = [number for number, parse in enumerate(parses) if parse != NO_TREE]
         folders = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         names = [name for name in folders if NAME.fullmatch(name)]
         if not names:
@@ -140,14 +137,7 @@ class EriguchiRuns:
         return {search: self._scored(path) for search, path in paths.items() if path.exists()} if others else {}
 
     def _score(self, path: Path) -> TokenScores:
-        scores = score_tokens(*read_parallel(self.reference, path))
-        if not self.parsed:
-            return scores
-        by_itself = {
-            f"{name}, parsed": replace(scored, statistics=scored.statistics[self.parsed])
-            for name, scored in scores.measures.items()
-        }
-        return replace(scores, measures=scores.measures | by_itself)
+        return score_tokens(*read_parallel(self.reference, path))
 
 
 def _order(objective: str) -> tuple[bool, int]:
@@ -159,7 +149,7 @@ def _order(objective: str) -> tuple[bool, int]:
 def table_3(runs: EriguchiRuns) -> Section:
     """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
     rows, lacking = _model_rows(runs, TABLE_3)
-    header = [*_header(rows), "seconds an epoch", "epochs"]
+    header = [*HEADER, "seconds an epoch", "epochs"]
     rows = [[*cells, f"{run.seconds:g}", str(run.epochs)] for cells, run in rows]
     claims = []
     for objective in runs.objectives:
@@ -205,7 +195,7 @@ def table_5(runs: EriguchiRuns) -> Section:
     for objective in runs.objectives:
         claims += _claim(runs, f"tree2seq-{objective}", f"phrases_only-{objective}")
     cells = [cells for cells, _ in rows]
-    return _section("Table 5: the sequential LSTMs", table(_header(rows), cells), lacking, claims)
+    return _section("Table 5: the sequential LSTMs", table(HEADER, cells), lacking, claims)
 
 
 def attention(runs: EriguchiRuns) -> Section:
@@ -219,10 +209,6 @@ def attention(runs: EriguchiRuns) -> Section:
     header = ["run", "weight on phrases", "target words with most weight on phrases"]
     how = "In percent, over the target words of the references of the sentences with a parse."
     return "Attention to phrases", [table(header, rows), how] if rows else [f"No run has {SCORES}."]
-
-
-def _header(rows: Sequence[tuple[list[str], EriguchiRun]]) -> list[str]:
-    return ["model", "objective", *(rows[0][1].measures if rows else ("perplexity", "RIBES", "BLEU"))]
 
 
 def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[list[str], EriguchiRun]], list[str]]:
@@ -295,11 +281,10 @@ def main() -> None:
     parser.add_argument("runs", type=Path, metavar="RUNS", help="folder of runs; see above")
     tokens = "the test set's target side, as tokens"
     parser.add_argument("--reference", type=Path, metavar="FILE", required=True, help=tokens)
-    parser.add_argument("--trees", type=Path, metavar="FILE", help="its source's parses, - where there is none")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file to write")
     args = parser.parse_args()
     files = sorted(path for path in args.runs.glob("*/*") if path.suffix == ".tok" or path.name == LOG)
-    contents = {args.output: report(EriguchiRuns(args.runs, args.reference, args.trees)).encode()}
+    contents = {args.output: report(EriguchiRuns(args.runs, args.reference)).encode()}
     kept = {REFERENCE: args.reference, **{str(path.relative_to(args.runs)): path for path in files}}
     contents[args.output.with_name("runs-1.tar.xz")] = packed(kept)
     for path, content in contents.items():

@@ -60,18 +60,6 @@ def test_links_lead_somewhere() -> None:
         assert (NOTEBOOK.parent / link).exists(), link
 
 
-def test_what_the_text_promises_comes_in_its_order_and_as_the_readme_says() -> None:
-    sources = ["".join(cell["source"]) for cell in CELLS]
-    whole, exercises = "\n".join(sources), sources[-1]
-    # The attention to one sentence comes before the batched one.
-    assert whole.index("e = torch.tanh(W_a @ s + h @ U_a.T) @ v_a") < whole.index("getsource(AlignmentModel.forward)")
-    numbered = re.findall(r"^\d\. ", exercises, re.MULTILINE)
-    assert len(numbered) == exercises.count("<details><summary>Answer</summary>") == exercises.count("</details>") > 0
-    readme = (NOTEBOOK.parent / "README.md").read_text(encoding="utf-8")
-    minutes = [re.findall(r"takes (.*? minutes on .*?);", " ".join(text.split())) for text in (whole, readme)]
-    assert minutes[0] == minutes[1] != []
-
-
 def test_the_stored_results_are_those_of_the_text() -> None:
     encdec, search = numbers("RNNencdec: (?=\\d)", STORED), numbers("RNNsearch: (?=\\d)", STORED)
     assert encdec == sorted(encdec, reverse=True)
