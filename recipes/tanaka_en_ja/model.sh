@@ -50,6 +50,7 @@ attend() { # FILE: write the attention of the model to words and phrases, on the
     for side in en ja tree; do head -n 500 "$TEXT/test.$side" > "$RUN/first.$side"; done
     rnnsearch score --model "$RUN/model.pt" --prepared "$RUN/first.en" "$RUN/first.ja" --trees "$RUN/first.tree" --output "$1" \
         2> "$RUN/score.log" || die_of_log "$RUN/score.log" "rnnsearch score"
+    rm "$RUN"/first.*
 }
 
 once "$RUN/model.pt" train
