@@ -38,7 +38,8 @@ train() { # UPDATES MODEL: train up to so many, to which the learning rate falls
 # The learning rate falls to zero, rises to a third of its peak, and falls again.
 once "$OUT/model-8500.pt" train 8500
 once "$OUT/model-12500.pt" train 12500
-once "$OUT/model" rnnsearch export "$OUT/model-12500.pt" --half --output
+once "$OUT/model" rnnsearch export "$OUT/model-12500.pt" --half \
+    --examples "$ROOT/recipes/docs_en_fr/examples.en" --output
 
 say "translating the test files with a beam of 12"
 rnnsearch translate "$OUT/raw/test.en" --model "$OUT/model" --beam 12 --lenpen 2 --output "$OUT/test.fr"
