@@ -7,7 +7,7 @@
 #
 # --data       folder with {train,valid,test}.LANGUAGE, one sentence a line
 # --tokens     in place of --data, a folder with {train,valid,test}.LANGUAGE, tokenised; test.align may hold gold alignments of
-#              the test set. It gets bin-WORDS, the binarised text
+#              the test set. The binarised text, bin-SRC-TRG-WORDS, is written to it
 # --src, --trg source and target language
 # --out        output folder (default: runs/reproduce); an interrupted run is resumed there. Tokenised translations of the
 #              test set by other systems can be added as OUT/runs/others/NAME
@@ -51,7 +51,7 @@ else
     }
     once "$TEXT" prepare
 fi
-BIN=$TEXT/bin-$WORDS types=$((WORDS + 4)) # including fairseq's four symbols
+BIN=$TEXT/bin-$SRC-$TRG-$WORDS types=$((WORDS + 4)) # including fairseq's four symbols
 once "$BIN" binarise "$TEXT" -s "$SRC" -t "$TRG" --nwordssrc "$types" --nwordstgt "$types"
 mkdir -p "$RUNS/data" "$RUNS/others"
 cp "$BIN"/dict.*.txt "$TEXT/test.$SRC" "$TEXT/test.$TRG" "$RUNS/data"
