@@ -18,7 +18,7 @@ say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
-usage() { awk 'NR == 1 || /^#SBATCH/ { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
+usage() { awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
 
 show_progress() { # LOG [NAME]: append the output of fairseq-train --log-format simple to LOG, and show, after the NAME of the
     # model, a short line for each line of statistics
