@@ -27,7 +27,6 @@ from rnnsearch_fairseq.search import (
     Hypothesis,
     SearchModel,
     SearchOptions,
-    Source,
     make_search,
     search_model,
 )
@@ -136,8 +135,7 @@ class Generator:
         if prefix_tokens is not None or constraints is not None:
             raise InputError("this search takes no prefix and no constraints; use fairseq's generator (--prefix-size)")
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
-        source = Source(words, None if trees is None else Forest(*trees))
-        found = self.search.search(self._search_model(), source)
+        found = self.search.search(self._search_model(), words, None if trees is None else Forest(*trees))
         return [[self._as_fairseqs(each, row) for each in hypotheses] for hypotheses, row in zip(found, words.cpu())]
 
     def _search_model(self) -> SearchModel:
