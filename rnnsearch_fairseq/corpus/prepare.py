@@ -191,7 +191,7 @@ def _encoder(preparation: Preparation, language: str, workers: int) -> Iterator[
     """A function from lines of text to lines of words, in order, by this process or several others."""
     if workers == 1:
         codec = TextCodec(preparation, language)
-        yield lambda lines: map(codec.encode, lines)
+        yield lambda lines: (" ".join(codec.encode(line)) for line in lines)
         return
     with multiprocessing.Pool(workers, _start_worker, (preparation, language)) as pool:
         # The pool reads ahead only as far as its pipe holds text, so memory does not depend on the text's size.
@@ -204,7 +204,7 @@ def _start_worker(preparation: Preparation, language: str) -> None:
 
 
 def _encode_in_worker(line: str) -> str:
-    return _codec.encode(line)
+    return " ".join(_codec.encode(line))
 
 
 def _say(line: str) -> None:

@@ -23,46 +23,20 @@ phrase_attention  with trees only: for each target word, a row of weights of the
 
 import contextlib
 import itertools
-import json
 import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options
-from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator, load
+from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
-from rnnsearch_fairseq.text.scores import UNKNOWN
 
 READ_AHEAD = 2_000  # pairs that are sorted by length together
-
-
-def write_score(number: int, alignment: Alignment, out: BinaryIO) -> None:
-    """Write the line of the pair of this number; unknown words are <unk>."""
-    sides = ((alignment.source, alignment.source_unknown), (alignment.target, alignment.target_unknown))
-    source, target = ([UNKNOWN if unknown else word for word, unknown in zip(*side)] for side in sides)
-    record = {
-        "id": number,
-        "source": source,
-        "target": target,
-        "logprob": round(alignment.logprobs.sum().item(), 6),
-        "word_logprobs": _rounded(alignment.logprobs),
-        "alignment": None if alignment.weights is None else _rounded(alignment.weights),
-    }
-    if alignment.phrases is not None:
-        record |= {"phrases": alignment.phrases, "phrase_attention": _rounded(alignment.phrase_weights)}
-    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-
-
-def _rounded(tensor: Tensor) -> list[Any]:
-    return np.round(tensor.double().numpy(), 6).tolist()
 
 
 def summary(totals: Mapping[str, float]) -> str:
@@ -103,8 +77,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
     inputs = [path for path in (args.source, args.target, args.trees) if path is not None]
-    if args.output is not None:
-        check_not_input(args.output, inputs)
+    check_not_input([args.output], [*inputs, *model_files(args.model)])
     check_parallel(inputs)
     translator = load(args.model, args.device)
     if translator.reads_trees and args.trees is None:
@@ -113,10 +86,11 @@ def main() -> None:
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
         pairs = read_texts(translator, args.source, args.target, args.trees, args.prepared)
         while chunk := list(itertools.islice(pairs, READ_AHEAD)):
-            for one in translator.align_words(chunk):
-                write_score(totals["pairs"], one, out)
-                totals.update(pairs=1, nll=-one.logprobs.sum().item())
-                totals.update(source_words=len(one.source) - 1, source_unknown=sum(one.source_unknown))
-                totals.update(target_words=len(one.target) - 1, target_unknown=sum(one.target_unknown))
+            for pair in translator.align_words(chunk):
+                pair.number = totals["pairs"]
+                out.write(f"{pair.to_json()}\n".encode())
+                totals.update(pairs=1, nll=-pair.score)
+                totals.update(source_words=len(pair.source) - 1, source_unknown=sum(pair.source_unknown))
+                totals.update(target_words=len(pair.target) - 1, target_unknown=sum(pair.target_unknown))
         out.flush()
     print(summary(totals), file=sys.stderr)

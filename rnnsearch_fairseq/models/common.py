@@ -21,8 +21,8 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.loading import shared_names
 from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
 
 
@@ -166,7 +166,8 @@ class NetworkModel(FairseqEncoderDecoderModel):
         if strict:
             if "_extra_state" in state_dict:
                 self.set_extra_state(state_dict["_extra_state"])
-            _check_shapes(state_dict, self.state_dict())
+            cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
+            check_parameters(state_dict, self.state_dict(), "the checkpoint", cure)
             self._check_shared(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
@@ -177,20 +178,6 @@ class NetworkModel(FairseqEncoderDecoderModel):
                     f"the checkpoint's {first} and {name} differ, and this model shares them: leave out "
                     "--share-all-embeddings and --share-decoder-input-output-embed"
                 )
-
-
-def _check_shapes(loaded: dict[str, Any], expected: dict[str, Any]) -> None:
-    cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
-    if loaded.keys() != expected.keys():
-        name = min(loaded.keys() ^ expected.keys())
-        where = "it" if name in loaded else "this model"
-        raise InputError(f"the checkpoint is of another architecture ({name} is in {where} only); {cure}")
-    for name, parameter in expected.items():
-        if isinstance(parameter, Tensor) and loaded[name].shape != parameter.shape:
-            raise InputError(
-                f"the checkpoint is of other sizes: {name} is {tuple(loaded[name].shape)} there and "
-                f"{tuple(parameter.shape)} here; {cure}"
-            )
 
 
 def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:

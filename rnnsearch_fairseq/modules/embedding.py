@@ -37,8 +37,8 @@ def share_embeddings(config: NetworkConfig, source: nn.Embedding, target: nn.Emb
     if config.share_all_embeddings:
         if source.num_embeddings != target.num_embeddings:
             raise InputError(
-                f"--share-all-embeddings needs one vocabulary, but the source's has {source.num_embeddings:,} words and "
-                f"the target's {target.num_embeddings:,}"
+                f"--share-all-embeddings needs one vocabulary, but the source's has {source.num_embeddings:,} "
+                f"words and the target's {target.num_embeddings:,}"
             )
         source.weight = target.weight
     if config.share_all_embeddings or config.share_decoder_input_output_embed:

@@ -2,9 +2,8 @@
 
 import html
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 
 from torch import Tensor
@@ -12,10 +11,10 @@ from torch import Tensor
 from rnnsearch_fairseq.corpus.link_grammar import LinkParser
 from rnnsearch_fairseq.documents.translate import replace_unknown
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference import translator as inference
-from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator
+from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.serve.messages import Limits, Problem, Translated, Translation, Word
-from rnnsearch_fairseq.serve.turns import TURN, Job
+from rnnsearch_fairseq.serve.turns import Job
+from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import Parse, Tree, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
@@ -68,21 +67,12 @@ class Worker:
     def _translate(self, sources: dict[Job, Source], pause: Callable[[], None]) -> None:
         nbest, watch = max(job.nbest for job in sources), self._watcher(sources, pause)
         pause()
-        found = dict(zip(sources, self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)))
-        # A client may have left by now.
-        wanted = [(job, each) for job in sources if not job.request.abandoned for each in found[job][: job.nbest]]
-        results: dict[Job, list[tuple[inference.Translation, Alignment]]] = defaultdict(list)
-        step = TURN >> max(job.level for job in sources) or 1
-        for first in range(0, len(wanted), step):
-            pause()
-            pairs = [(sources[job], translation.words) for job, translation in wanted[first : first + step]]
-            for (job, translation), alignment in zip(wanted[first:], self.translator.align_words(pairs)):
-                if self.dictionary is not None:
-                    words = replace_unknown(translation.words, alignment, self.dictionary)
-                    translation = replace(translation, words=words, text=self.translator.decode(words, sources[job]))
-                results[job].append((translation, alignment))
-        for job, translations in results.items():
-            job.request.finish(job.place, _translated(translations))
+        found = self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)
+        for (job, source), pairs in zip(sources.items(), found):
+            for pair in pairs[: job.nbest] if self.dictionary is not None else ():
+                replace_unknown(self.translator, source, pair, self.dictionary)
+            if not job.request.abandoned:  # a client may have left by now
+                job.request.finish(job.place, _translated(pairs[: job.nbest]))
 
     def _watcher(self, sources: dict[Job, Source], pause: Callable[[], None]) -> Callable[[dict[int, list[int]]], None]:
         """A function that shows unfinished translations."""
@@ -101,21 +91,20 @@ class Worker:
         return watch
 
 
-def _translated(results: Sequence[tuple[inference.Translation, Alignment]]) -> Translated:
-    _, first = results[0]
+def _translated(pairs: Sequence[AlignedPair]) -> Translated:
     return Translated(
-        source=_words(first.source, first.source_unknown, repeat(None)),
-        phrases=first.phrases,
+        source=_words(pairs[0].source, pairs[0].source_unknown, repeat(None)),
+        phrases=pairs[0].phrases,
         translations=[
             Translation(
-                text=translation.text,
-                score=translation.score,
-                logprob=alignment.logprobs.sum().item(),
-                words=_words([*translation.words, "</s>"], alignment.target_unknown, alignment.logprobs.tolist()),
-                alignment=_rows(alignment.weights),
-                phrase_alignment=_rows(alignment.phrase_weights),
+                text=pair.text,
+                score=pair.score,
+                logprob=pair.logprobs.sum().item(),
+                words=_words(pair.target, pair.target_unknown, pair.logprobs.tolist()),
+                alignment=_rows(pair.weights),
+                phrase_alignment=_rows(pair.phrase_weights),
             )
-            for translation, alignment in results
+            for pair in pairs
         ],
     )
 

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError, in_short
 
+LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines sees them
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 
 

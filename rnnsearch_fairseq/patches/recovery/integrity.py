@@ -5,6 +5,7 @@ record whether it was changed.
 """
 
 import re
+import zipfile
 from pathlib import Path
 
 import torch
@@ -18,13 +19,23 @@ def find_damage(path: str | Path) -> str | None:
     if not Path(path).is_file():  # a pipe would block the reader
         return "is missing, or no file"
     try:
-        loading.check_records(Path(path))
+        _check_records(Path(path))
         count_updates(path)  # PyTorch's reader checks more of the headers
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except Exception as error:  # damaged archives raise many kinds of errors
         return f"is cut off, damaged, or was never a checkpoint ({in_short(error)})"
     return None
+
+
+def _check_records(path: Path) -> None:
+    """Check that the records of the archive are stored as they are, and undamaged; else any error is raised."""
+    with zipfile.ZipFile(path) as archive:
+        records = archive.infolist()
+        if any(record.compress_type != zipfile.ZIP_STORED for record in records):
+            raise ValueError("it is compressed")
+        if sum(record.file_size for record in records) > path.stat().st_size or archive.testzip() is not None:
+            raise ValueError("it is damaged")
 
 
 def find_newest(folder: str | Path, suffix: str = "") -> tuple[Path | None, list[Path]]:
