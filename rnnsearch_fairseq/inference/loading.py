@@ -234,8 +234,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     path = find_checkpoint(path)
     try:
-        with torch.serialization.safe_globals(PLAIN_CLASSES):
-            state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        torch.serialization.add_safe_globals(PLAIN_CLASSES)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         parameters = {name: tensor for name, tensor in state["model"].items() if name != STATE}
         if not isinstance(state["cfg"], dict) or not all(map(torch.is_tensor, parameters.values())):
             raise ValueError("its options or parameters are missing")

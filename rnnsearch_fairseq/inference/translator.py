@@ -225,12 +225,12 @@ class Translator:
         sentence = sentence.translate(BLANK_LINE_ENDS)
         spans = [] if prepared else find_spans(sentence)
         masked = mask(sentence, spans)
-        copy = None if prepared and sentence.split() else sentence.rstrip()
-        if LETTER.search(masked):
-            copy = None
+        copy = None if prepared or LETTER.search(masked) else sentence.rstrip()
         if not self.source_codec.preparation.markup:
             spans, masked = [], sentence
         words = self._split(self.source_codec, masked, where, prepared)
+        if not words:
+            copy = ""
         tree = self._read_parse(parse, words, where)
         return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared)
 
