@@ -36,6 +36,13 @@ def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path
         written.add(place)
 
 
+def open_closed_streams() -> None:
+    """Open standard streams that the caller closed (``>&-``) as empty ones: Python has None in their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+
+
 def stop_printing() -> None:
     """Discard further standard output, after a ``BrokenPipeError`` (the reader, such as head, has closed the pipe)."""
     # At exit, Python would try again to print the rest.
