@@ -40,7 +40,6 @@ ARCHITECTURES = {
     **dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"),
 }
 MAX_CONFIG_BYTES = 1_000_000
-MAX_MEMBERS = 100
 LANGUAGE = r"[A-Za-z0-9_-]{1,40}"
 DAMAGE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError)
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
@@ -153,9 +152,9 @@ def _read_folder(folder: Path) -> list[Member]:
         values = json.loads(read_plain(where, MAX_CONFIG_BYTES))
         languages, models, preparation = (values.pop(name) for name in ("languages", "models", "preparation"))
         usage, languages = Usage(**values), _languages(languages)
-        if not 1 <= len(models) <= MAX_MEMBERS:
-            raise ValueError(f"it has {len(models):,} models")
         kinds = [(model["architecture"], model["config"]) for model in models]
+        if not kinds:
+            raise ValueError("it has no models")
         preparations = None
         if preparation is not None:
             preparations = tuple(read_preparation(preparation[name], name, folder, str(where)) for name in languages)
@@ -179,9 +178,6 @@ def _read_tensors(path: Path, kind: Any, values: Any, text: TextSettings, usage:
     where = path.parent / CONFIG
     if not isinstance(kind, str) or kind not in KINDS or not isinstance(values, dict):
         raise InputError(f"{where}: the architecture {in_short(kind)!r} is not {' or '.join(KINDS)}; {EXPORT}")
-    unknown = values.keys() - {option.name for option in fields(KINDS[kind][0])}
-    if unknown:
-        raise InputError(f"{where}: has the unknown option {in_short(min(unknown))!r}; {EXPORT}")
     network, config = _build(kind, values, text, where)
     names = shared_names(network.state_dict(keep_vars=True))
     if path.is_symlink() or not os.path.isfile(path):
@@ -274,7 +270,7 @@ def _text_of(state: Any, path: Path) -> TextSettings:
     """The text settings that the models in models/ add to their parameters."""
     try:
         first, second = state["preparation"] or (None, None)
-        preparations = None if first is None else (Preparation.from_state(first), Preparation.from_state(second))
+        preparations = None if first is None else (Preparation(**first), Preparation(**second))
         source, target = (Vocabulary(symbols, str(path)) for symbols in state["vocabularies"])
         return TextSettings(_languages(state["languages"]), (source, target), preparations)
     except InputError:

@@ -1,22 +1,9 @@
 """Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
 
-Line N of TARGET is scored as the translation of line N of SOURCE. Both are plain text, which is prepared as the
-training text was; with --prepared they are already the words that the model reads, with blanks between. Each line has a
-result, in order; for a blank line, only end-of-sentence is scored. Words and lengths include end-of-sentence;
-logarithms are natural; scores are not divided by length. An ensemble averages the probabilities and the alignments of
-its models. A model that reads trees (tree2seq) needs the parses of SOURCE, in Penn brackets or from rnnsearch trees; it
-attends to words and phrases, whose weights sum to one. A phrase is given by its first word, from 0, and the word after
-its last one; phrases are in pre-order: each before the phrases inside it, left before right.
-
-Each pair is a JSON object on one line, with numbers rounded to six decimals:
-
-id                the pair's position, from 0
-source, target    the words as the model sees them
-logprob           ln p(y|x)
-word_logprobs     ln p of each target word; their sum is logprob
-alignment         for each target word, a row of weights of the source words; null if the model has no attention
-phrases           with trees only: the phrases of the source, empty without a parse
-phrase_attention  with trees only: for each target word, a row of weights of the phrases
+Line N of TARGET is scored as the translation of line N of SOURCE, both plain text. Each pair is a line of JSON: id,
+source, target (the words as the model sees them, with end-of-sentence), logprob (ln p, not divided by length),
+word_logprobs, alignment (for each target word, a row of weights of the source words) and, with trees, phrases (their
+first word, and the word after their last one, in pre-order) and phrase_attention (for each target word).
 
   rnnsearch score raw/test.en raw/test.fr --model checkpoints --output test.scores
 """

@@ -116,16 +116,6 @@ class NetworkModel(FairseqEncoderDecoderModel):
         model.preparations = find_preparations(Path(utils.split_paths(data)[0]), model.languages) if data else None
         return model
 
-    def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """As in fairseq, but refuse --retain-dropout, which only fairseq's own dropout knows.
-
-        Raises:
-            InputError: it is given.
-        """
-        if getattr(cfg.generation, "retain_dropout", False):
-            raise InputError("--retain-dropout has no effect on the models of this package: leave it out")
-        super().prepare_for_inference_(cfg)
-
     def get_extra_state(self) -> dict[str, Any]:
         """What the checkpoint holds beside parameters, as plain data."""
         preparations = self.preparations and [asdict(one) for one in self.preparations]
@@ -145,7 +135,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
                     f"differ from word {number} on): give the data it was trained on"
                 )
         if state["preparation"] is not None:
-            self.preparations = [Preparation.from_state(one) for one in state["preparation"]]
+            self.preparations = [Preparation(**one) for one in state["preparation"]]
 
     def _vocabularies(self) -> list[list[str]]:
         return [list(half.dictionary.symbols) for half in (self.encoder, self.decoder)]

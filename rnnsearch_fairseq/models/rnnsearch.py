@@ -5,10 +5,8 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
-from omegaconf import DictConfig
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import NetworkDecoder, NetworkEncoder, NetworkModel, register_architectures
 from rnnsearch_fairseq.models.paper_training import choose_training
 from rnnsearch_fairseq.modules.encoder import Annotations
@@ -75,20 +73,6 @@ class RNNsearchModel(NetworkModel):
 
     Config, Network, Encoder, Decoder = RNNsearchConfig, RNNsearch, RNNsearchEncoder, RNNsearchDecoder
     initialize = staticmethod(initialize)
-
-    def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """As in fairseq, but refuse --print-alignment for a model without alignments.
-
-        Raises:
-            InputError: it is given for a model with ``--context last``.
-        """
-        has_attention = self.encoder.network.backward_unit is not None
-        if not has_attention and getattr(cfg.generation, "print_alignment", None) is not None:
-            raise InputError(
-                "--print-alignment needs an alignment, and RNNencdec (--context last) has none: leave the option out, "
-                "or use a checkpoint of RNNsearch"
-            )
-        super().prepare_for_inference_(cfg)
 
 
 register_architectures("rnnsearch", ARCHITECTURES, then=choose_training)

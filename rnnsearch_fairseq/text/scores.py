@@ -58,7 +58,7 @@ class AlignedPair:
         return self.target[:-1] if self.target[-1:] == [END] else self.target
 
     def to_json(self) -> str:
-        """The pair as a line of JSON; ``rnnsearch score --help`` describes it."""
+        """The pair as a line of JSON, described in ``rnnsearch score --help``; numbers have six decimals."""
         sides = ((self.source, self.source_unknown), (self.target, self.target_unknown))
         source, target = ([UNKNOWN if unknown else word for word, unknown in zip(*side)] for side in sides)
         record = {
