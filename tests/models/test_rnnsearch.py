@@ -213,12 +213,6 @@ def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> No
     assert torch.equal(model(**net_input)[0], first)
 
 
-def test_without_dropout_training_mode_is_evaluation_mode(model: RNNsearchModel) -> None:
-    net_input = make_sample(SOURCES, TARGETS)["net_input"]
-    expected = model(**net_input)[0]
-    assert torch.equal(model.train()(**net_input)[0], expected)
-
-
 # -- half precision --
 
 
