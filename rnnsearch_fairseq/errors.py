@@ -35,8 +35,8 @@ def option(name: str) -> str:
 class Count(argparse.Action):
     """The ``action`` of an option whose value is a whole number of at least 1; a lower one is an `InputError`."""
 
-    def __init__(self, *args: Any, metavar: str = "N", **rest: Any) -> None:
-        super().__init__(*args, type=int, metavar=metavar, **rest)
+    def __init__(self, *args: Any, metavar: str = "N", **options: Any) -> None:
+        super().__init__(*args, type=int, metavar=metavar, **options)
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, number: Any, option: str | None = None

@@ -49,7 +49,7 @@ train 12500
 say "averaging the last ten checkpoints"
 rm -rf "$OUT/model" "$OUT/model.pt"
 ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average --output "$OUT/model.pt"
-rnnsearch export "$OUT/model.pt" --output "$OUT/model" --half
+rnnsearch export "$OUT/model.pt" --output "$OUT/model" --half --examples "$ROOT/recipes/docs_en_fr/examples.en"
 
 say "translating the test files with a beam of 12"
 rnnsearch translate "$OUT/raw/test.en" --model "$OUT/model" --beam 12 --lenpen 2 --output "$OUT/test.fr"

@@ -37,15 +37,15 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
 
     Of a line that is too long, only the beginning is kept.
     """
-    rest = b""
+    incomplete = b""
     with contextlib.nullcontext(sys.stdin.buffer) if path is None else open_bytes(path) as file:
         while block := file.read1(READ_AHEAD):
-            *lines, rest = (rest + block).split(b"\n")
-            rest = rest[: MAX_LINE_BYTES + 1]
+            *lines, incomplete = (incomplete + block).split(b"\n")
+            incomplete = incomplete[: MAX_LINE_BYTES + 1]
             if lines:
                 yield lines
-    if rest:
-        yield [rest]
+    if incomplete:
+        yield [incomplete]
 
 
 def read_dictionary(path: Path) -> dict[str, str]:

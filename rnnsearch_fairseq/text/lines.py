@@ -2,6 +2,7 @@
 
 import gzip
 import html
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def read_plain(path: Path, most_bytes: int) -> bytes:
     Raises:
         InputError: it is missing, a link, no plain file, too large, or cannot be read.
     """
-    if path.is_symlink() or not path.is_file():
+    if path.is_symlink() or not os.path.isfile(path):
         raise InputError(f"{path}: there is no such plain file (a link does not count); copy it there")
     try:
         with path.open("rb") as file:
@@ -120,7 +121,7 @@ def check_parallel(paths: Sequence[str | Path]) -> int:
 def check_rereadable(*paths: Path) -> None:
     """Raise an InputError for a path that cannot be read twice, such as a pipe."""
     for path in paths:
-        if path.exists() and not path.is_file():
+        if os.path.exists(path) and not os.path.isfile(path):
             raise InputError(f"{path}: not a regular file, and it is read twice; save it to a file and give that")
 
 

@@ -81,10 +81,10 @@ def write_subwords(folder: Path, preparations: Mapping[str, Preparation]) -> Non
     for kind, name in SUBWORDS.items():
         contents = {language: content for language, one in preparations.items() if (content := getattr(one, kind))}
         shared = len(set(contents.values())) == 1
-        for path in (folder / name, *(_own_file(folder, name, language) for language in preparations)):
+        for path in (folder / name, *(_separate_file(folder, name, language) for language in preparations)):
             path.unlink(missing_ok=True)
         for language, content in contents.items():
-            with open_output(folder / name if shared else _own_file(folder, name, language)) as out:
+            with open_output(folder / name if shared else _separate_file(folder, name, language)) as out:
                 out.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -118,12 +118,12 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
         preparation = Preparation(**{name: value for name, value in options.items() if name != "subwords"})
         if kind is None:
             return preparation
-        own, shared = _own_file(folder, SUBWORDS[kind], language), folder / SUBWORDS[kind]
+        separate, shared = _separate_file(folder, SUBWORDS[kind], language), folder / SUBWORDS[kind]
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise InputError(
             f"{where}: the options of {in_short(language)!r} are wrong ({in_short(error)}); {CURE}"
         ) from error
-    path = own if os.path.exists(own) else shared
+    path = separate if os.path.exists(separate) else shared
     content = read_plain(path, MAX_SUBWORD_BYTES)
     try:
         return replace(preparation, **{kind: content.decode() if kind == "bpe" else content})
@@ -151,7 +151,7 @@ def find_preparations(data: Path, languages: Sequence[str]) -> list[Preparation]
     return None
 
 
-def _own_file(folder: Path, name: str, language: str) -> Path:
+def _separate_file(folder: Path, name: str, language: str) -> Path:
     """``bpe.en.codes`` for ``bpe.codes``."""
     stem, _, ending = name.partition(".")
     return folder / f"{stem}.{language}.{ending}"

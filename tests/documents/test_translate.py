@@ -66,6 +66,13 @@ def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tm
     assert [line.partition("text, line ")[2][:1] for line in err.splitlines()] == ["2", "3", "4"]
 
 
+def test_an_output_keeps_the_permissions_of_the_file_that_it_replaces(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    (tmp_path / "out").touch(mode=0o600)
+    command(tmp_path / "text", "--output", tmp_path / "out")
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600
+
+
 def test_nbest_have_numbers_and_scores(command: Command, models: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(TEXT)
     rows = [line.split("\t") for line in command(tmp_path / "text", "--nbest", "2")[0].splitlines()]
