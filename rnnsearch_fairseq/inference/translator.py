@@ -313,12 +313,14 @@ class Translator:
         """A sentence as its own translation, each word aligned with itself."""
         size, phrases = len(source.ids), 0 if source.tree is None else source.tree.leaves - 1
         attention = (torch.eye(size), torch.zeros(size, phrases)) if self.has_attention else (None, None)
-        pair = self._pair(source, [*source.words, END], [EOS] * size, Score(torch.zeros(size), *attention))
+        ids = [EOS] * size  # no word is unknown where none is translated
+        pair = self._pair(source, [*source.words, END], ids, Score(torch.zeros(size), *attention))
         pair.score, pair.text = 0.0, source.copy
         return pair
 
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
-        if self.reads_trees and sources and not self._warned_of_trees and not any(source.tree for source in sources):
+        trees = [source.tree for source in sources if source.copy is None]
+        if self.reads_trees and trees and not any(trees) and not self._warned_of_trees:
             self._warned_of_trees = True
             logger.warning(
                 "the model reads trees, and no sentence has one: give the parses of the sentences (trees, --trees), "
