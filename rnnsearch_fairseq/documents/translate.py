@@ -49,11 +49,7 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
 
 
 def read_dictionary(path: Path) -> dict[str, str]:
-    """Read the translation of each source word; each line of the file begins with these two words.
-
-    Raises:
-        InputError: the file cannot be read, or a line has fewer than two words.
-    """
+    """Read the translation of each source word; each line of the file begins with these two words."""
     dictionary = {}
     for number, line in enumerate(read_lines(path), 1):
         words = line.split()
@@ -69,9 +65,6 @@ def read_sources(
     """Yield the lines of a text in groups, as they arrive, with their trees from a file of as many lines.
 
     A line that cannot be read is named on standard error, and is blank.
-
-    Raises:
-        InputError: there are fewer or more trees than lines.
     """
     name = path or "standard input"
     tree_lines = None if trees is None else read_lines(trees)
@@ -125,11 +118,7 @@ def replace_unknown(translator: Translator, source: Source, pair: AlignedPair, d
 
 
 def load_with_replacements(args: argparse.Namespace) -> tuple[Translator, dict[str, str] | None]:
-    """Load the model of a command line, and the dictionary of ``--replace-unknown``: None if it is not given.
-
-    Raises:
-        InputError: either cannot be read, or the model has no alignment.
-    """
+    """Load the model of a command line, and the dictionary of ``--replace-unknown``: None if it is not given."""
     name = args.replace_unknown
     dictionary = {} if name == "" else name and read_dictionary(Path(name))
     translator = load(args.model, args.device, **search_options(args))

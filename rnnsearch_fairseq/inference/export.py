@@ -93,11 +93,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _parameters(network: nn.Module, half: bool) -> dict[str, torch.Tensor]:
-    """The parameters, each shared one once.
-
-    Raises:
-        InputError: a number becomes infinite in float16.
-    """
+    """The parameters, each shared one once."""
     state = network.state_dict()
     parameters = {name: state[name] for name in dict.fromkeys(shared_names(state).values())}
     for name, parameter in parameters.items() if half else ():

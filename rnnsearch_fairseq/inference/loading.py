@@ -198,11 +198,7 @@ def _read_tensors(path: Path, kind: Any, values: Any, text: TextSettings, usage:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint itself, or the best one, or else the last one, in the folder of a training.
-
-    Raises:
-        InputError: there is none.
-    """
+    """The checkpoint itself, or the best one, or else the last one, in the folder of a training."""
     if os.path.isdir(path):
         near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
         found = next(filter(os.path.isfile, near), None)

@@ -42,11 +42,7 @@ def summary(totals: Mapping[str, float]) -> str:
 def read_texts(
     translator: Translator, source: Path, target: Path, trees: Path | None, prepared: bool
 ) -> Iterator[tuple[Source, list[str]]]:
-    """Yield each line of ``source``, with its line of ``trees``, and the words of its translation in ``target``.
-
-    Raises:
-        InputError: a line, once it is reached, cannot be read, or its tree has other words.
-    """
+    """Yield each line of ``source``, with its line of ``trees``, and the words of its translation in ``target``."""
     parses = itertools.repeat(None) if trees is None else read_lines(trees)
     for number, ((sentence, translation), parse) in enumerate(zip(read_pairs(source, target), parses), 1):
         read = translator.read_source(sentence, parse, f"{source}, line {number}", prepared)

@@ -95,11 +95,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
-        """Build the model that ``cfg`` describes, with the paper's initial values.
-
-        Raises:
-            InputError: ``cfg`` is not valid, or the record of how text was prepared is damaged.
-        """
+        """Build the model that ``cfg`` describes, with the paper's initial values."""
         config = read_config(cfg, cls.Config)
         dictionaries = task.source_dictionary, task.target_dictionary
         if config.share_all_embeddings and dictionaries[0] != dictionaries[1]:
@@ -122,11 +118,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return {"languages": self.languages, "vocabularies": self._vocabularies(), "preparation": preparations}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared.
-
-        Raises:
-            InputError: a vocabulary differs.
-        """
+        """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared."""
         for side, theirs, ours in zip(("source", "target"), state["vocabularies"], self._vocabularies()):
             if theirs != ours:
                 number = next(n for n, (one, other) in enumerate(zip_longest(theirs, ours)) if one != other)
@@ -147,12 +139,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         model_cfg: DictConfig | None = None,
         args: argparse.Namespace | None = None,
     ) -> Any:
-        """As in fairseq, but with a clear error for parameters that do not fit.
-
-        Raises:
-            InputError: the checkpoint has another architecture, other sizes or other dictionaries, or does not share
-                the matrices that the model shares.
-        """
+        """As in fairseq, but with a clear error for parameters that do not fit."""
         if strict:
             if "_extra_state" in state_dict:
                 self.set_extra_state(state_dict["_extra_state"])
@@ -171,11 +158,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
 
 def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
-    """The network's configuration in ``cfg``, from the command line, Hydra or a checkpoint.
-
-    Raises:
-        InputError: a value is not valid.
-    """
+    """The network's configuration in ``cfg``, from the command line, Hydra or a checkpoint."""
     values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg, enum_to_str=True)
     return kind.of(values)
 

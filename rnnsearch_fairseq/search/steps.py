@@ -184,9 +184,6 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     Args:
         log_probs: of the next words, ``(rows, groups · GROUP)``; overwritten.
         totals, sizes: of the rows, ``(rows,)``; and the number of rows of each sentence.
-
-    Raises:
-        InputError: if the best are not numbers.
     """
     in_row = log_probs.size(1) // GROUP
     groups = log_probs.add_(totals.unsqueeze(1)).view(-1, GROUP)

@@ -52,11 +52,7 @@ def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
 
 
 def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool = False) -> str:
-    """Decode a line, the ``number``-th of the file ``path``.
-
-    Raises:
-        InputError: it is not UTF-8, or holds a carriage return inside the line without ``stray_returns``.
-    """
+    """Decode a line, the ``number``-th of the file ``path``."""
     # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
     # then computes wrong offsets: with --workers 2 or more, whole chunks are binarized twice.
     if not stray_returns and b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):

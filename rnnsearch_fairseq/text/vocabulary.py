@@ -57,11 +57,7 @@ class Vocabulary:
         return cls(symbols, str(path))
 
     def write(self, path: Path) -> None:
-        """Write a file that :meth:`read` and fairseq read; all counts are 1.
-
-        Raises:
-            InputError: it cannot be written.
-        """
+        """Write a file that :meth:`read` and fairseq read; all counts are 1."""
         seen = set(SPECIAL)
         with open_output(path) as out:
             for symbol in self.symbols[len(SPECIAL) :]:
