@@ -186,7 +186,7 @@ def _start_worker(preparation: Preparation, languages: Pair) -> None:
 def _encode_pair(pair: Pair) -> Pair:
     if _codecs[0].preparation.markup:
         pair = _mask(pair)
-    return _codecs[0].encode(pair[0]), _codecs[1].encode(pair[1])
+    return " ".join(_codecs[0].encode(pair[0])), " ".join(_codecs[1].encode(pair[1]))
 
 
 def _say(line: str) -> None:
