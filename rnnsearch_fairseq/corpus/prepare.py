@@ -1,11 +1,10 @@
 """Prepare raw parallel text for training: clean it, split it into parts and words, and say what to expect.
 
 Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE; a folder with train.en, train.fr and so on stays
-split. Words become sentencepieces or, from a million pairs on, Moses tokens. OUT changes only at the end.
+split. Words become sentencepieces or, from a million pairs on, Moses tokens. OUT changes only at the end. In place of
+two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and .tsv ("source TAB target"), or folders.
 
-  rnnsearch prepare corpus.en corpus.fr text -s en -t fr       two files; line N of both is the same sentence
-  rnnsearch prepare a.po b.xlf c.tmx d.tsv text -s en -t fr    documents, memories, lines "source TAB target"
-  rnnsearch prepare docs text -s en -t fr                      a folder of such files, or of {train,valid,test}.{en,fr}
+  rnnsearch prepare corpus.en corpus.fr text -s en -t fr
 """
 
 import argparse
