@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS, fill, is_document, read_document
+from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS, is_document, read_document
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Translation, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
@@ -44,7 +44,7 @@ def translate_documents(translator: Translator, search: Search, data: Path, out:
         read_document(path)
     counts: Counter[str] = Counter(files=len(outputs))
     for path, output in outputs.items():
-        content, units = read_document(path)
+        store, units = read_document(path)
         blanks = {n: unit.sources for n, unit in enumerate(units) if any(unit.sources) and not any(unit.targets)}
         found = _translate(dict.fromkeys(chain(*blanks.values())), translator, search, path)
         filled = {}
@@ -56,8 +56,10 @@ def translate_documents(translator: Translator, search: Search, data: Path, out:
         counts.update(blank=len(blanks), filled=len(filled))
         with contextlib.suppress(OSError):  # `open_output` tells why a file cannot be written there
             output.parent.mkdir(parents=True, exist_ok=True)
+        for number, texts in filled.items():
+            units[number].fill(texts)
         with open_output(output) as file:
-            file.write(fill(content, units, filled))
+            file.write(bytes(store))
     report = (
         "files: {files:,}; messages without a translation: {blank:,}, filled in for review: {filled:,}; of these with "
         "markup missing or changed: {taken:,} (with the best translation, whatever its markup: {best:,})"

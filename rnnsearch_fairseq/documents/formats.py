@@ -1,63 +1,27 @@
-"""Read translators' documents, PO (gettext) and XLIFF (1 and 2), and fill in what is not translated in them.
+"""Read translators' documents, PO (gettext), XLIFF (1 and 2) and TS (Qt), and fill in what is not translated in them.
 
-A unit is what is translated at a time: a message of PO, a ``<trans-unit>`` of XLIFF 1 or a ``<segment>`` of XLIFF 2.
-Only the units that are filled change; every other byte stays. Tags inside a unit of XLIFF are part of its text.
+The stores of translate-toolkit read, change and write them; PO comes back byte for byte but for the messages filled.
 """
 
-import codecs
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.parsers import expat
-from xml.sax.saxutils import escape
 
+from rnnsearch_fairseq.documents.units import Unit
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.lines import open_bytes, unescaped
+from rnnsearch_fairseq.text.lines import open_bytes
 
-MOST_BYTES = 1 << 26  # of a document, which is held in memory
-
-# A message of PO that is not obsolete.
-ENTRY = re.compile(
-    rb"(?P<comments>(?:^#(?!~)[^\n]*\n)*)"
-    rb"(?P<message>(?:^(?:msgctxt|msgid|msgid_plural)%(line)s(?:^%(line)s)*)+)"
-    rb"(?:^msgstr(?:\[\d+\])?%(line)s(?:^%(line)s)*)+" % {b"line": rb'[ \t]*"[^\n]*(?:\n|\Z)'},
-    re.MULTILINE,
-)
-INSIDE = r"""(?:[^>"']|"[^"]*"|'[^']*')*"""  # of a tag of XML: a value in quotation marks may hold >
-# A unit of XLIFF: its source and, directly after it, its target. One whose target stands elsewhere is passed over.
-UNIT = re.compile(
-    rb"<!--.*?-->|(?P<tag><(?P<prefix>(?:[\w.-]+:)?)(?P<name>trans-unit|segment)(?=[\s>])%(any)s(?<!/)>)(?P<gap>%(gap)s)"
-    rb"(?P<source><(?P=prefix)source(?=[\s>])%(any)s(?<!/)>(?P<text>%(text)s)</(?P=prefix)source\s*>"
-    rb"(?:%(gap)s<(?P=prefix)seg-source[\s>]%(text)s</(?P=prefix)seg-source\s*>)?)(?:(?P<between>%(gap)s)"
-    rb"<(?P=prefix)target(?=[\s/>])(?P<attributes>%(any)s)(?:/>|>(?P<target>%(text)s)</(?P=prefix)target\s*>)"
-    rb"|(?!(?:(?!</?(?P=prefix)(?:trans-unit|segment|alt-trans)\b).)*<(?P=prefix)target\b))"
-    % {
-        b"any": f"{INSIDE}?".encode(),  # as short as possible
-        b"gap": rb"(?:\s|<!--.*?-->)*",
-        b"text": rb"(?:<!\[CDATA\[.*?\]\]>|(?!</?(?P=prefix)(?:(?:seg-)?source|target)\b).)*",
-    },
-    re.DOTALL,
-)
-CONTENT = re.compile(rf"<!\[CDATA\[(?P<plain>.*?)\]\]>|<!--.*?-->|(?P<tag><{INSIDE}>)|(?P<escaped>[^<]+)", re.DOTALL)
-STATE = re.compile(rb"""\s+(state(?:-qualifier)?|approved)\s*=\s*["']([^"']*)["']""")
+MAX_BYTES = 1 << 26  # of a document, which is held in memory
 MAX_UNIT_WORDS = 100  # in a training pair, and in a piece of a message that is translated at a time
-UNFINISHED = (b"new", b"initial", b"needs-")  # how those states of XLIFF begin that ask for a translator
+DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
 
 
-class Unit(NamedTuple):
-    """A unit of a document; ``sources`` are its text, or the singular and the plural of a message with plural forms.
+class Document(NamedTuple):
+    """A document: its store of translate-toolkit, which ``bytes`` writes, and its units that may be translated."""
 
-    ``targets`` are its translations, empty where there are none, and ``finished`` unless they are marked as fuzzy or as
-    in need of translation or review. ``write`` gives, from other translations, the new bytes from ``start`` to ``end``.
-    """
-
-    sources: list[str]
-    targets: list[str]
-    finished: bool
-    start: int
-    end: int
-    write: Callable[[Sequence[str]], bytes]
+    store: Any
+    units: list[Unit]
 
 
 def is_document(path: Path) -> bool:
@@ -65,71 +29,77 @@ def is_document(path: Path) -> bool:
     return path.suffix.lower() in READERS
 
 
-def read_document(path: Path) -> tuple[bytes, list[Unit]]:
-    """Return the content of a document, and its units that may be translated.
+def read_document(path: Path) -> Document:
+    """Read a document.
 
     Raises:
         InputError: the file cannot be read, is too large, or is not what its name says.
     """
     with open_bytes(path) as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise InputError(f"{path}: has more than {MOST_BYTES:,} bytes; split it")
-    return content, READERS[path.suffix.lower()](path, content)
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes; split it")
+    return READERS[path.suffix.lower()](path, content)
 
 
-def fill(content: bytes, units: Sequence[Unit], translations: Mapping[int, Sequence[str]]) -> bytes:
-    """The document with translations of some of its ``units``, given by their numbers."""
-    parts, place = [], 0
-    for number in sorted(translations):
-        parts += [content[place : units[number].start], units[number].write(translations[number])]
-        place = units[number].end
-    return b"".join([*parts, content[place:]])
-
-
-def _read_po(path: Path, content: bytes) -> list[Unit]:
+def _read_po(path: Path, content: bytes) -> Document:
     from translate.storage.pypo import pofile
 
     try:
-        store = pofile.parsestring(content)
-    except (ValueError, LookupError) as error:
+        store = pofile(BytesIO(content))
+        written = bytes(store)
+    except DAMAGE as error:
         raise InputError(f"{path}: not a PO file ({in_short(error)}); mend what msgfmt --check says") from error
-    entries = [*ENTRY.finditer(content)]
-    messages = [unit for unit in store.units if unit.msgid and not unit.isobsolete()]
-    if len(entries) != len(messages):
-        cure = "delete its byte order mark" if content.startswith(codecs.BOM_UTF8) else "rewrite it with msgcat"
-        raise InputError(f"{path}: messages are not laid out as usual; {cure}")
-    return [
-        Unit(
-            _forms(message.source),
-            _forms(message.target),
-            not message.isfuzzy(),
-            *entry.span(),
-            lambda texts, entry=entry, message=message: _write_po(path, store.encoding, entry, message, texts),
-        )
-        for entry, message in zip(entries, messages)
-        if not message.isheader()
+    if written.count(b"msgstr") != content.count(b"msgstr"):
+        raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
+    messages = [
+        unit for unit in store.units if not unit.isheader() and not unit.isobsolete() and any(_forms(unit.source))
     ]
+    return Document(store, [*map(_po_unit, messages)])
+
+
+def _po_unit(message: Any) -> Unit:
+    sources, targets = _forms(message.source), _forms(message.target)
+
+    def fill(texts: Sequence[str]) -> None:
+        # The first form is the singular, unless a language has only one.
+        message.target = [texts[-1 if number or len(targets) == 1 else 0] for number in range(len(targets))]
+        message.markfuzzy()
+
+    return Unit(sources, targets, not message.isfuzzy(), fill)
 
 
 def _forms(text: Any) -> list[str]:
-    return [str(form) for form in getattr(text, "strings", [text])]
+    """The forms of a message's text, of which it has one if it has no plural forms."""
+    return [str(form) for form in getattr(text, "strings", [text or ""])]
 
 
-def _write_po(path: Path, encoding: str, entry: re.Match[bytes], message: Any, texts: Sequence[str]) -> bytes:
-    numbers = range(len(_forms(message.target)))
-    # The first form is the singular, unless a language has only one.
-    message.target = [texts[-1 if number or len(numbers) == 1 else 0] for number in numbers]
-    comments = entry["comments"]
-    if not message.isfuzzy():
-        comments, flags = re.subn(rb"(?m)^#,", b"#, fuzzy,", comments, count=1)
-        comments += b"" if flags else f"#, fuzzy{message.newline}".encode()
+def _read_xml(path: Path, content: bytes) -> Document:
+    from lxml import etree
+    from translate.storage.ts2 import tsfile
+    from translate.storage.xliff import Xliff1File
+    from translate.storage.xliff2 import Xliff2File
+
+    from rnnsearch_fairseq.documents.xliff import xliff_units
+
     try:
-        translated = re.search("^msgstr.*", str(message), re.MULTILINE | re.DOTALL)[0].encode(encoding)
-    except UnicodeEncodeError as error:
-        character = error.object[error.start]
-        raise InputError(f"{path}: {encoding} lacks {character!r}; rewrite it with msgconv -t UTF-8") from error
-    return comments + entry["message"] + translated
+        _, root = next(etree.iterparse(BytesIO(content), ["start"], resolve_entities=False, no_network=True))
+        name = etree.QName(root).localname
+        if name == "TS":
+            store, read = tsfile(BytesIO(content)), _ts_units
+        elif name == "xliff":
+            store_type = Xliff2File if root.get("version", "").startswith("2") else Xliff1File
+            store, read = store_type(BytesIO(content)), xliff_units
+            store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
+        else:
+            raise ValueError(f"its first element is {name}")
+        return Document(store, [unit for element in store.units for unit in read(element)])
+    except etree.XMLSyntaxError as error:
+        raise not_well_formed(path, error) from error
+    except DAMAGE as error:
+        raise InputError(
+            f"{path}: neither XLIFF nor TS ({in_short(error) or 'incomplete'}); export it again"
+        ) from error
 
 
 def not_well_formed(path: Path, error: Any) -> InputError:
@@ -137,62 +107,15 @@ def not_well_formed(path: Path, error: Any) -> InputError:
     return InputError(f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again")
 
 
-def _read_xliff(path: Path, content: bytes) -> list[Unit]:
-    translatable, inherited, parser = set(), ["yes"], expat.ParserCreate()
+def _ts_units(message: Any) -> Iterator[Unit]:
+    sources, targets = _forms(message.source), _forms(message.target) or [""]
 
-    def start(name: str, attributes: dict[str, str]) -> None:
-        inherited.append(attributes.get("translate", inherited[-1]))
-        if inherited[-1] != "no":
-            translatable.add(parser.CurrentByteIndex)
+    def fill(texts: Sequence[str]) -> None:
+        message.target = [texts[0]] * len(targets) if message.hasplural() else texts[0]
+        message.markfuzzy()
 
-    parser.StartElementHandler, parser.EndElementHandler = start, lambda name: inherited.pop()
-    try:
-        parser.Parse(content.decode().encode(), True)
-    except expat.ExpatError as error:
-        raise not_well_formed(path, error) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not in UTF-8; export it again") from error
-    return [_xliff_unit(place) for place in UNIT.finditer(content) if place.start() in translatable]
+    if message.istranslatable() and any(sources):
+        yield Unit(sources, targets, not message.isreview(), fill)
 
 
-def _xliff_unit(place: re.Match[bytes]) -> Unit:
-    source, target = _text(place["text"]), _text(place["target"])
-    state = dict(STATE.findall(place["tag"] + (place["attributes"] or b""))).get(b"state", b"")
-    if source == target and state.startswith(UNFINISHED):  # as tools for translators write it before the translation
-        target = ""
-    finished = not state.startswith(UNFINISHED)
-    return Unit([source], [target], finished, *place.span(), lambda texts: _write_xliff(place, texts[0]))
-
-
-def _write_xliff(place: re.Match[bytes], text: str) -> bytes:
-    tag, name, gap, prefix = STATE.sub(b"", place["tag"]), place["name"], place["gap"], place["prefix"]
-    between = place["between"] if place["between"] is not None else gap if not gap.strip() else b""
-    attributes = STATE.sub(b"", place["attributes"] or b"").rstrip()
-    if name == b"segment":
-        tag = tag.replace(name, b'segment state="initial"', 1)
-    else:
-        attributes += b' state="needs-review-translation"'
-    written = _xml(text, place["text"].decode()).encode()
-    target = [b"<", prefix, b"target", attributes, b">", written, b"</", prefix, b"target>"]
-    return b"".join([tag, gap, place["source"], between, *target])
-
-
-def _text(content: bytes | None) -> str:
-    """The text of an element of XML; tags in it stay."""
-    parts = CONTENT.finditer((content or b"").decode())
-    return "".join(part["plain"] or part["tag"] or unescaped(part["escaped"] or "") for part in parts)
-
-
-def _xml(text: str, source: str) -> str:
-    """A translation as XML, with the tags of its source; without tags if it has not the same."""
-    tags = [part["tag"] for part in CONTENT.finditer(source) if part["tag"]]
-    parts = re.split(f"({'|'.join(map(re.escape, tags)) or '(?!)'})", text)
-    written = "".join(part if number % 2 else escape(part) for number, part in enumerate(parts))
-    try:
-        expat.ParserCreate().Parse(f"<a>{written}</a>", True)
-    except expat.ExpatError:
-        tags = []
-    return written if sorted(tags) == sorted(parts[1::2]) else escape("".join(parts[::2]))
-
-
-READERS = {".po": _read_po, ".pot": _read_po, ".xlf": _read_xliff, ".xliff": _read_xliff}
+READERS = {".po": _read_po, ".pot": _read_po, **dict.fromkeys((".xlf", ".xliff", ".ts"), _read_xml)}

@@ -35,7 +35,9 @@ msgid "%s: ``--help``"
 msgstr ""
 """
 )
-XLIFF = "<xliff><trans-unit><source>The <x/>dog &amp; the cat.</source>{}</trans-unit></xliff>"
+XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff><file><body><trans-unit><source>The <x/>dog &amp; the cat.</source>{}</trans-unit></body></file></xliff>
+"""
 
 
 @pytest.fixture(scope="module")
