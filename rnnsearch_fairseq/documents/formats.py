@@ -1,8 +1,9 @@
-"""Read translators' documents, PO (gettext), XLIFF (1 and 2) and TS (Qt), and fill in what is not translated in them.
+"""Read documents, PO (gettext), XLIFF (1 and 2), TS (Qt) and Markdown, and fill in what is not translated in them.
 
 The stores of translate-toolkit read, change and write them; PO comes back byte for byte but for the messages filled.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -10,36 +11,70 @@ from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.documents.units import Unit
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.lines import open_bytes
+from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes, shown
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
 MAX_UNIT_WORDS = 100  # in a training pair, and in a piece of a message that is translated at a time
+HEAD = 4096  # bytes, in which a file shows what it is
+XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
+TS = re.compile(rb"\A[^<]*<(?:\?xml|!DOCTYPE TS|TS)\b")
+PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
+MAX_CONTEXT = 10_000  # messages in a context of TS, each of which lxml looks for among all
 DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
 
 
 class Document(NamedTuple):
-    """A document: its store of translate-toolkit, which ``bytes`` writes, and its units that may be translated."""
+    """A document: its store, which ``bytes`` writes, its units that may be translated, and the language they ask for.
+
+    The language is None if the document does not name it.
+    """
 
     store: Any
     units: list[Unit]
+    language: str | None = None
 
 
 def is_document(path: Path) -> bool:
-    """Whether the name of a file is that of a document."""
-    return path.suffix.lower() in READERS
+    """Whether a file is named as one that holds sources and translations.
+
+    Files of TypeScript are named as those of Qt, so that these are looked into.
+    """
+    return _suffix(path) in BILINGUAL and (_suffix(path) != ".ts" or _begins(path, TS))
+
+
+def is_readable(path: Path) -> bool:
+    """Whether a file is a document by its name or its content, which is never translated line by line."""
+    return (_suffix(path) in READERS and _suffix(path) != ".ts") or _begins(path, XML, PO)
 
 
 def read_document(path: Path) -> Document:
-    """Read a document.
+    """Read a document, packed if its name ends in .gz; if it begins as XML or PO, its name does not matter.
 
     Raises:
-        InputError: the file cannot be read, is too large, or is not what its name says.
+        InputError: it cannot be read, is too large, or is not what its name says.
     """
+    check_rereadable(path)
     with open_bytes(path) as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes; split it")
-    return READERS[path.suffix.lower()](path, content)
+    readers = {XML: _read_xml, PO: _read_po}
+    begins = next((readers[pattern] for pattern in readers if pattern.search(content[:HEAD])), None)
+    return (begins or READERS[_suffix(path)])(path, content)
+
+
+def _suffix(path: Path) -> str:
+    """The ending of a file's name in lower case, before ``.gz``."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _begins(path: Path, *patterns: re.Pattern[bytes]) -> bool:
+    """Whether a regular file begins as one of the patterns says."""
+    if not path.is_file():
+        return False
+    with open_bytes(path) as file:
+        head = file.read(HEAD)
+    return any(pattern.search(head) for pattern in patterns)
 
 
 def _read_po(path: Path, content: bytes) -> Document:
@@ -66,7 +101,7 @@ def _po_unit(message: Any) -> Unit:
         message.target = [texts[-1 if number or len(targets) == 1 else 0] for number in range(len(targets))]
         message.markfuzzy()
 
-    return Unit(sources, targets, not message.isfuzzy(), fill)
+    return Unit(f"line {message.line_number}", sources, targets, not message.isfuzzy(), fill)
 
 
 def _forms(text: Any) -> list[str]:
@@ -76,6 +111,7 @@ def _forms(text: Any) -> list[str]:
 
 def _read_xml(path: Path, content: bytes) -> Document:
     from lxml import etree
+    from translate.misc.xml_helpers import parse_xml
     from translate.storage.ts2 import tsfile
     from translate.storage.xliff import Xliff1File
     from translate.storage.xliff2 import Xliff2File
@@ -83,8 +119,10 @@ def _read_xml(path: Path, content: bytes) -> Document:
     from rnnsearch_fairseq.documents.xliff import xliff_units
 
     try:
-        _, root = next(etree.iterparse(BytesIO(content), ["start"], resolve_entities=False, no_network=True))
+        root = parse_xml(content)
         name = etree.QName(root).localname
+        if max(map(len, root), default=0) > MAX_CONTEXT and name == "TS":
+            raise InputError(f"{path}: a context has more than {MAX_CONTEXT:,} messages; split it")
         if name == "TS":
             store, read = tsfile(BytesIO(content)), _ts_units
         elif name == "xliff":
@@ -93,7 +131,8 @@ def _read_xml(path: Path, content: bytes) -> Document:
             store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
         else:
             raise ValueError(f"its first element is {name}")
-        return Document(store, [unit for element in store.units for unit in read(element)])
+        units = [unit for element in store.units for unit in read(element)]
+        return Document(store, units, store.gettargetlanguage())
     except etree.XMLSyntaxError as error:
         raise not_well_formed(path, error) from error
     except DAMAGE as error:
@@ -115,7 +154,49 @@ def _ts_units(message: Any) -> Iterator[Unit]:
         message.markfuzzy()
 
     if message.istranslatable() and any(sources):
-        yield Unit(sources, targets, not message.isreview(), fill)
+        yield Unit(f"line {message.xmlelement.sourceline}", sources, targets, not message.isreview(), fill)
 
 
-READERS = {".po": _read_po, ".pot": _read_po, **dict.fromkeys((".xlf", ".xliff", ".ts"), _read_xml)}
+class _Page:
+    """A page of Markdown; front matter, code and addresses stay as they are."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.translations: dict[str, str] = {}
+        self.sources = list(dict.fromkeys(unit.source for unit in self._parse().units))
+
+    def _parse(self) -> Any:
+        from translate.storage.markdown import MarkdownFile
+
+        return MarkdownFile(
+            BytesIO(self.content),
+            callback=lambda text: self.translations.get(text, text),
+            extract_code_blocks=False,
+            extract_frontmatter=False,
+            no_placeholders=True,
+        )
+
+    def __bytes__(self) -> bytes:
+        return self._parse().filesrc.encode()
+
+
+def _read_markdown(path: Path, content: bytes) -> Document:
+    try:
+        page = _Page(content)
+    except (*DAMAGE, RecursionError) as error:
+        raise InputError(f"{path}: not a page of Markdown ({in_short(error)}); convert it to UTF-8") from error
+    return Document(page, [_page_unit(page, source) for source in page.sources])
+
+
+def _page_unit(page: _Page, source: str) -> Unit:
+    def fill(texts: Sequence[str]) -> None:
+        page.translations[source] = texts[0]
+
+    return Unit(shown(source), [source], [""], False, fill)
+
+
+BILINGUAL = {
+    **dict.fromkeys((".po", ".pot"), _read_po),
+    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts"), _read_xml),
+}
+READERS = {**BILINGUAL, ".tmx": _read_xml, ".md": _read_markdown, ".markdown": _read_markdown}

@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rnnsearch_fairseq.documents.fill import translate_documents
-from rnnsearch_fairseq.documents.formats import is_document
+from rnnsearch_fairseq.documents.formats import is_readable
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.score import write_score
@@ -198,7 +198,7 @@ def main() -> None:
 
 
 def _holds_documents(path: Path | None) -> bool:
-    return path is not None and (path.is_dir() or is_document(path))
+    return path is not None and (path.is_dir() or is_readable(path))
 
 
 def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextManager:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 class Unit:
     """What is translated at a time: a message of PO or TS, a ``<trans-unit>``, ``<segment>`` or ``<mrk>`` of XLIFF.
 
-    ``sources`` are its text, or the singular and the plural of a message with plural forms. ``targets`` are its
-    translations, empty where there are none, and ``finished`` unless they are marked as fuzzy or as in need of
-    translation or review. ``fill`` puts translations of the ``sources`` into the document, marked for review.
+    ``name`` tells a reader where it is. ``sources`` are its text, or the singular and the plural of a message with
+    plural forms. ``targets`` are its translations, empty where there are none, and ``finished`` unless they are marked
+    as fuzzy or as in need of translation or review. ``fill`` puts translations of the ``sources`` into the document,
+    marked for review.
     """
 
+    name: str
     sources: list[str]
     targets: list[str]
     finished: bool

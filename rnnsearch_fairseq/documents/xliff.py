@@ -74,7 +74,7 @@ def _unit(unit: Any, source: Any, target: Any, place: Callable[[], Any]) -> Unit
         mark = unit.markfuzzy if unit.rootNode == "segment" else unit.markreviewneeded
         mark()
 
-    return Unit([text], [translation], finished, fill)
+    return Unit(f"line {source.sourceline}", [text], [translation], finished, fill)
 
 
 def _parts(element: Any, preserve: bool) -> list[str | Tag]:

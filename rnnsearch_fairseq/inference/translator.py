@@ -41,7 +41,7 @@ from rnnsearch_fairseq.inference.scoring import Pair, batches, reads_trees, scor
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.search import Ensemble, Hypothesis, OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import make_codecs
-from rnnsearch_fairseq.text.markup import find_spans, mask, unmask
+from rnnsearch_fairseq.text.markup import find_spans, known_characters, mask, unmask
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
 
 MOST_CHARACTERS = 10_000  # in a sentence
@@ -127,6 +127,7 @@ class Translator:
         text = members[0].text
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
+        self.known_characters = known_characters(self.source_vocabulary.symbols, self.target_vocabulary.symbols)
         try:
             self.networks = [member.network.to(device) for member in members]
         except (RuntimeError, AssertionError) as error:
@@ -229,7 +230,8 @@ class Translator:
             InputError: the sentence is not Unicode text or is too long, or the parse has other words.
         """
         _check_text(sentence, where)
-        spans = find_spans(sentence) if self.source_codec.preparation.markup and not prepared else []
+        has_markup = self.source_codec.preparation.markup and not prepared
+        spans = find_spans(sentence, self.known_characters) if has_markup else []
         words = self._split(self.source_codec, mask(sentence, spans), where, prepared)
         ids = self.source_vocabulary.encode(words)
         return Source(words, ids, self._read_parse(parse, words, where), spans)
