@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from rnnsearch_fairseq.text.markup import hide_spans, list_spans
 
-TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*)[^<>]*?(/?)>")
+TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
 ENDS = ".!?:;,…"
-SIGNS = "*`"  # of markup
+SIGNS = "*`[]{}|$\\<>_#=%@+~^"  # of markup and code
 ACCELERATOR = re.compile(r"(?:(?<!\w)[&_](?=\w)|(?<=\w)&(?=[a-z]))")  # &File, _Open and E&xit
 
 

@@ -4,6 +4,7 @@ The stores of translate-toolkit read, change and write them; PO comes back byte 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from rnnsearch_fairseq.documents.units import Unit
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes, shown
+from rnnsearch_fairseq.text.markup import list_spans
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
 MAX_UNIT_WORDS = 100  # in a training pair, and in a piece of a message that is translated at a time
@@ -97,8 +99,10 @@ def _po_unit(message: Any) -> Unit:
     sources, targets = _forms(message.source), _forms(message.target)
 
     def fill(texts: Sequence[str]) -> None:
-        # The first form is the singular, unless a language has only one.
-        message.target = [texts[-1 if number or len(targets) == 1 else 0] for number in range(len(targets))]
+        # The first form is the singular, unless a language has only one, or its numbers are missing in it: "One file".
+        alike = Counter(list_spans(sources[0])) == Counter(list_spans(sources[-1]))
+        singular = texts[0 if alike and len(targets) > 1 else -1]
+        message.target = [singular, *[texts[-1]] * (len(targets) - 1)]
         message.markfuzzy()
 
     return Unit(f"line {message.line_number}", sources, targets, not message.isfuzzy(), fill)
@@ -177,7 +181,8 @@ class _Page:
         )
 
     def __bytes__(self) -> bytes:
-        return self._parse().filesrc.encode()
+        end = "\n" * self.content.endswith(b"\n")
+        return (self._parse().filesrc.rstrip("\n") + end).encode()
 
 
 def _read_markdown(path: Path, content: bytes) -> Document:

@@ -18,8 +18,12 @@ MAX_CHARACTERS = 100_000  # in a message
 MAX_DEPTH = 10  # of tags inside tags
 FIRST_SYMBOL = 1000  # smaller numbers are the model's
 SYMBOL = re.compile(r"⟦\d{4,}⟧")
-TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*)[^<>]*?(/?)>")
+TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
 CODE_TAGS = "code", "kbd", "math", "pre", "samp", "script", "style", "tt", "var"  # what they hold is not translated
+ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec"}  # of elements of XLIFF that begin and end without holding text
+ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
+BLOCK = re.compile(r"\{%-?\s*(\w+)")
+BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")
 BEGINNING = re.compile(r"(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+")  # of an item in a list, or of a heading
 COLUMN = re.compile(r"(?<=\S)(?:\s{2,}|\t|\|)(?=\S)")
@@ -115,33 +119,44 @@ def _icu_messages(message: str) -> Iterator[tuple[int, int, list[Range]]]:
 
 
 def _paired(message: str) -> Iterator[tuple[int, int, list[Range]]]:
-    """Elements of HTML and XML with an end tag, and links of Markdown."""
+    """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates."""
     opened: list[tuple[str, int, int]] = []
     places = defaultdict(list)  # in ``opened``, of the tags of each name
     for match in SPAN.finditer(message):
-        tag = TAG.fullmatch(match[0])
-        name = tag[2] if tag else match[0].strip("!")[:1]
-        if (tag and tag[1]) or name == "]":
-            name = "[" if name == "]" else name
-            if places[name]:
-                place = places[name][-1]
-                for other, _, _ in opened[place:]:
-                    places[other].pop()
-                _, start, first = opened[place]
-                del opened[place:]
-                code = name in CODE_TAGS or match[0] == "][]"
-                yield start, match.end(), [] if code else [(first, match.start())]
-        elif (tag and not tag[3]) or match[0] in ("[", "!["):
+        name, begins = _role(match[0])
+        if begins:
             places[name].append(len(opened))
             opened.append((name, match.start(), match.end()))
+        elif name and places[name]:
+            place = places[name][-1]
+            for other, _, _ in opened[place:]:
+                places[other].pop()
+            _, start, first = opened[place]
+            del opened[place:]
+            code = name in CODE_TAGS or match[0] == "][]"  # the title of such a link is its target
+            yield start, match.end(), [] if code else [(first, match.start())]
+
+
+def _role(span: str) -> tuple[str, bool]:
+    """The name of what a span begins, or else ends; the name is empty if it does neither."""
+    if span in ("[", "![") or span.startswith("]"):
+        return "[", span.endswith("[")
+    if block := BLOCK.match(span):
+        return f"%{block[1].removeprefix('end')}", not block[1].startswith("end")
+    tag = TAG.fullmatch(span)
+    if tag and (angular := ANGULAR.match(span)):
+        return angular[2], angular[1] == "START"
+    if tag and tag[3]:
+        return ENDS.get(tag[2], tag[2] if tag[2] in ENDS.values() else ""), tag[2] in ENDS
+    return (tag[2], not tag[1]) if tag else ("", False)
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """The lines, columns and long lines' sentences of a text, which are translated, and what is between them."""
-    hidden, start = hide_spans(text), 0
+    hidden, start = hide_spans(BREAK.sub(lambda tag: "\n" * len(tag[0]), text)), 0
     for number, line in enumerate(hidden.split("\n")):
         if number:
-            yield "\n", False
+            yield text[start - 1], False
         end = start + len(line)
         body = start + len(line) - len(line.lstrip())
         beginning = BEGINNING.match(hidden, body, end)

@@ -40,6 +40,7 @@ PROGRAM = r"""
     | %%[a-zA-Z_]\w*%% | %[a-zA-Z_]\w+%(?!\w) | %%     # %%name%%, %name% and %%
     | %(?:\d{1,2}\$)?[\#0+'-]{0,4}(?:\d{1,4}|\*(?:\d\$)?)?(?:\.(?:\d{1,4}|\*(?:\d\$)?)?)?[a-zA-Z@]\w*   # %1$-8.2lf
     | (?<![\w:]):[a-z_]\w*:?(?![\w:`])                 # :name
+    | \$(?=[^$\n]*\\)[^$\n]+\$ | \\[a-zA-Z]+ | \\[^\w\s]          # $\alpha$, \name and \*
     | (?<![\w$])\$\w+                                  # $name
     | (?<![\w@])@{1,2}\w+@{0,2}                        # @name and @@name@@
     | (?<![\w!])![a-z_]\w*                             # !name
@@ -47,7 +48,7 @@ PROGRAM = r"""
     | (?<![\w-])--?[a-zA-Z][\w-]*(?:=[^\s<>"'`()\[\]]+)?          # --option=value
 """
 COMMON = r"""
-    <(?:/?[a-zA-Z]|!--)[^<>]*>                         # a tag, or <URL>
+    <(?:/?[a-zA-Z]|!--)[^<>]*> | </?\d+/?>             # a tag, or <URL>
     | (?:https?|ftp|file|git|ssh)://[^\s<>"`')\]]*[\w/\#]
     | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}
     | &(?:[a-zA-Z]\w{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});
@@ -56,6 +57,7 @@ COMMON = r"""
     | \b[a-zA-Z_]\w+(?:\.[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\))? | \b[a-zA-Z_]\w*\(\)    # os.path.join(x), open()
     | (?<![\w.,])v?\d+(?:[.,:/-]\d+)+\w*               # 1.2.3, 1,000 and 2026-11-27
     | (?<![\w&])\#\d+\b | (?<!\S)\#(?!\S)              # #12, and # alone
+    | [\u00a2-\u00a9\u00ac\u00ae-\u00b1\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # signs: ±, →, ≠
 """
 PROGRAM_SPAN = re.compile(PROGRAM, re.VERBOSE)
 SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
