@@ -48,7 +48,7 @@ from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
-from rnnsearch_fairseq.text.markup import SYMBOLS, mask_pair
+from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, mask_pair
 from rnnsearch_fairseq.text.preparation import RECORD, SUBWORDS, Preparation, write_preparations
 from rnnsearch_fairseq.text.scripts import lacks_blanks, lacks_common_words
 
@@ -104,7 +104,7 @@ def prepare(
     raw = {part: texts_of(data / name, *languages) for part, name in names.items()}
     counts = {part: check_parallel(paths) for part, paths in raw.items()}
     first = [*islice(read_pairs(*raw["train"]), SAMPLE)]
-    has_markup = sum(mask_pair(*pair) != pair for pair in first) >= MARKUP_SHARE * len(first)
+    has_markup = sum(any(map(has_code, pair)) for pair in first) >= MARKUP_SHARE * len(first)
     settings = _choose_subwords(settings, counts["train"], raw["train"], languages, has_markup)
     out.mkdir(parents=True, exist_ok=True)
     texts = {part: texts_of(out / part, *languages) for part in names}

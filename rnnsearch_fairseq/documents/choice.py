@@ -8,6 +8,8 @@ from typing import NamedTuple
 from rnnsearch_fairseq.text.markup import hide_spans, list_spans
 
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
+# Directives of printf that take the next argument, so that their order counts.
+PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
 ENDS = ".!?:;,…"
 SIGNS = "*`[]{}|$\\<>_#=%@+~^"  # of markup and code
 ACCELERATOR = re.compile(r"(?:(?<!\w)[&_](?=\w)|(?<=\w)&(?=[a-z]))")  # &File, _Open and E&xit
@@ -42,6 +44,9 @@ def find_span_faults(source: str, text: str, known: Container[str] | None = None
     unknown = Counter(list_spans(source, known)) - expected
     faults += [f"lacks {span}" for span, number in unknown.items() if text.count(span) < number]
     faults += [f"adds {span}" for span in (found - expected).elements()]
+    sequences = [[span for span in list_spans(side) if PRINTF.fullmatch(span)] for side in (source, text)]
+    if not faults and sequences[0] != sequences[1]:
+        faults.append("has directives in another order")
     if not faults and _is_nested(expected, source) and not _is_nested(found, text):
         faults.append("has tags out of order")
     return faults
@@ -75,10 +80,11 @@ def without_accelerator(text: str) -> tuple[str, str]:
 
     Both are empty for other text: there is more than one such sign, or none.
     """
-    found = [*ACCELERATOR.finditer(hide_spans(text))]
-    if len(found) != 1:
+    hidden = hide_spans(text)
+    found = ACCELERATOR.search(hidden)
+    if found is None or hidden.count(found[0]) != 1:
         return text, ""
-    start, end = found[0].span()
+    start, end = found.span()
     return text[:start] + text[end:], text[start : end + 1]
 
 

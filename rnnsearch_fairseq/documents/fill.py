@@ -67,9 +67,7 @@ def _plan(translator: Translator, data: Path, out: Path) -> dict[Path, Path]:
             check_not_input(output, [output])
         language = read_document(path).language
         if language and code(language) != code(target):
-            raise InputError(
-                f"{path}: is for {shown(language)}, and the model writes {target}; give another of the two"
-            )
+            raise InputError(f"{path}: asks for {shown(language)}, and the model writes {target}; give another file")
     return outputs
 
 
@@ -127,9 +125,6 @@ def _translate(parts: Iterable[str], translator: Translator, search: Search, nam
     progress = tqdm(sources, name, unit=" sentences", disable=hidden, leave=False, dynamic_ncols=True)
     for part, translations in zip(progress, chain.from_iterable(map(search, groups))):
         text, mark = labels[part]
-        found = [translation.text for translation in translations if translation.text]
-        choice = (
-            choose(text, found, translator.known_characters) if found else Choice("", ["the model has no translation"])
-        )
+        choice = choose(text, [translation.text for translation in translations], translator.known_characters)
         choices[part] = choice._replace(text=with_accelerator(choice.text, mark))
     return choices

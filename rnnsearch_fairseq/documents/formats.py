@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.documents.units import Unit
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes, shown
+from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 from rnnsearch_fairseq.text.markup import list_spans
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
@@ -92,16 +92,17 @@ def _read_po(path: Path, content: bytes) -> Document:
     messages = [
         unit for unit in store.units if not unit.isheader() and not unit.isobsolete() and any(_forms(unit.source))
     ]
-    return Document(store, [*map(_po_unit, messages)])
+    return Document(store, [*map(_po_unit, messages)], store.gettargetlanguage())
 
 
 def _po_unit(message: Any) -> Unit:
     sources, targets = _forms(message.source), _forms(message.target)
 
     def fill(texts: Sequence[str]) -> None:
-        # The first form is the singular, unless a language has only one, or its numbers are missing in it: "One file".
-        alike = Counter(list_spans(sources[0])) == Counter(list_spans(sources[-1]))
-        singular = texts[0 if alike and len(targets) > 1 else -1]
+        # The first form is the singular, unless a language has only one. "One file of %2$s" is no format of gettext's.
+        spans = list_spans(sources[0])
+        incomplete = "$" in "".join(spans) and Counter(spans) != Counter(list_spans(sources[-1]))
+        singular = texts[-1 if incomplete or len(targets) == 1 else 0]
         message.target = [singular, *[texts[-1]] * (len(targets) - 1)]
         message.markfuzzy()
 
@@ -190,14 +191,14 @@ def _read_markdown(path: Path, content: bytes) -> Document:
         page = _Page(content)
     except (*DAMAGE, RecursionError) as error:
         raise InputError(f"{path}: not a page of Markdown ({in_short(error)}); convert it to UTF-8") from error
-    return Document(page, [_page_unit(page, source) for source in page.sources])
+    return Document(page, [_page_unit(page, f"text {number}", source) for number, source in enumerate(page.sources, 1)])
 
 
-def _page_unit(page: _Page, source: str) -> Unit:
+def _page_unit(page: _Page, name: str, source: str) -> Unit:
     def fill(texts: Sequence[str]) -> None:
         page.translations[source] = texts[0]
 
-    return Unit(shown(source), [source], [""], False, fill)
+    return Unit(name, [source], [""], False, fill)
 
 
 BILINGUAL = {

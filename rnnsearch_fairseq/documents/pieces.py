@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.markup import MAX_SPANS, SPAN, find_spans, has_letter, hide_spans
+from rnnsearch_fairseq.text.markup import ANY_SPAN, MAX_SPANS, find_spans, has_letter, hide_spans
 from rnnsearch_fairseq.text.scripts import count_words
 
 MAX_CHARACTERS = 100_000  # in a message
@@ -23,6 +23,7 @@ CODE_TAGS = "code", "kbd", "math", "pre", "samp", "script", "style", "tt", "var"
 ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec"}  # of elements of XLIFF that begin and end without holding text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{%-?\s*(\w+)")
+TITLED = re.compile(r"`[^`\n]*\s<[^`<>\s]+>`")  # a link of RST, which is not cut
 BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")
 BEGINNING = re.compile(r"(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+")  # of an item in a list, or of a heading
@@ -122,7 +123,7 @@ def _paired(message: str) -> Iterator[tuple[int, int, list[Range]]]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates."""
     opened: list[tuple[str, int, int]] = []
     places = defaultdict(list)  # in ``opened``, of the tags of each name
-    for match in SPAN.finditer(message):
+    for match in ANY_SPAN.finditer(message):
         name, begins = _role(match[0])
         if begins:
             places[name].append(len(opened))
@@ -153,7 +154,8 @@ def _role(span: str) -> tuple[str, bool]:
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """The lines, columns and long lines' sentences of a text, which are translated, and what is between them."""
-    hidden, start = hide_spans(BREAK.sub(lambda tag: "\n" * len(tag[0]), text)), 0
+    whole = TITLED.sub(lambda link: "\0" * len(link[0]), text)
+    hidden, start = hide_spans(BREAK.sub(lambda tag: "\n" * len(tag[0]), whole)), 0
     for number, line in enumerate(hidden.split("\n")):
         if number:
             yield text[start - 1], False

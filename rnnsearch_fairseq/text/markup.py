@@ -52,15 +52,15 @@ COMMON = r"""
     | (?:https?|ftp|file|git|ssh)://[^\s<>"`')\]]*[\w/\#]
     | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}
     | &(?:[a-zA-Z]\w{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});
-    | (?<![\w/.<>~-])(?:~|\.{1,2})?(?:/[\w.+@%~-]*\w)+/?          # /path/to/file
+    | (?<![\w/.<>~-])(?:~|\.{1,2})?(?:/[\w.+@~-]*\w)+/?          # /path/to/file
     | \b[A-Z]:\\[\w\\.-]+                              # C:\path
     | \b[a-zA-Z_]\w+(?:\.[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\))? | \b[a-zA-Z_]\w*\(\)    # os.path.join(x), open()
     | (?<![\w.,])v?\d+(?:[.,:/-]\d+)+\w*               # 1.2.3, 1,000 and 2026-11-27
     | (?<![\w&])\#\d+\b | (?<!\S)\#(?!\S)              # #12, and # alone
     | [\u00a2-\u00a9\u00ac\u00ae-\u00b1\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # signs: ±, →, ≠
 """
-PROGRAM_SPAN = re.compile(PROGRAM, re.VERBOSE)
-SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
+SPAN = re.compile(PROGRAM, re.VERBOSE)
+ANY_SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
 TOOLKIT = QtFormattingPlaceable.regex, CamelCasePlaceable.regex  # %1 and names like GitHub
 LETTER = re.compile(r"[^\W\d_]")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
@@ -78,7 +78,7 @@ def known_characters(*vocabularies: Sequence[str]) -> set[str]:
 
 def has_code(text: str) -> bool:
     """Whether a text has markup of programs and documentation, which text for readers has not."""
-    return PROGRAM_SPAN.search(text) is not None
+    return SPAN.search(text) is not None
 
 
 def find_spans(text: str, known: Container[str] | None = None) -> list[str]:
@@ -147,7 +147,7 @@ def same_markup(source: str, target: str) -> bool:
 
 def _find(text: str, known: Container[str] | None) -> list[tuple[int, int]]:
     """Where spans begin and end, in order."""
-    places = [match.span() for match in SPAN.finditer(text)]
+    places = [match.span() for match in ANY_SPAN.finditer(text)]
     for pattern in TOOLKIT:
         places += [match.span() for match in pattern.finditer(_hide(text, places))]
     if known is not None and NOT_ASCII.search(text):
@@ -176,8 +176,8 @@ def _hide(text: str, places: Sequence[tuple[int, int]], by: str = "\0") -> str:
 
 def _join(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
-    for start, end in places:
-        if joined and BETWEEN.fullmatch(text, joined[-1][1], start):
+    for start, end in (_with_quotes(text, *place) for place in places):
+        if joined and (start < joined[-1][1] or BETWEEN.fullmatch(text, joined[-1][1], start)):
             start = joined.pop()[0]
         joined.append((start, end))
     return [_with_quotes(text, *place) for place in joined]

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -224,6 +225,34 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     assert filled.endswith('\n#, fuzzy\nmsgid "m"\nmsgid_plural "all"\nmsgstr[0] "tous"\n')
     path.write_text(text)
     assert "charset=UTF-8" in fill(path, *["猫"] * 4).decode()
+
+
+HOSTILE = {
+    "a.xlf": ("", "<!--a-->", "<note/><source>a</source>"),
+    "b.xlf": ("<source>", "<![CDATA[a]]>", "<source-x/></source>"),
+    "c.xlf": ("<note><![CDATA[", "<trans-unit <!-- ", "]]></note><source>a</source>"),
+    "d.xlf": ("<source>a", '<x id="1"/>', "</source>"),
+    "e.xlf": ("<source>a", " ", "b</source>"),
+    "a.po": ('msgid "a"\nmsgstr ""\n\n', "#\n", ""),
+    "b.po": ('msgid "a', " ", 'b"\nmsgstr ""\n'),
+    "c.po": ('msgid "<a ', "don't ", '"\nmsgstr ""\n'),
+    "d.po": ('msgid "b"\n', '"a"\n', 'msgstr ""\n'),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_is_in_proportion_to_the_size(tmp_path: Path, name: str) -> None:
+    """Four times the file takes about four times as long; where time is quadratic, it takes 16 times."""
+    times, (before, repeated, after) = [], HOSTILE[name]
+    for number in (4_000, 16_000):
+        text = before + repeated * number + after
+        if name.endswith("xlf"):
+            text = f"<xliff><file><body><trans-unit>{text}</trans-unit></body></file></xliff>"
+        (tmp_path / name).write_text(HEADER.format("UTF-8") + text if name.endswith("po") else text)
+        start = time.process_time()
+        fill(tmp_path / name)
+        times.append(time.process_time() - start)
+    assert times[1] < 10 * max(times[0], 0.05)
 
 
 @pytest.mark.parametrize(
