@@ -79,6 +79,16 @@ def _begins(path: Path, *patterns: re.Pattern[bytes]) -> bool:
     return any(pattern.search(head) for pattern in patterns)
 
 
+def refuse_document(where: str, head: bytes) -> None:
+    """Refuse a document among lines of text, which begins with ``head``.
+
+    Raises:
+        InputError: this is the beginning of XML or PO.
+    """
+    if XML.search(head[:HEAD]) or PO.search(head[:HEAD]):
+        raise InputError(f"{where}: a document, not lines of text; give it as a file, and --output")
+
+
 def _read_po(path: Path, content: bytes) -> Document:
     from translate.storage.pypo import pofile
 

@@ -22,7 +22,7 @@ TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
 CODE_TAGS = "code", "kbd", "math", "pre", "samp", "script", "style", "tt", "var"  # what they hold is not translated
 ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec"}  # of elements of XLIFF that begin and end without holding text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
-BLOCK = re.compile(r"\{%-?\s*(\w+)")
+BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\s]+>`")  # a link of RST, which is not cut
 BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")
@@ -143,7 +143,7 @@ def _role(span: str) -> tuple[str, bool]:
     if span in ("[", "![") or span.startswith("]"):
         return "[", span.endswith("[")
     if block := BLOCK.match(span):
-        return f"%{block[1].removeprefix('end')}", not block[1].startswith("end")
+        return f"%{block[1].removeprefix('end')}", not (block[1].startswith("end") or span.startswith("{{/"))
     tag = TAG.fullmatch(span)
     if tag and (angular := ANGULAR.match(span)):
         return angular[2], angular[1] == "START"

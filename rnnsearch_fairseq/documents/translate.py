@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rnnsearch_fairseq.documents.fill import translate_documents
-from rnnsearch_fairseq.documents.formats import is_readable
+from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.score import write_score
@@ -182,6 +182,8 @@ def main() -> None:
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         progress = stack.enter_context(_progress(args.file, args.output is not None))
         number = 0
+        if args.file is None:
+            refuse_document("standard input", sys.stdin.buffer.peek())
         for sources in read_sources(translator, args.file, args.trees):
             for best, alignment in translate_group(
                 translator, sources, args.nbest or 1, alignments is not None, dictionary

@@ -21,7 +21,7 @@ MAX_SPANS = 9  # of a text; later ones stay text
 SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
 PROGRAM = r"""
     ⟦\d+⟧                                              # text that looks like a symbol
-    | ```(?:[^`]|`(?!``))*```                          # ```a block of code```
+    | ```(?:[^`]|`(?!``))*``` | ~~~[^~]*~~~            # ```a block of code```
     | ``(?:[^`]|`(?!`))+``                             # ``code``
     | (?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`        # :role:`target`
     | \{[\w:+-]{1,40}\}`[^`<>]+`                       # {role}`target`
@@ -29,9 +29,10 @@ PROGRAM = r"""
     | (?<=\s)<[^<>`\s]+>(?=`)                          # the target of `title <target>`
     | !?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))          # the beginning of [title](target) and [title][target]
     | \](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])      # and its end
-    | \[(?:\d+|\#\w*|\*)\]_                            # [1]_ and [#name]_
-    | \|[\w.-]+\|                                      # |substitution|
-    | \{\{[^{}]*\}\} | \{[%#][^{}]*\}                  # {{ name }} and {% if name %}
+    | \[(?:\d+|\#\w*|\*)\]_ | \[\^\w+\]                # [1]_, [#name]_ and [^1]
+    | \[/?\w+\s\w+=[^\[\]\n]*\]                        # [name key="value"]
+    | \*?\|[\w.-]+\|\*?                                # |substitution|
+    | \{\{\{?[^{}]*\}\}\}? | \{[%#][^{}]*\}            # {{ name }} and {% if name %}
     | \{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}
     | \{\s?\w+\s?,\s?(?:number|date|time)\b[^{}]*\}    # {count, number}
     | [$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}\s]*)?\ ?\}   # {name}, {0!r}, ${name}, #{name} and %{name}
@@ -40,23 +41,27 @@ PROGRAM = r"""
     | %%[a-zA-Z_]\w*%% | %[a-zA-Z_]\w+%(?!\w) | %%     # %%name%%, %name% and %%
     | %(?:\d{1,2}\$)?[\#0+'-]{0,4}(?:\d{1,4}|\*(?:\d\$)?)?(?:\.(?:\d{1,4}|\*(?:\d\$)?)?)?[a-zA-Z@]\w*   # %1$-8.2lf
     | (?<![\w:]):[a-z_]\w*:?(?![\w:`])                 # :name
-    | \$(?=[^$\n]*\\)[^$\n]+\$ | \\[a-zA-Z]+ | \\[^\w\s]          # $\alpha$, \name and \*
-    | (?<![\w$])\$\w+                                  # $name
-    | (?<![\w@])@{1,2}\w+@{0,2}                        # @name and @@name@@
+    | \$(?=[^$\n]*\\)[^$\n]+\$ | \\(?:[a-z]+|[A-Z]\w*|[^\w\s])    # $\alpha$, \name and \*
+    | (?<![\w$])\$\w+(?:[.,]\d+)*(?:\([^()\s]*\))?     # $name and $name(key)
+    | (?<![\w@])@{1,2}:?\w+(?:\.\w+)*@{0,2}            # @name, @@name@@ and @:name
+    | (?<![\w\#&])\#{1,2}\w+\#{1,2} | <<[^<>\s]+>>     # #name#, ##name## and <<name>>
     | (?<![\w!])![a-z_]\w*                             # !name
     | (?<!\w)__\w+ | \b[^\W_]+(?:_+[^\W_]+)+\b(?:\([\w\s,.=*'"-]{0,60}\))?        # __name__, my_name and my_name(x, y)
-    | (?<![\w-])--?[a-zA-Z][\w-]*(?:=[^\s<>"'`()\[\]]+)?          # --option=value
+    | (?<![\w*'")\]-])--?[a-zA-Z][\w-]*(?:=[^\s<>"'`()\[\]]+)?          # --option=value
 """
 COMMON = r"""
-    <(?:/?[a-zA-Z]|!--)[^<>]*> | </?\d+/?>             # a tag, or <URL>
+    <(?:/?[a-zA-Z]|!--|[%?])[^<>]*> | </?\d+/?>             # a tag, or <URL>
     | (?:https?|ftp|file|git|ssh)://[^\s<>"`')\]]*[\w/\#]
     | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}
     | &(?:[a-zA-Z]\w{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});
     | (?<![\w/.<>~-])(?:~|\.{1,2})?(?:/[\w.+@~-]*\w)+/?          # /path/to/file
     | \b[A-Z]:\\[\w\\.-]+                              # C:\path
-    | \b[a-zA-Z_]\w+(?:\.[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\))? | \b[a-zA-Z_]\w*\(\)    # os.path.join(x), open()
-    | (?<![\w.,])v?\d+(?:[.,:/-]\d+)+\w*               # 1.2.3, 1,000 and 2026-11-27
-    | (?<![\w&])\#\d+\b | (?<!\S)\#(?!\S)              # #12, and # alone
+    | (?<![\w/.-])\w+(?:/[\w.-]*\w){2,} | \*\.\w+      # path/to/file and *.txt
+    | \b[a-zA-Z_]\w+(?:(?:\.|::)[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\)|/[\w./?=&%\#-]*\w)?      # os.path.join(x)
+    | \b[a-zA-Z_]\w*\(\)                               # open()
+    | \b(?:Alt|Cmd|Ctrl|Meta|Shift|Super)(?:[+-]\w+)+ | \b[A-Z]+(?:-\d+)+\b     # Ctrl+C and ISO-8859-1
+    | (?<![\w.,])v?\d+(?:[.,:/-]\d+)+\w*(?:[+-]\w+)*   # 1.2.3-rc1, 1,000 and 2026-11-27
+    | (?<![\w&])\#(?:\d+|[0-9a-fA-F]{6})\b | (?<!\S)\#(?!\S) | \b0x[0-9a-fA-F]+\b       # #12, # alone and 0xff
     | [\u00a2-\u00a9\u00ac\u00ae-\u00b1\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # signs: ±, →, ≠
 """
 SPAN = re.compile(PROGRAM, re.VERBOSE)

@@ -93,6 +93,7 @@ def test_words_beside_spans_and_code_are_recognised() -> None:
 
 
 REPEATED = """` `` ``a `a `a< { {a {a,plural,{ {{ {% % %( %1$ %< %%a :a :a:` $ $a\\ @a !a a_ __ - --a= < <a <!--
+#a ## << a/a/ *.a a::a Ctrl+ A-1 0x [a [^a [a_b= \\A @: $a(
 http://, a@ a. a@a. &#1 / /a ~/ a/ aa.aa( 1. # aA ⟦1 测 💾 \\ [ ![ [a ]( ](a](a" | |a {a. '%s' (( a* }"""
 
 
