@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -13,12 +14,12 @@ from rnnsearch_fairseq.documents.choice import Choice, choose, with_accelerator,
 from rnnsearch_fairseq.documents.formats import Document, is_document, read_document
 from rnnsearch_fairseq.documents.pieces import Piece, cut, join, texts
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.inference.translator import Source, Translation, Translator
+from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import shown
 from rnnsearch_fairseq.text.scripts import code
 
-Search = Callable[[Sequence[Source]], Iterable[Sequence[Translation]]]
+Search = Callable[[Sequence[Source]], Iterable[Sequence[Any]]]  # translations, whose `text` is read
 
 GROUP = 400  # sentences that are searched together
 

@@ -127,7 +127,7 @@ class Translator:
         text = members[0].text
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
-        self.known_characters = known_characters(self.source_vocabulary.symbols, self.target_vocabulary.symbols)
+        self.known_characters = known_characters(self.source_vocabulary.symbols)
         try:
             self.networks = [member.network.to(device) for member in members]
         except (RuntimeError, AssertionError) as error:

@@ -67,6 +67,7 @@ COMMON = r"""
 SPAN = re.compile(PROGRAM, re.VERBOSE)
 ANY_SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
 TOOLKIT = QtFormattingPlaceable.regex, CamelCasePlaceable.regex  # %1 and names like GitHub
+ASCII_LETTER = re.compile("[a-zA-Z]")
 LETTER = re.compile(r"[^\W\d_]")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
 NOT_ASCII = re.compile("[^\0-\x7f]+")
@@ -75,10 +76,9 @@ QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
 SYMBOL = re.compile(r"\s?⟦(\d+)⟧")
 
 
-def known_characters(*vocabularies: Sequence[str]) -> set[str]:
-    """The characters that a model can read and write: those in symbols of every vocabulary, and those of ASCII."""
-    common = set.intersection(*(set(chain.from_iterable(words)) for words in vocabularies))
-    return common | set(map(chr, range(128)))
+def known_characters(symbols: Sequence[str]) -> set[str]:
+    """The characters that a model can read: those in the symbols of its source vocabulary, and those of ASCII."""
+    return set(chain(map(chr, range(128)), *symbols))
 
 
 def has_code(text: str) -> bool:
@@ -161,10 +161,16 @@ def _find(text: str, known: Container[str] | None) -> list[tuple[int, int]]:
 
 
 def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
-    """Words with a character that is not known, and signs that are not known."""
+    """Words with a character that is unknown, or of another script in a Latin text, and signs that are unknown."""
+    latin = 2 * len(ASCII_LETTER.findall(text)) > len(LETTER.findall(text))
+
+    def is_unknown(character: str) -> bool:
+        if latin and character.isalpha() and not unicodedata.name(character, "LATIN").startswith("LATIN"):
+            return True
+        return not all(part in known for part in unicodedata.normalize("NFKC", character))
+
     for token in TOKEN.finditer(text):
-        parts = [unicodedata.normalize("NFKC", character) for character in token[0]]
-        unknown = [not all(character in known for character in part) for part in parts]
+        unknown = [not character.isascii() and is_unknown(character) for character in token[0]]
         if any(unknown) and token[0][0].isalnum():
             yield token.span()
         else:

@@ -67,12 +67,13 @@ def test_spans_that_touch_are_one() -> None:
     assert list_spans("'%s'/%s") == ["%s", "%s"]
 
 
-def test_unknown_characters_and_signs_are_spans() -> None:
-    known = known_characters(["▁café", "π"], ["é", "à"])
-    assert "é" in known and "π" not in known
-    text = "Save 💾 the file of 测试, the letter π → café…"
-    assert find_spans(text, known) == ["💾", "测试", "π →"]
+def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
+    known = known_characters(["▁café", "π", "字", "は"])
+    assert {"é", "z", "π"} <= known and "試" not in known
+    text = "Save 💾 the file of 試, the letter π → café…"
+    assert find_spans(text, known) == ["💾", "試", "π →"]
     assert find_spans(text) == ["💾", "→"]
+    assert find_spans("字は π は 試 は a", known) == ["試"]
 
 
 def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
