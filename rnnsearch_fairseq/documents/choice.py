@@ -10,6 +10,7 @@ from rnnsearch_fairseq.text.markup import hide_spans, list_spans
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
 # Directives of printf that take the next argument, so that their order counts.
 PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
+QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
 SIGNS = "*`[]{}|$\\<>_#=%@+~^"  # of markup and code
 ACCELERATOR = re.compile(r"(?:(?<!\w)[&_](?=\w)|(?<=\w)&(?=[a-z]))")  # &File, _Open and E&xit
@@ -58,6 +59,8 @@ def find_other_faults(source: str, text: str) -> list[str]:
     faults = [f"has other {sign}" for sign in SIGNS if len({side.count(sign) for side in sides}) > 1]
     if len({"".join(sorted(filter(str.isdigit, side))) for side in sides}) > 1:
         faults.append("has other numbers")
+    if len({len(QUOTED.findall(side)) for side in sides}) > 1:
+        faults.append("has other quotation marks")
     if len({side[-1:] if side[-1:] in ENDS else "" for side in sides}) > 1:
         faults.append("ends with another sign")
     return faults

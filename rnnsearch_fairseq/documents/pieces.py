@@ -24,6 +24,7 @@ ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec"}  # of elements of XLIFF that begin
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\s]+>`")  # a link of RST, which is not cut
+TITLED_ROLE = re.compile(r"\{[\w:+-]{1,40}\}`([^`<>\n]+)\s<[^`<>\s]+>`")
 BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")
 BEGINNING = re.compile(r"(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+")  # of an item in a list, or of a heading
@@ -88,10 +89,9 @@ def join(pieces: Sequence[Piece], translate: Callable[[str], str] = str) -> str:
 
 def _elements(message: str) -> Iterator[tuple[int, int, list[Range]]]:
     """Where an element begins and ends that is in no other one, and where the texts in it do."""
-    last = 0
-    for start, end, inner in sorted(
-        [*_icu_messages(message), *_paired(message)], key=lambda found: (found[0], -found[1])
-    ):
+    titled = ((role.start(), role.end(), [role.span(1)]) for role in TITLED_ROLE.finditer(message))
+    found, last = [*titled, *_icu_messages(message), *_paired(message)], 0
+    for start, end, inner in sorted(found, key=lambda element: (element[0], -element[1])):
         if start >= last and (not inner or any(has_letter(message[first:after]) for first, after in inner)):
             yield start, end, inner
         last = max(last, end)

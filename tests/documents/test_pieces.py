@@ -19,6 +19,7 @@ from rnnsearch_fairseq.errors import InputError
         ("Wrong <b>order <i>of</b> tags</i>.", ["Wrong ⟦1000⟧ tags</i>.", "order <i>of"]),
         ("Use <0>it</0>, <bx id='1'/>or<ex id='1'/> not.", ["Use ⟦1000⟧, ⟦1001⟧ not.", "it", "or"]),
         ("See [the list][a], [that][] and ![a dog](a.png).", ["See ⟦1000⟧, ⟦1001⟧ and ⟦1002⟧.", "the list", "a dog"]),
+        ("Read {ref}`the guide <a-b>`.", ["Read ⟦1000⟧.", "the guide"]),
         ("Be {% if new %}new{% endif %} now", ["Be ⟦1000⟧ now", "new"]),
         ("{n, plural, =0 {none} other {# in {g, select, a {box} other {bag}}}}", ["none", "# in ⟦1000⟧", "box", "bag"]),
         ('Read <x id="a" equiv-text="{n, plural, one {a} other {b}}"/>!', None),

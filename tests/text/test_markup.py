@@ -45,6 +45,7 @@ from tests.trained import train
         ("%%ARGS%% and %file%, then %subject to %email1", "%%ARGS%%|%file%|%subject|%email1"),
         ("Add :number words, $var in @channel by !user or __count__", ":number|$var|@channel|!user|__count__"),
         ("--no-cache, then -h or --file=a.txt in /etc/demo/a.ini", "--no-cache|-h|--file=a.txt|/etc/demo/a.ini"),
+        ("--3way of --%s, [y,n,d%s,?] in .git/config if a.b=true", "--3way|--%s|[y,n,d%s,?]|.git/config|a.b=true"),
         ("Call os.path.join() or my_function(a, b) by me@a.org", "os.path.join()|my_function(a, b)|me@a.org"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
@@ -95,7 +96,7 @@ def test_words_beside_spans_and_code_are_recognised() -> None:
 
 REPEATED = """` `` ``a `a `a< { {a {a,plural,{ {{ {% % %( %1$ %< %%a :a :a:` $ $a\\ @a !a a_ __ - --a= < <a <!--
 #a ## << a/a/ *.a a::a Ctrl+ A-1 0x [a [^a [a_b= \\A @: $a(
-http://, a@ a. a@a. &#1 / /a ~/ a/ aa.aa( 1. # aA ⟦1 测 💾 \\ [ ![ [a ]( ](a](a" | |a {a. '%s' (( a* }"""
+a= a.= .a/ [a, a, a@ a. a@a. &#1 / /a ~/ a/ aa.aa( 1. # aA ⟦1 测 💾 \\ [ ![ [a ]( ](a](a" | |a {a. '%s' (( a* }"""
 
 
 @pytest.mark.parametrize("tail", ["", "!\n`>"])
