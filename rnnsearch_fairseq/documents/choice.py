@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from rnnsearch_fairseq.text.markup import hide_spans, list_spans
 
-TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
 # Directives of printf that take the next argument, so that their order counts.
 PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
@@ -29,7 +28,7 @@ def choose(source: str, translations: Sequence[str], known: Container[str] | Non
     Args:
         known: the characters that the model knows; None: all.
     """
-    found = [(len(source), 0, Choice("", ["is empty"]))]
+    found = [(float("inf"), 0, Choice("", ["is empty"]))]
     for text in filter(None, translations):
         spans, others = find_span_faults(source, text, known), find_other_faults(source, text)
         found.append((len(spans), len(others), Choice(text, spans + others)))
@@ -39,7 +38,7 @@ def choose(source: str, translations: Sequence[str], known: Container[str] | Non
 
 
 def find_span_faults(source: str, text: str, known: Container[str] | None = None) -> list[str]:
-    """The spans that a translation lacks or has in addition, and whether its tags are out of order."""
+    """The spans that a translation lacks or has in addition, or that are in another order though their order counts."""
     expected, found = Counter(list_spans(source)), Counter(list_spans(text))
     faults = [f"lacks {span}" for span in (expected - found).elements()]
     unknown = Counter(list_spans(source, known)) - expected
@@ -48,8 +47,6 @@ def find_span_faults(source: str, text: str, known: Container[str] | None = None
     sequences = [[span for span in list_spans(side) if PRINTF.fullmatch(span)] for side in (source, text)]
     if not faults and sequences[0] != sequences[1]:
         faults.append("has directives in another order")
-    if not faults and _is_nested(expected, source) and not _is_nested(found, text):
-        faults.append("has tags out of order")
     return faults
 
 
@@ -64,18 +61,6 @@ def find_other_faults(source: str, text: str) -> list[str]:
     if len({side[-1:] if side[-1:] in ENDS else "" for side in sides}) > 1:
         faults.append("ends with another sign")
     return faults
-
-
-def _is_nested(spans: Container[str], text: str) -> bool:
-    """Whether each end tag in a text ends the last start tag that has not ended."""
-    opened = []
-    for tag in TAG.finditer(text):
-        if tag[0] in spans and not tag[3]:
-            if not tag[1]:
-                opened.append(tag[2])
-            elif not opened or opened.pop() != tag[2]:
-                return False
-    return not opened
 
 
 def without_accelerator(text: str) -> tuple[str, str]:

@@ -92,9 +92,9 @@ def _elements(message: str) -> Iterator[tuple[int, int, list[Range]]]:
     titled = ((role.start(), role.end(), [role.span(1)]) for role in TITLED_ROLE.finditer(message))
     found, last = [*titled, *_icu_messages(message), *_paired(message)], 0
     for start, end, inner in sorted(found, key=lambda element: (element[0], -element[1])):
-        if start >= last and (not inner or any(has_letter(message[first:after]) for first, after in inner)):
+        if start >= last:
             yield start, end, inner
-        last = max(last, end)
+            last = end
 
 
 def _icu_messages(message: str) -> Iterator[tuple[int, int, list[Range]]]:

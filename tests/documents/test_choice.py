@@ -13,7 +13,6 @@ from rnnsearch_fairseq.documents.choice import choose, with_accelerator, without
         ("Open", ["*Ouvrir*", "Ouvrir"], "Ouvrir"),
         ("Open:", ["Ouvrir", "Ouvrir :"], "Ouvrir :"),
         ("Since 10000", ["Depuis 1000", "Depuis 10 000"], "Depuis 10 000"),
-        ("<b>, </b>", ["</b>, <b>", "<b> , </b>"], "<b> , </b>"),
         ("%d of %s", ["%s de %d", "%d de %s"], "%d de %s"),
         ("Run 'a b'", ["Lancer 'a b", "Lancer l'a", "Lancer « a b »"], "Lancer « a b »"),
         ("A [b] c", ["Un b", "Un [b] c"], "Un [b] c"),

@@ -16,6 +16,7 @@ from rnnsearch_fairseq.errors import InputError
         ("Stop it.<br/>Start it.", ["Stop it.", "Start it."]),
         ("Use <b>bold</b> and <i>a <u>b</u> c</i>.", ["Use ⟦1000⟧ and ⟦1001⟧.", "bold", "a ⟦1000⟧ c", "b"]),
         ("<kbd>Ctrl</kbd>+<kbd>C</kbd> stops <code>run</code>.", ["⟦1000⟧+⟦1001⟧ stops ⟦1002⟧."]),
+        ("Use <b>%s</b> of ([#1](a.md)).", ["Use ⟦1000⟧ of (⟦1001⟧)."]),
         ("Wrong <b>order <i>of</b> tags</i>.", ["Wrong ⟦1000⟧ tags</i>.", "order <i>of"]),
         ("Use <0>it</0>, <bx id='1'/>or<ex id='1'/> not.", ["Use ⟦1000⟧, ⟦1001⟧ not.", "it", "or"]),
         ("See [the list][a], [that][] and ![a dog](a.png).", ["See ⟦1000⟧, ⟦1001⟧ and ⟦1002⟧.", "the list", "a dog"]),
