@@ -232,7 +232,7 @@ class Translator:
         _check_text(sentence, where)
         has_markup = self.source_codec.preparation.markup and not prepared
         spans = find_spans(sentence, self.known_characters) if has_markup else []
-        words = self._split(self.source_codec, mask(sentence, spans), where, prepared)
+        words = self._split(self.source_codec, mask(sentence, spans, self.known_characters), where, prepared)
         ids = self.source_vocabulary.encode(words)
         return Source(words, ids, self._read_parse(parse, words, where), spans)
 
@@ -241,7 +241,7 @@ class Translator:
     ) -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source`."""
         _check_text(sentence, where)
-        return self._split(self.target_codec, mask(sentence, source.spans), where, prepared)
+        return self._split(self.target_codec, mask(sentence, source.spans, self.known_characters), where, prepared)
 
     def search(
         self,

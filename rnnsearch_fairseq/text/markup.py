@@ -112,13 +112,15 @@ def has_letter(text: str) -> bool:
     return LETTER.search(hide_spans(text)) is not None
 
 
-def mask(text: str, spans: Sequence[str]) -> str:
-    """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays."""
+def mask(text: str, spans: Sequence[str], known: Container[str] | None = None) -> str:
+    """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays. See `find_spans`."""
     symbols = dict(zip(spans, SYMBOLS))
-    if not symbols:
-        return text
-    longest_first = "|".join(map(re.escape, sorted(symbols, key=len, reverse=True)))
-    return re.sub(longest_first, lambda match: symbols[match[0]], text)
+    parts, last = [], 0
+    for start, end in _joined_and_single(text, known) if symbols else ():
+        if start >= last and text[start:end] in symbols:
+            parts += [text[last:start], symbols[text[start:end]]]
+            last = end
+    return "".join([*parts, text[last:]])
 
 
 def mask_pair(source: str, target: str) -> tuple[str, str]:
@@ -126,14 +128,14 @@ def mask_pair(source: str, target: str) -> tuple[str, str]:
 
     Where the target has not a whole span, those that are joined in it are taken one by one.
     """
-    places = _find(source, None)
-    spans: dict[str, None] = {}
-    for start, end in _join(source, places):
-        inside = (source[first:last] for first, last in places if start <= first and last <= end)
-        whole = source[start:end]
-        spans.update(dict.fromkeys([whole] if source.count(whole) == target.count(whole) else inside))
-    kept = [span for span in spans if source.count(span) == target.count(span)][:MAX_SPANS]
-    return mask(source, kept), mask(target, kept)
+    counts = [Counter(side[start:end] for start, end in _joined_and_single(side)) for side in (source, target)]
+    kept, last = {}, 0
+    for start, end in _joined_and_single(source):
+        span = source[start:end]
+        if start >= last and counts[0][span] == counts[1][span]:
+            kept[span], last = None, end
+    spans = [*kept][:MAX_SPANS]
+    return mask(source, spans), mask(target, spans)
 
 
 def unmask(text: str, spans: Sequence[str]) -> str:
@@ -184,6 +186,12 @@ def _hide(text: str, places: Sequence[tuple[int, int]], by: str = "\0") -> str:
         parts += [text[last:start], by * (end - start)]
         last = end
     return "".join([*parts, text[last:]])
+
+
+def _joined_and_single(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
+    """Where spans begin and end, and where those that are joined do, in order and the longest first."""
+    places = _find(text, known)
+    return sorted({*places, *_join(text, places)}, key=lambda place: (place[0], -place[1]))
 
 
 def _join(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

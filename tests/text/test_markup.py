@@ -72,7 +72,8 @@ def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
     known = known_characters(["▁café", "π", "字", "は"])
     assert {"é", "z", "π"} <= known and "試" not in known
     text = "Save 💾 the file of 試, the letter π → café…"
-    assert find_spans(text, known) == ["💾", "試", "π →"]
+    assert find_spans(text, known) == (spans := ["💾", "試", "π →"])
+    assert mask(text, spans, known) == "Save ⟦1⟧ the file of ⟦2⟧, the letter ⟦3⟧ café…"
     assert find_spans(text) == ["💾", "→"]
     assert find_spans("字は π は 試 は a", known) == ["試"]
 
@@ -85,6 +86,7 @@ def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
     )
     assert mask_pair("Run '%s' now", "Lancer « %s »") == ("Run '⟦1⟧' now", "Lancer « ⟦1⟧ »")
     assert mask_pair("%d/%s of %s", "%s de %d/%s") == ("⟦1⟧ of ⟦2⟧", "⟦2⟧ de ⟦1⟧")
+    assert mask_pair("`a` in ``f(a)``", "``a`` : `a`") == ("⟦1⟧ in ``f(a)``", "``a`` : ⟦1⟧")
     assert unmask("Pas ⟦2⟧ mais ⟦1⟧ ⟦9⟧.", ["``a``", "``b``"]) == "Pas ``b`` mais ``a``."
     assert same_markup("``a`` %s", "%s ``a``") and not same_markup("``a``", "``a`` ``a``")
 
