@@ -137,7 +137,7 @@ def _read_xml(path: Path, content: bytes) -> Document:
         root = parse_xml(content)
         name = etree.QName(root).localname
         if max(map(len, root), default=0) > MAX_CONTEXT and name == "TS":
-            raise InputError(f"{path}: a context has more than {MAX_CONTEXT:,} messages; split it")
+            raise ValueError(f"a context has more than {MAX_CONTEXT:,} messages")
         if name == "TS":
             store, read = tsfile(BytesIO(content)), _ts_units
         elif name == "xliff":
@@ -152,7 +152,7 @@ def _read_xml(path: Path, content: bytes) -> Document:
         raise not_well_formed(path, error) from error
     except DAMAGE as error:
         raise InputError(
-            f"{path}: neither XLIFF nor TS ({in_short(error) or 'incomplete'}); export it again"
+            f"{path}: no XLIFF or TS ({in_short(error) or 'incomplete'}); export it again"
         ) from error
 
 

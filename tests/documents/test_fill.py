@@ -153,8 +153,8 @@ def test_what_cannot_work_is_refused(command: Command, tmp_path: Path) -> None:
         ([other, "--output", out], r"de\.po: asks for 'de', and the model writes fr"),
         ([tmp_path / "fifo.po", "--output", out], "fifo.po: not a regular file"),
         ([tmp_path / "folder.po", "--output", out], "folder.po: holds no"),
-        ([write(tmp_path / "a.tmx", '<tmx version="1.4"><body/></tmx>'), "--output", out], r"a\.tmx: neither XLIFF"),
-        ([write(tmp_path / "a.xml", '<?xml version="1.0"?><a/>'), "--output", out], r"a\.xml: neither XLIFF"),
+        ([write(tmp_path / "a.tmx", '<tmx version="1.4"><body/></tmx>'), "--output", out], r"a\.tmx: no XLIFF"),
+        ([write(tmp_path / "a.xml", '<?xml version="1.0"?><a/>'), "--output", out], r"a\.xml: no XLIFF"),
     ):
         with pytest.raises(InputError, match=message):
             command(*words)

@@ -262,9 +262,10 @@ def test_time_is_in_proportion_to_the_size(tmp_path: Path, name: str) -> None:
         ("a.po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c" msgstr "d"\n', "not laid out as usual; rewrite it with msgcat"),
         ("a.po", PO.replace("UTF-8", "unheard").encode(), "not a PO file .*; mend"),
         ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf, line \d+: not well-formed XML"),
-        ("a.xlf", b"<xliff/>", r"a\.xlf: neither XLIFF nor TS"),
-        ("a.xlf", b"<html/>", "neither XLIFF nor TS .*its first element is html"),
+        ("a.xlf", b"<xliff/>", r"a\.xlf: no XLIFF or TS"),
+        ("a.xlf", b"<html/>", "no XLIFF or TS .*its first element is html"),
         ("a.po", b"#" * 100_000, "has more than 99,999 bytes; split it"),
+        ("a.ts", TS.encode(), "a context has more than 2 messages"),
         ("b.po", None, r"b\.po: cannot be read"),
     ],
 )
@@ -272,6 +273,7 @@ def test_bad_documents_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, message: str
 ) -> None:
     monkeypatch.setattr(formats, "MAX_BYTES", 99_999)
+    monkeypatch.setattr(formats, "MAX_CONTEXT", 2)
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
