@@ -95,8 +95,8 @@ def _fill(document: Document, translator: Translator, search: Search, path: Path
         if faults:
             print(f"{path}, {unit.name}: left as it is: {faults[0]}", file=sys.stderr)
             continue
-        unit.fill([join(pieces[source], lambda text: choices[text].text) for source in unit.sources])
-        faults = [*chain.from_iterable(_faults(pieces[source], choices) for source in unit.sources)]
+        faults = unit.fill([join(pieces[source], lambda text: choices[text].text) for source in unit.sources])
+        faults += chain.from_iterable(_faults(pieces[source], choices) for source in unit.sources)
         if faults:
             listing = in_short(", ".join(faults))
             print(f"{path}, {unit.name}: {shown(unit.sources[0])}: its translation {listing}", file=sys.stderr)

@@ -108,13 +108,14 @@ def _read_po(path: Path, content: bytes) -> Document:
 def _po_unit(message: Any) -> Unit:
     sources, targets = _forms(message.source), _forms(message.target)
 
-    def fill(texts: Sequence[str]) -> None:
+    def fill(texts: Sequence[str]) -> list[str]:
         # The first form is the singular, unless a language has only one. "One file of %2$s" is no format of gettext's.
         spans = list_spans(sources[0])
         incomplete = "$" in "".join(spans) and Counter(spans) != Counter(list_spans(sources[-1]))
         singular = texts[-1 if incomplete or len(targets) == 1 else 0]
         message.target = [singular, *[texts[-1]] * (len(targets) - 1)]
         message.markfuzzy()
+        return ["is that of the plural, since gettext allows no %2$ without %1$"] * incomplete
 
     return Unit(f"line {message.line_number}", sources, targets, not message.isfuzzy(), fill)
 
@@ -151,9 +152,7 @@ def _read_xml(path: Path, content: bytes) -> Document:
     except etree.XMLSyntaxError as error:
         raise not_well_formed(path, error) from error
     except DAMAGE as error:
-        raise InputError(
-            f"{path}: no XLIFF or TS ({in_short(error) or 'incomplete'}); export it again"
-        ) from error
+        raise InputError(f"{path}: not XLIFF or TS ({in_short(error) or 'incomplete'}); export it again") from error
 
 
 def not_well_formed(path: Path, error: Any) -> InputError:
@@ -164,9 +163,10 @@ def not_well_formed(path: Path, error: Any) -> InputError:
 def _ts_units(message: Any) -> Iterator[Unit]:
     sources, targets = _forms(message.source), _forms(message.target) or [""]
 
-    def fill(texts: Sequence[str]) -> None:
+    def fill(texts: Sequence[str]) -> list[str]:
         message.target = [texts[0]] * len(targets) if message.hasplural() else texts[0]
         message.markfuzzy()
+        return []
 
     if message.istranslatable() and any(sources):
         yield Unit(f"line {message.xmlelement.sourceline}", sources, targets, not message.isreview(), fill)
@@ -205,8 +205,9 @@ def _read_markdown(path: Path, content: bytes) -> Document:
 
 
 def _page_unit(page: _Page, name: str, source: str) -> Unit:
-    def fill(texts: Sequence[str]) -> None:
+    def fill(texts: Sequence[str]) -> list[str]:
         page.translations[source] = texts[0]
+        return []
 
     return Unit(name, [source], [""], False, fill)
 

@@ -11,11 +11,11 @@ class Unit:
     ``name`` tells a reader where it is. ``sources`` are its text, or the singular and the plural of a message with
     plural forms. ``targets`` are its translations, empty where there are none, and ``finished`` unless they are marked
     as fuzzy or as in need of translation or review. ``fill`` puts translations of the ``sources`` into the document,
-    marked for review.
+    marked for review, and returns what they could not keep there.
     """
 
     name: str
     sources: list[str]
     targets: list[str]
     finished: bool
-    fill: Callable[[Sequence[str]], None]
+    fill: Callable[[Sequence[str]], list[str]]

@@ -67,12 +67,13 @@ def _unit(unit: Any, source: Any, target: Any, place: Callable[[], Any]) -> Unit
     if not any(part.strip() for part in translated if isinstance(part, str)) or (translation == text and not finished):
         translation = ""
 
-    def fill(texts: Sequence[str]) -> None:
+    def fill(texts: Sequence[str]) -> list[str]:
         tags = [part for part in parts if isinstance(part, Tag)]
-        _write(place(), texts[0], tags)
+        written = _write(place(), texts[0], tags)
         unit.target_dom.attrib.pop("state-qualifier", None)
         mark = unit.markfuzzy if unit.rootNode == "segment" else unit.markreviewneeded
         mark()
+        return [] if written else ["has no tags, since they were not those of the source or out of order"]
 
     return Unit(f"line {source.sourceline}", [text], [translation], finished, fill)
 
@@ -137,16 +138,18 @@ def _insert_after(element: Any, new: Any) -> None:
     element.tail, new.tail = blanks if not blanks.strip() else "", tail
 
 
-def _write(element: Any, text: str, tags: Sequence[Tag]) -> None:
-    """Write a translation with the tags of its source, or without tags if they are others or not well-formed."""
+def _write(element: Any, text: str, tags: Sequence[Tag]) -> bool:
+    """Write a translation with the tags of its source; without tags if they are others or not well-formed: false."""
     left = defaultdict(list)  # the tags of each text, the first one last
     for tag in reversed(tags):
         left[tag.text].append(tag)
     pieces = [left[piece].pop() if left.get(piece) else piece for piece in TAG.split(text)]
     clear_content(element)
-    if any(left.values()) or not _build(element, pieces):
-        clear_content(element)
-        element.text = "".join(piece for piece in pieces if isinstance(piece, str))
+    if not any(left.values()) and _build(element, pieces):
+        return True
+    clear_content(element)
+    element.text = "".join(piece for piece in pieces if isinstance(piece, str))
+    return False
 
 
 def _build(element: Any, pieces: Iterable[str | Tag]) -> bool:
