@@ -1,6 +1,7 @@
 """Translate what is not translated in documents."""
 
 import contextlib
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +18,6 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import shown
-from rnnsearch_fairseq.text.scripts import code
 
 Search = Callable[[Sequence[Source]], Iterable[Sequence[Any]]]  # translations, whose `text` is read
 
@@ -67,9 +67,13 @@ def _plan(translator: Translator, data: Path, out: Path) -> dict[Path, Path]:
         if output.resolve() in inputs:
             check_not_input(output, [output])
         language = read_document(path).language
-        if language and code(language) != code(target):
+        if language and _without_region(language) != _without_region(target):
             raise InputError(f"{path}: asks for {shown(language)}, and the model writes {target}; give another file")
     return outputs
+
+
+def _without_region(language: str) -> str:
+    return re.split("[-_@]", language.lower())[0]
 
 
 def _fill(document: Document, translator: Translator, search: Search, path: Path) -> Counter[str]:
