@@ -60,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for parent, part, language in itertools.product(("raw", "text"), ("train", "valid", "test"), sides):
         (folder / parent).mkdir(exist_ok=True)
         (folder / parent / f"{part}.{language}").write_text("".join(f"{line}\n" for line in sides[language]))
-    pairs = grammar.generate(600, seed=1)
+    pairs = list(grammar.generate(600, seed=1))
     for language, side in (("en", "source"), ("fr", "target")):
         (folder / f"corpus.{language}").write_text("".join(f"{' '.join(getattr(pair, side))}\n" for pair in pairs))
     (folder / "docs.po").write_text('msgid "The dog sleeps."\nmsgstr ""\n')

@@ -32,7 +32,7 @@ from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs
-from rnnsearch_fairseq.text.markup import SYMBOLS, mask_pair
+from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, mask_pair
 from rnnsearch_fairseq.text.preparation import RECORD, SUBWORDS, Preparation, write_preparations
 from rnnsearch_fairseq.text.scripts import lacks_blanks, lacks_common_words
 
@@ -86,7 +86,7 @@ def prepare(
         InputError: no training pair is short enough, or the text has more characters than sentencepieces.
     """
     sample = [*islice(parts["train"], SAMPLE)]
-    has_markup = sum(_mask(pair) != pair for pair in sample) >= MARKUP_SHARE * len(sample)
+    has_markup = sum(any(map(has_code, pair)) for pair in sample) >= MARKUP_SHARE * len(sample)
     settings = _choose_subwords(settings, parts["train"], languages, has_markup)
     words = Preparation(
         tokenizer=None if settings.tokenized or settings.sentencepiece else "moses",
