@@ -23,7 +23,7 @@ CODE_TAGS = "code", "kbd", "math", "pre", "samp", "script", "style", "tt", "var"
 ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec"}  # of elements of XLIFF that begin and end without holding text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
-TITLED = re.compile(r"`[^`\n]*\s<[^`<>\s]+>`")  # a link of RST, which is not cut
+TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`")  # a link of RST, which is not cut
 TITLED_ROLE = re.compile(r"\{[\w:+-]{1,40}\}`([^`<>\n]+)\s<[^`<>\s]+>`")
 BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")

@@ -5,8 +5,11 @@ address, a name with capitals inside, a number with points or commas inside, or 
 Spans that touch each other, or have one blank or sign between them, are one span, with the quotation marks around it.
 The first span of a text becomes ⟦1⟧, the second ⟦2⟧; equal spans have one number.
 
-Every pattern takes time in proportion to the text: what repeats cannot begin in the middle of itself. Of
-translate-toolkit's placeables, those that are used here do, too; others take quadratic or exponential time.
+Every pattern takes time in proportion to the text: what repeats cannot begin in the middle of itself. Some of
+translate-toolkit's placeables take quadratic or exponential time, and so they are not used.
+
+Kinds are chosen by 98,000 messages of 18 projects and their French translations: translators keep 94 % of such spans.
+What they translate is text: emphasised words, the titles of links, labels (``:guilabel:``) and plurals such as URLs.
 """
 
 import re
@@ -15,24 +18,22 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from itertools import chain
 
-from translate.storage.placeables.general import CamelCasePlaceable, QtFormattingPlaceable
-
 MAX_SPANS = 9  # of a text; later ones stay text
 SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
 PROGRAM = r"""
     ⟦\d+⟧                                              # text that looks like a symbol
     | ```(?:[^`]|`(?!``))*``` | ~~~[^~]*~~~            # ```a block of code```
     | ``(?:[^`]|`(?!`))+``                             # ``code``
-    | (?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`        # :role:`target`
+    | (?!:(?:abbr|dfn|guilabel|index|menuselection):)(?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`  # :role:`target`
     | \{[\w:+-]{1,40}\}`[^`<>]+`                       # {role}`target`
-    | (?<![\w>)`])`(?![^`\n]*\s<[^`<>\s]+>`)[^`\n]+`(?![`_])      # `code`, but not `title <target>`
-    | (?<=\s)<[^<>`\s]+>(?=`)                          # the target of `title <target>`
+    | (?<![\w>)`:])`(?!_{0,2}\s|[^`\n]*\s<[^`<>\n]+>`)[^`\n]+`(?![`_])     # `code`, but not `title <target>`
+    | (?<=\s)<[^<>`\n]+>(?=`)                          # the target of `title <target>`
     | !?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))          # the beginning of [title](target) and [title][target]
     | \](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])      # and its end
     | \[(?:\d+|\#\w*|\*)\]_ | \[\^\w+\]                # [1]_, [#name]_ and [^1]
     | \[/?\w+\s\w+=[^\[\]\n]*\] | \[[^\s\[\](),/|]*[,/|][^\s\[\]()]*\](?!\()      # [name key="value"] and [y,n,?]
     | \*?\|[\w.-]+\|\*?                                # |substitution|
-    | \{\{\{?[^{}]*\}\}\}? | \{[%#][^{}]*\}            # {{ name }} and {% if name %}
+    | \{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}           # {{ name }} and {% if name %}
     | \{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}
     | \{\s?\w+\s?,\s?(?:number|date|time)\b[^{}]*\}    # {count, number}
     | [$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}\s]*)?\ ?\}   # {name}, {0!r}, ${name}, #{name} and %{name}
@@ -40,34 +41,36 @@ PROGRAM = r"""
     | %<\w+>[\#0+-]{0,3}[\d.]{0,5}\w+                  # %<name>d
     | %%[a-zA-Z_]\w*%% | %[a-zA-Z_]\w+%(?!\w) | %%     # %%name%%, %name% and %%
     | %(?:\d{1,2}\$)?[\#0+'-]{0,4}(?:\d{1,4}|\*(?:\d\$)?)?(?:\.(?:\d{1,4}|\*(?:\d\$)?)?)?[a-zA-Z@]\w*   # %1$-8.2lf
+    | %L?[1-9]\d?(?!\d)                                # %1
     | (?<![\w:]):[a-z_]\w*:?(?![\w:`])                 # :name
-    | \$(?=[^$\n]*\\)[^$\n]+\$ | \\(?:[a-z]+|[A-Z]\w*|[^\w\s])    # $\alpha$, \name and \*
-    | (?<![\w$])\$\w+(?:[.,]\d+)*(?:\([^()\s]*\))?     # $name and $name(key)
+    | \$(?=[^$\n]*\\)[^$\n]+\$ | (?<!`)\\(?:[a-z]+|[A-Z]\w*|[^\w\s'])    # $\alpha$, \name and \*
+    | (?<![\w$])\$[a-zA-Z_]\w*(?:\([^()\s]*\))?        # $name and $name(key)
     | (?<![\w@])@{1,2}:?\w+(?:[.-]\w+)*@{0,2}          # @name, @@name@@ and @:name
     | (?<![\w\#&])\#{1,2}\w+\#{1,2} | <<[^<>\s]+>>     # #name#, ##name## and <<name>>
     | (?<![\w!])![a-z_]\w*                             # !name
-    | (?<!\w)__\w+ | \b[^\W_]+(?:_+[^\W_]+)+\b(?:\([\w\s,.=*'"-]{0,60}\))?        # __name__, my_name and my_name(x, y)
-    | (?<![\w*'")\]-])(?:--(?=[%${<])|(?:-[a-zA-Z]|--\w)[\w-]*)(?:=[^\s<>"'`()\[\]]+)?          # --option=value
+    | (?<!\w)__\w+ | \b[^\W_]+(?:_+[^\W_]+)+\b(?:\.\w+)*(?:\([\w\s,.=*'"-]{0,60}\))?      # __name__ and my_name.a(x, y)
+    | (?<![\w*'"`>})\]-])(?<!\\\s)(?:--(?=[%${<])|(?:-[a-zA-Z]|--\w)[\w-]*)(?:=[^\s<>"'`()\[\]]+)?     # --option=value
 """
 COMMON = r"""
-    <(?:/?[a-zA-Z]|!--|[%?])[^<>]*> | </?\d+/?>             # a tag, or <URL>
+    </?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | <(?:!--|[%?])[^<>]*> | </?\d+/?>      # a tag, or <URL>
     | (?:https?|ftp|file|git|ssh)://[^\s<>"`')\]]*[\w/\#]
     | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}
     | &(?:[a-zA-Z]\w{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});
-    | (?<![\w/.<>~-])(?:~|\.{1,2})?(?:/[\w.+@~-]*\w)+/?          # /path/to/file
+    | (?<![\w/.<>~+-])(?:~|\.{1,2})?(?:/[\w.+@~-]*\w)+/?          # /path/to/file
     | \b[A-Z]:\\[\w\\.-]+                              # C:\path
-    | (?<![\w/.-])\w+(?:/[\w.-]*\w){2,} | \*\.\w+      # path/to/file and *.txt
+    | (?<![\w/.-])\w[\w.-]*(?:/[\w.-]*\w)*/[\w.-]*\.[a-z]\w{0,4}\b | \*\.\w+      # path/to/file.txt and *.txt
     | \b[a-zA-Z_]\w+(?:(?:\.|::)[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\)|/[\w./?=&%\#-]*\w)?      # os.path.join(x)
     | \b[a-zA-Z_]\w*\(\)                               # open()
-    | (?<![\w.-])\w[\w.-]*=[\w./:-]*\w | (?<!\S)\.\w[\w.-]*(?:/[\w.-]*\w)*\b      # key=value and .config/file
+    | (?<![\w.-])\w[\w.-]*=[\w./:-]*\w | (?<!\S)\.[a-zA-Z][\w.-]*(?:/[\w.-]*\w)*\b      # key=value and .config/file
     | \b(?:Alt|Cmd|Ctrl|Meta|Shift|Super)(?:[+-]\w+)+ | \b[A-Z]+(?:-\d+)+\b     # Ctrl+C and ISO-8859-1
     | (?<![\w.,])v?\d+(?:[.,:/-]\d+)+\w*(?:[+-]\w+)*   # 1.2.3-rc1, 1,000 and 2026-11-27
     | (?<![\w&])\#(?:\d+|[0-9a-fA-F]{6})\b | (?<!\S)\#(?!\S) | \b0x[0-9a-fA-F]+\b       # #12, # alone and 0xff
+    | (?<![\w.,])\d{4,}(?![\w.,-]) | \b(?!v\d)[a-zA-Z]+\d\w* | \bC\+\+        # 10000, MD5 and C++
+    | \b(?![A-Z]{2,}s\b|[A-Za-z]i?B\b)(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*\b          # GitHub
     | [\u00a2-\u00a9\u00ac\u00ae-\u00b1\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # signs: ±, →, ≠
 """
 SPAN = re.compile(PROGRAM, re.VERBOSE)
 ANY_SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
-TOOLKIT = QtFormattingPlaceable.regex, CamelCasePlaceable.regex  # %1 and names like GitHub
 ASCII_LETTER = re.compile("[a-zA-Z]")
 LETTER = re.compile(r"[^\W\d_]")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
@@ -156,8 +159,6 @@ def same_markup(source: str, target: str) -> bool:
 def _find(text: str, known: Container[str] | None) -> list[tuple[int, int]]:
     """Where spans begin and end, in order."""
     places = [match.span() for match in ANY_SPAN.finditer(text)]
-    for pattern in TOOLKIT:
-        places += [match.span() for match in pattern.finditer(_hide(text, places))]
     if known is not None and NOT_ASCII.search(text):
         places += _find_unknown(_hide(text, places), known)
     return sorted(places)

@@ -12,7 +12,7 @@ from rnnsearch_fairseq.documents.choice import choose, with_accelerator, without
         ("Use %s.", ["%s %s.", "Utilisez %s."], "Utilisez %s."),
         ("Open", ["*Ouvrir*", "Ouvrir"], "Ouvrir"),
         ("Open:", ["Ouvrir", "Ouvrir :"], "Ouvrir :"),
-        ("Since 10000", ["Depuis 1000", "Depuis 10 000"], "Depuis 10 000"),
+        ("Since 100 s", ["Depuis 10 s", "Depuis 100 s"], "Depuis 100 s"),
         ("%d of %s", ["%s de %d", "%d de %s"], "%d de %s"),
         ("Run 'a b'", ["Lancer 'a b", "Lancer l'a", "Lancer « a b »"], "Lancer « a b »"),
         ("A [b] c", ["Un b", "Un [b] c"], "Un [b] c"),

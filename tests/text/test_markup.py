@@ -49,6 +49,15 @@ from tests.trained import train
         ("Call os.path.join() or my_function(a, b) by me@a.org", "os.path.join()|my_function(a, b)|me@a.org"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
+        (
+            "A [text](a/b.md) in src/a/b.c or `a b <bytes-like object>` of {$ a.b $} and IPv4 by C++ 10000 times",
+            "[|](a/b.md)|src/a/b.c|<bytes-like object>|{$ a.b $}|IPv4|C++ 10000",
+        ),
+        (
+            ":guilabel:`Save as`, :dfn:`a set`, :class:`a`\\s, :rfc:`1`\\ -like URLs, cut/copy/paste, 4 GiB",
+            ":class:`a`|:rfc:`1`",
+        ),
+        ("<file path> for $5 in <b>, <br/> and <a href='a b'>", "<b>|<br/>|<a href='a b'>"),
         ("failed to run '%s' or “{0}”", "'%s'|“{0}”"),
         ("100% sure, 5 < 6, a | b, e.g. this and/or that, *and* so on: read-only, Yes!", ""),
         ("``a`` or " * 3 + "``b`` for ⟦1⟧", "``a``|``b``|⟦1⟧"),
