@@ -1,58 +1,109 @@
-"""Write the sentence pairs of the French translations of Python's and Django's documentation.
+"""Write the sentence pairs of French translations of documentation and software, in one of three parts.
 
-``python -m recipes.docs_en_fr.pairs DIR OUT``
+``python -m recipes.docs_en_fr.pairs OUT DIR...``
 
-DIR has the folders ``python-fr`` and ``django-fr`` of PO files. OUT gets ``{train,valid,test}.{en,fr}``. The files in
-``held_out.txt`` are held out as a whole, and the training text has no sentence of theirs.
+Each DIR has some of ``PROJECTS``: folders of PO files, or tables with tabs. OUT gets ``{train,valid,test}.{en,fr}``.
+Files and projects that ``held_out.txt`` names are held out, and the training text has no sentence of theirs.
 """
 
 import random
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-from rnnsearch_fairseq.corpus.pairs import read_units
+from rnnsearch_fairseq.corpus.pairs import Pair, read_files
 from rnnsearch_fairseq.corpus.split import clean_pair
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 
-PROJECTS = ("python-fr", "django-fr")
-HELD_OUT = Path(__file__).with_name("held_out.txt")  # lines "valid FILE" and "test FILE"
-NAME = 2  # words
+PROJECTS = [
+    "python-fr",
+    "django-fr",
+    "frc",
+    "picard",
+    "dash",
+    "cloudstack",
+    "flask",
+    "open-contracting",
+    "beeware",
+    "comprehensive-rust",
+    "godot-editor",
+    "netbox",
+    "horizon",
+    "jupyterlab",
+    "sphinx",
+    "wagtail",
+    "geotrek",
+    "pycord",
+    "tldr.tsv",
+    "tatoeba.tsv",
+]
+HELD_OUT = Path(__file__).with_name("held_out.txt")  # lines "valid NAME" and "test NAME" of files and of whole projects
+MAX_HELD_OUT = 300  # messages that are drawn of each held-out project
+MAX_EQUAL_WORDS = 2  # of equal sides: names, which a model should learn to copy; longer ones are not translated
 
 
-def write_pairs(data: Path, out: Path) -> None:
-    """Write the pairs of the files below ``data``, each once; those for training in random order.
+def read_held_out() -> dict[str, str]:
+    """The part, ``valid`` or ``test``, of each file and project that is held out."""
+    return {name: part for part, name in map(str.split, HELD_OUT.read_text().splitlines())}
+
+
+def find_texts(folders: list[Path]) -> dict[str, Path]:
+    """The PO files and tables of all projects in ``folders``, by names that begin with the project's."""
+    found = {}
+    for project in PROJECTS:
+        tops = [folder / project for folder in folders if (folder / project).exists()]
+        if not tops:
+            raise InputError(f"{project}: in none of {', '.join(map(str, folders))}; give its folder, too")
+        files = [tops[0]] if tops[0].is_file() else sorted(tops[0].rglob("*.po"))
+        found |= {path.relative_to(tops[0].parent).as_posix(): path for path in files}
+    return found
+
+
+def read_pairs(path: Path, max_equal_words: int, left_out: Counter[str]) -> Iterator[Pair]:
+    """Yield the cleaned pairs of a file whose sides differ, or are equal and short."""
+    for raw in read_files([path], ("en", "fr"), left_out)[0]:
+        pair = clean_pair(raw, left_out, Counter(), ("markup", "equal"))
+        if pair is not None and (pair[0] != pair[1] or len(pair[0].split()) <= max_equal_words):
+            yield pair
+
+
+def write_pairs(out: Path, folders: list[Path]) -> None:
+    """Write the pairs of all projects, each once; those for training in random order.
 
     Raises:
-        InputError: a project has no PO files, a file that is held out is missing, or a file is bad.
+        InputError: a project is missing, what is held out is missing, or a file is bad.
     """
-    files = [path for project in PROJECTS for path in sorted((data / project).rglob("*.po"))]
-    parts = {data / name: part for part, name in map(str.split, HELD_OUT.read_text().splitlines())}
-    for path in parts.keys() - set(files):
-        raise InputError(f"{path}: no such file; give the folder of {' and '.join(PROJECTS)}")
-    pairs: dict[str, dict[tuple[str, str], None]] = {"valid": {}, "test": {}, "train": {}}
+    files, held_out = find_texts(folders), read_held_out()
+    for name in held_out.keys() - files.keys() - set(PROJECTS):
+        raise InputError(f"{name}: no such file; give the folders of the projects")
+    parts: dict[str, dict[Pair, None]] = {"valid": {}, "test": {}, "train": {}}
+    projects: dict[str, dict[Pair, None]] = {}
     left_out: Counter[str] = Counter()
-    for path in files:
-        cleaned = (clean_pair(pair, left_out, Counter(), ("markup", "equal")) for pair in read_units(path, left_out))
-        translated = [pair for pair in cleaned if pair is not None]
-        part = parts.get(path, "train")
-        # Equal sides are names, which a model should learn to copy, or sentences that nobody has translated.
-        most_equal = NAME if part == "train" else 0
-        pairs[part] |= {pair: None for pair in translated if pair[0] != pair[1] or len(pair[0].split()) <= most_equal}
+    for name, path in files.items():
+        project = name.partition("/")[0]
+        part = held_out.get(name) or held_out.get(project) or "train"
+        chosen = projects.setdefault(project, {}) if project in held_out else parts[part]
+        chosen |= dict.fromkeys(read_pairs(path, MAX_EQUAL_WORDS if part == "train" else 0, left_out))
+    for project, pairs in projects.items():
+        drawn = random.Random(1).sample([*pairs], min(MAX_HELD_OUT, len(pairs)))
+        parts[held_out[project]] |= dict.fromkeys(drawn)
     known: set[str] = set()
     out.mkdir(parents=True, exist_ok=True)
-    for part, of_part in pairs.items():
-        chosen = [pair for pair in of_part if known.isdisjoint(pair)]
-        known.update(*chosen)
+    for part, pairs in parts.items():
         if part == "train":
-            random.Random(1).shuffle(chosen)
-        for language, side in zip(("en", "fr"), zip(*chosen)):
+            known.update(side for pairs_of_project in projects.values() for pair in pairs_of_project for side in pair)
+        chosen_pairs = [pair for pair in pairs if known.isdisjoint(pair)]
+        known.update(side for pair in chosen_pairs for side in pair)
+        if part == "train":
+            random.Random(1).shuffle(chosen_pairs)
+        for language, side in zip(("en", "fr"), zip(*chosen_pairs)):
             with open_output(out / f"{part}.{language}") as output:
                 output.writelines(f"{sentence}\n".encode() for sentence in side)
-        print(f"{part}: {len(chosen):,} pairs")
+        print(f"{part}: {len(chosen_pairs):,} pairs")
 
 
 if __name__ == "__main__":
     print_without_traceback()
-    write_pairs(*map(Path, sys.argv[1:]))
+    write_pairs(Path(sys.argv[1]), [*map(Path, sys.argv[2:])])

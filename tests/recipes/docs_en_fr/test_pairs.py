@@ -16,21 +16,24 @@ def write_po(path: Path, *messages: tuple[str, str]) -> None:
 def test_files_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, out, held_out = tmp_path / "data", tmp_path / "out", tmp_path / "held_out.txt"
     monkeypatch.setattr(pairs, "HELD_OUT", held_out)
-    held_out.write_text("valid python-fr/v.po\ntest django-fr/t.po\n")
+    monkeypatch.setattr(pairs, "PROJECTS", ("python-fr", "django-fr", "whole", "table.tsv"))
+    held_out.write_text("valid python-fr/v.po\ntest django-fr/t.po\nvalid whole\n")
+    write_po(data / "whole/w.po", ("A whole project.", "Un projet entier."))
+    (data / "table.tsv").write_text("A line of it.\tUne ligne.\n")
     write_po(data / "python-fr/v.po", ("See also", "Voir aussi"))
     write_po(data / "django-fr/t.po", ("See also", "Voir aussi"), ("A test.", "Un test."), ("json", "json"))
     shared = ("A test.", "Un essai."), ("One more.", "Un de plus."), ("json", "json"), ("One more.", "Un de plus.")
     write_po(data / "python-fr/a.po", *shared, ("Is not translated.", "Is not translated."), ("Neither.", ""))
-    pairs.write_pairs(data, out)
+    pairs.write_pairs(out, [data])
     texts = {path.name: sorted(path.read_text().splitlines()) for path in out.iterdir()}
     assert texts == {
-        "valid.en": ["See also"],
-        "valid.fr": ["Voir aussi"],
+        "valid.en": ["A whole project.", "See also"],
+        "valid.fr": ["Un projet entier.", "Voir aussi"],
         "test.en": ["A test."],
         "test.fr": ["Un test."],
-        "train.en": ["One more.", "json"],
-        "train.fr": ["Un de plus.", "json"],
+        "train.en": ["A line of it.", "One more.", "json"],
+        "train.fr": ["Un de plus.", "Une ligne.", "json"],
     }
     (data / "django-fr/t.po").unlink()
     with pytest.raises(InputError, match=r"t\.po: no such file"):
-        pairs.write_pairs(data, out)
+        pairs.write_pairs(out, [data])
