@@ -1,12 +1,18 @@
 """Attentional recurrent translation: ``load`` gives a translator; fairseq trains the models.
 
-fairseq imports this package through ``--user-dir`` (``rnnsearch user-dir`` prints the path) to know its models.
+    model = rnnsearch_fairseq.load("recipes/docs_en_fr/model")
+    model.translate(["Return the list of files."])
+    model.align("Return the list of files.")  # words, ln p of each, and the attention
+
+``help(rnnsearch_fairseq.load)`` and ``help(model)`` say more. fairseq imports this package through ``--user-dir``
+(``rnnsearch user-dir`` prints the path) to know its models.
 """
 
 import sys
 from typing import Any
 
 __version__ = "0.2.0"
+__all__ = ["load", "register"]
 
 
 def register() -> None:
@@ -27,6 +33,10 @@ def __getattr__(name: str) -> Any:
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 if "fairseq" in sys.modules:

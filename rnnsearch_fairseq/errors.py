@@ -5,8 +5,8 @@ import sys
 from types import TracebackType
 from typing import Any
 
-LONGEST = 700  # characters of a message; a longer one is cut in the middle, where it quotes a file
-LONGEST_PART = 200  # characters of a quotation
+MAX_MESSAGE = 700  # characters; a longer message is cut in the middle, where it quotes a file
+MAX_QUOTATION = 200  # characters
 
 
 class InputError(ValueError):
@@ -17,13 +17,12 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        message = _cut(message, LONGEST)
-        super().__init__(_cut("".join(map(_visible, message)), LONGEST))
+        super().__init__("".join(map(_visible, _cut(message, MAX_MESSAGE))))
 
 
-def make_parser(doc: str) -> argparse.ArgumentParser:
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
     """A command's parser: its help begins with ``doc`` and ends in its last paragraph, an example to paste."""
-    description, _, example = doc.rstrip().rpartition("\n\n")
+    description, _, example = (doc or "").rstrip().rpartition("\n\n")  # python -OO has no docstrings
     plain = argparse.RawDescriptionHelpFormatter
     return argparse.ArgumentParser(description=description, epilog=f"example:\n{example}", formatter_class=plain)
 
@@ -36,8 +35,8 @@ def option(name: str) -> str:
 class Count(argparse.Action):
     """The ``action`` of an option whose value is a whole number of at least 1; a lower one is an `InputError`."""
 
-    def __init__(self, *args: Any, metavar: str = "N", **rest: Any) -> None:
-        super().__init__(*args, type=int, metavar=metavar, **rest)
+    def __init__(self, *args: Any, metavar: str = "N", **options: Any) -> None:
+        super().__init__(*args, type=int, metavar=metavar, **options)
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, number: Any, option: str | None = None
@@ -73,7 +72,7 @@ def input_error_behind(error: BaseException | None) -> InputError | None:
 
 def in_short(said: object) -> str:
     """Quote an error or a file's content in a message: on one line, and cut."""
-    return _cut(" ".join(str(said).split()), LONGEST_PART)
+    return _cut(" ".join(str(said).split()), MAX_QUOTATION)
 
 
 def _cut(text: str, longest: int) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,14 +14,33 @@ from rnnsearch_fairseq.errors import InputError
 PARTIAL = ".tmp"  # fairseq's own ending
 
 
-def check_not_input(output: Path, inputs: Iterable[Path]) -> None:
-    """Refuse an output that would overwrite an input.
+def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse outputs that would replace an input or each other, or lie in a folder that is read; None is no path.
 
     Raises:
-        InputError: ``output`` is one of ``inputs``.
+        InputError: they would.
     """
-    if any(os.path.realpath(output) == os.path.realpath(path) for path in inputs):
-        raise InputError(f"{output}: it would replace an input; give another name")
+    read = {os.path.realpath(path) for path in inputs if path is not None}
+    folders = tuple(f"{place}{os.sep}" for place in read if os.path.isdir(place))
+    written: set[str] = set()
+    for path in [outputs] if isinstance(outputs, Path) else outputs:
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if place in read:
+            raise InputError(f"{path}: it would replace an input; give another name")
+        if place.startswith(folders):
+            raise InputError(f"{path}: it would lie in a folder that is read; give a place outside")
+        if place in written:
+            raise InputError(f"{path}: two outputs have this name; give each its own")
+        written.add(place)
+
+
+def open_closed_streams() -> None:
+    """Open standard streams that the caller closed (``>&-``) as empty ones: Python has None in their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
 
 
 def stop_printing() -> None:
@@ -34,7 +54,7 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that is renamed to ``path``, and replaces any older file, once it is safely on disk.
 
     Until then it is a new file beside ``path`` with a random name, so that processes that write the same ``path`` do
-    not collide, and no link is followed. After an exception it is removed.
+    not collide, and no link is followed. It has the permissions of the older file. After an exception it is removed.
 
     Raises:
         OSError: the file cannot be created, synced or renamed.
@@ -43,6 +63,8 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
     file = partial.open("xb")
     try:
         with file:
+            if os.path.isfile(path):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             yield file
         _sync(partial)
         os.replace(partial, path)
@@ -62,7 +84,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
         InputError: ``path`` cannot be written.
     """
     path = Path(os.path.realpath(path))
-    if path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
+    if os.path.lexists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
         raise InputError(f"{path}: not a file that can be written; give another name")
     try:
         with write_whole(path) as out:

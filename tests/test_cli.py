@@ -125,6 +125,13 @@ def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
+def test_a_full_disk_is_one_line_and_closed_streams_are_empty() -> None:
+    command = f"{sys.executable} -m rnnsearch_fairseq user-dir"
+    for redirection, status, said in (("> /dev/full", 1, "No space left"), ("0<&- 1>&-", 0, ""), ("1>&- 2>&-", 0, "")):
+        done = subprocess.run(f"{command} {redirection}", shell=True, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == status and said in done.stderr and len(done.stderr.splitlines()) == status
+
+
 def test_errors_are_one_line(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "rnnsearch_fairseq", "lengths", tmp_path / "no", tmp_path / "no", "--output", "x"]
     done = subprocess.run(

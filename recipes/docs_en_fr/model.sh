@@ -47,9 +47,9 @@ train 8500
 train 12500
 
 say "averaging the last ten checkpoints"
-ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average "$OUT/model.pt"
-rm -rf "$OUT/model"
-rnnsearch export "$OUT/model.pt" "$OUT/model" --half
+rm -rf "$OUT/model" "$OUT/model.pt"
+ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average --output "$OUT/model.pt"
+rnnsearch export "$OUT/model.pt" --output "$OUT/model" --half --examples "$ROOT/recipes/docs_en_fr/examples.en"
 
 say "translating the test files with a beam of 12"
 rnnsearch translate "$OUT/raw/test.en" --model "$OUT/model" --beam 12 --lenpen 2 --output "$OUT/test.fr"

@@ -105,7 +105,7 @@ train() { # NAME SEED UPDATES MODEL INGREDIENTS...: train $OUT/models/NAME; aver
         --save-dir "$folder" --log-format simple --log-interval 100 2>&1; } 2>> "$folder/seconds" |
         show_progress "$folder/train.log" "$name" || die_of_log "$folder/train.log" fairseq-train
     # shellcheck disable=SC2012  # fairseq's names have no line ends
-    ls -v "$folder"/checkpoint*[0-9].pt | tail -10 | xargs -d '\n' rnnsearch average "$folder/model.part"
+    ls -v "$folder"/checkpoint*[0-9].pt | tail -10 | xargs -d '\n' rnnsearch average --output "$folder/model.part"
     cp "$folder/checkpoint_last.pt" "$folder/last.pt"
     mv "$folder/model.part" "$folder/model.pt"
     rm "$folder"/checkpoint*.pt

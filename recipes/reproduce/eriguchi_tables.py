@@ -213,7 +213,7 @@ def attention(runs: EriguchiRuns) -> Section:
     """The share of attention on phrases."""
     rows = []
     for path in sorted(runs.folder.glob(f"*/{SCORES}")):
-        weights = [pair.phrase_attention.sum(dim=1) for pair in read_scores(path) if pair.phrases]
+        weights = [pair.phrase_weights.sum(dim=1) for pair in read_scores(path) if pair.phrases]
         if weights:
             share = torch.cat(weights)
             rows.append([path.parent.name, f"{100 * share.mean():.1f}", f"{100 * (share > 0.5).double().mean():.1f}"])

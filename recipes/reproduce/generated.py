@@ -58,4 +58,4 @@ def _add(pair: AlignedPair, kind: str, columns: list[str]) -> None:
         pair.target = [*columns[1].split(), END_OF_SENTENCE]
     else:
         rows = [[float(weight) for weight in row.split(",")] for row in columns[0].split()]
-        pair.alignment = torch.tensor(rows, dtype=torch.float64)
+        pair.weights = torch.tensor(rows, dtype=torch.float64)

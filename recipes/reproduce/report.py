@@ -87,7 +87,7 @@ def figure_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int) -> 
     files = runs.with_file(TRANSLATIONS)
     for name in sorted(files, key=lambda name: BEST.index(name) if name in BEST else len(BEST)):
         pairs = read_generated(files[name])
-        if pairs[0].alignment is not None:
+        if pairs[0].weights is not None:
             section.blocks.append(
                 f"{name} made these alignments. {how} Source words run across, the words of the translation down. "
                 "White is a weight of 1, black of 0."

@@ -42,7 +42,7 @@ def learn(scores: Path, source: Path, target: Path) -> dict[str, str]:
     for number, (score, lines) in enumerate(in_parallel(scores, pairs, source), 1):
         sides = zip((score.source, score.target), lines, (source, target))
         words, translation = (text_words(seen[:-1], line, f"{path}, line {number}") for seen, line, path in sides)
-        for word, place in zip(translation, score.alignment.argmax(dim=1).tolist()):
+        for word, place in zip(translation, score.weights.argmax(dim=1).tolist()):
             if place < len(words):
                 counts[words[place]][word] += 1
     return {word: counts[word].most_common(1)[0][0] for word in sorted(counts)}
@@ -58,10 +58,10 @@ def replace(pair: AlignedPair, source: list[str], dictionary: dict[str, str], wh
     unknown = [place for place, word in enumerate(words) if word == UNKNOWN] if source else []
     # A translation that was cut off at the longest length has no row of end-of-sentence.
     sizes = [(rows, len(source) + 1) for rows in (len(words), len(words) + 1)]
-    if unknown and (pair.alignment is None or pair.alignment.shape not in sizes):
+    if unknown and (pair.weights is None or pair.weights.shape not in sizes):
         raise InputError(f"{where}: no alignment of its words; give fairseq-generate --print-alignment soft")
     for place in unknown:
-        aligned = source[pair.alignment[place, :-1].argmax().item()]
+        aligned = source[pair.weights[place, :-1].argmax().item()]
         words[place] = dictionary.get(aligned, aligned)
     return words
 

@@ -186,7 +186,8 @@ def _start_worker(preparation: Preparation, languages: Pair) -> None:
 def _encode_pair(pair: Pair) -> Pair:
     if _codecs[0].preparation.markup:
         pair = _mask(pair)
-    return _codecs[0].encode(pair[0]), _codecs[1].encode(pair[1])
+    source, target = (" ".join(codec.encode(line)) for codec, line in zip(_codecs, pair))
+    return source, target
 
 
 def _say(line: str) -> None:

@@ -12,13 +12,14 @@ from tqdm import tqdm
 
 from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS, fill, is_document, read_document
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.translator import Source, Translation, Translator
+from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import shown
 from rnnsearch_fairseq.text.markup import SPAN, same_markup
+from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.scripts import count_words
 
-Search = Callable[[Sequence[Source]], Iterable[Sequence[Translation]]]
+Search = Callable[[Sequence[Source]], Iterable[Sequence[AlignedPair]]]
 
 GROUP = 400  # sentences that are searched together
 LINE_END = re.compile(r"(^\s+|\s*\n\s*|\s+$)")

@@ -1,15 +1,10 @@
 """Translate text, one sentence a line, or what is not translated in PO and XLIFF files.
 
-FILE, or standard input, is plain text: it is prepared as the training text was, and the translations are plain text
-again. Each line has one line of output, in order; a blank line stays blank. A line that cannot be read (it is not UTF-8
-or too long, or its tree has other words) is named on standard error and left blank. With --nbest N, each line has up to
-N lines of output, best first: its number from 1, the search's score and the translation, with tabs between.
-
-Lines are translated as they arrive, in batches of similar lengths.
-
-A PO or XLIFF file, or each one in a folder, is copied with its untranslated messages filled in and marked as fuzzy, or
-as in need of review. Of the translations in the beam, the best one that keeps the markup (placeholders, code, tags) is
-taken, or else the best one; messages in which markup is missing or changed are counted.
+Text (FILE, or standard input) is prepared as the training text was, and translated as it arrives; each line has one
+line of output, and a line without a letter comes out as it is. A line that cannot be read is named on standard error
+and left blank. A PO or XLIFF file, or each one in a folder, is copied with its untranslated messages filled in, marked
+for review. With --nbest, a line of output is a line's number, the search's score and the translation, with tabs
+between.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
@@ -18,23 +13,23 @@ taken, or else the best one; messages in which markup is missing or changed are 
 import argparse
 import contextlib
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_document
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
-from rnnsearch_fairseq.inference.score import write_score
-from rnnsearch_fairseq.inference.translator import MOST_CHARACTERS, Alignment, Source, Translation, Translator, load
+from rnnsearch_fairseq.inference.translator import MAX_CHARACTERS, Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_line, check_text_file, open_bytes, read_lines
-from rnnsearch_fairseq.text.scores import UNKNOWN
+from rnnsearch_fairseq.text.scores import AlignedPair
 
 READ_AHEAD = 1 << 16  # bytes
-MOST_BYTES = 4 * MOST_CHARACTERS  # of a line
+MAX_LINE_BYTES = 4 * MAX_CHARACTERS
 
 
 def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
@@ -42,23 +37,19 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
 
     Of a line that is too long, only the beginning is kept.
     """
-    rest = b""
+    incomplete = b""
     with contextlib.nullcontext(sys.stdin.buffer) if path is None else open_bytes(path) as file:
         while block := file.read1(READ_AHEAD):
-            *lines, rest = (rest + block).split(b"\n")
-            rest = rest[: MOST_BYTES + 1]
+            *lines, incomplete = (incomplete + block).split(b"\n")
+            incomplete = incomplete[: MAX_LINE_BYTES + 1]
             if lines:
                 yield lines
-    if rest:
-        yield [rest]
+    if incomplete:
+        yield [incomplete]
 
 
 def read_dictionary(path: Path) -> dict[str, str]:
-    """Read the translation of each source word; each line of the file begins with these two words.
-
-    Raises:
-        InputError: the file cannot be read, or a line has fewer than two words.
-    """
+    """Read the translation of each source word; each line of the file begins with these two words."""
     dictionary = {}
     for number, line in enumerate(read_lines(path), 1):
         words = line.split()
@@ -68,13 +59,12 @@ def read_dictionary(path: Path) -> dict[str, str]:
     return dictionary
 
 
-def read_sources(translator: Translator, path: Path | None, trees: Path | None = None) -> Iterator[list[Source]]:
+def read_sources(
+    translator: Translator, path: Path | None, trees: Path | None = None, prepared: bool = False
+) -> Iterator[list[Source]]:
     """Yield the lines of a text in groups, as they arrive, with their trees from a file of as many lines.
 
     A line that cannot be read is named on standard error, and is blank.
-
-    Raises:
-        InputError: there are fewer or more trees than lines.
     """
     name = path or "standard input"
     tree_lines = None if trees is None else read_lines(trees)
@@ -86,10 +76,10 @@ def read_sources(translator: Translator, path: Path | None, trees: Path | None =
             if tree_lines is not None and (tree := next(tree_lines, None)) is None:
                 raise InputError(f"{trees}: ends before line {number}; give a tree for each line of the text")
             try:
-                if len(line) > MOST_BYTES:
-                    raise InputError(f"{where}: has more than {MOST_BYTES:,} bytes; split it")
+                if len(line) > MAX_LINE_BYTES:
+                    raise InputError(f"{where}: has more than {MAX_LINE_BYTES:,} bytes; split it")
                 text = check_line(name, number, line, stray_returns=True)
-                sources.append(translator.read_source(text, tree, where))
+                sources.append(translator.read_source(text, tree, where, prepared))
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
                 sources.append(translator.read_source(""))
@@ -99,42 +89,36 @@ def read_sources(translator: Translator, path: Path | None, trees: Path | None =
 
 
 def translate_group(
-    translator: Translator, sources: Sequence[Source], nbest: int, align: bool, dictionary: dict[str, str] | None
-) -> Iterator[tuple[list[Translation], Alignment | None]]:
-    """The translations of each source, and the alignment of the best one if ``align`` is set.
+    translator: Translator, sources: Sequence[Source], nbest: int, dictionary: dict[str, str] | None
+) -> list[list[AlignedPair]]:
+    """The translations of each source, best first.
 
     Args:
         dictionary: replace unknown words by their translations in it, or by the source words; None: do not.
     """
     results = translator.search(sources, nbest=nbest)
-    wanted = [
-        (number, place)
-        for number, translations in enumerate(results)
-        for place, translation in enumerate(translations)
-        if (align and place == 0) or (dictionary is not None and UNKNOWN in translation.words)
-    ]
-    pairs = [(sources[number], results[number][place].words) for number, place in wanted]
-    alignments = dict(zip(wanted, translator.align_words(pairs)))
-    for (number, place), alignment in alignments.items() if dictionary is not None else ():
-        words = replace_unknown(results[number][place].words, alignment, dictionary)
-        results[number][place] = replace(results[number][place], text=translator.decode(words, sources[number]))
-    for number, translations in enumerate(results):
-        yield translations, alignments.get((number, 0)) if align else None
+    if dictionary is not None:
+        for source, pairs in zip(sources, results):
+            for pair in pairs:
+                replace_unknown(translator, source, pair, dictionary)
+    return results
 
 
-def replace_unknown(words: Sequence[str], alignment: Alignment, dictionary: dict[str, str]) -> list[str]:
-    """Replace each <unk> by the translation of the source word with the greatest weight, or by that word itself."""
-    source = alignment.source[:-1]
-    aligned = [source[row.argmax()] if source else UNKNOWN for row in alignment.weights[:-1, :-1]]
-    return [dictionary.get(other, other) if word == UNKNOWN else word for word, other in zip(words, aligned)]
+def replace_unknown(translator: Translator, source: Source, pair: AlignedPair, dictionary: dict[str, str]) -> None:
+    """Replace each unknown target word by the translation of the source word with the greatest weight, or by that word.
+
+    The words and the text are changed; the words stay marked as unknown.
+    """
+    unknown = [place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown]
+    for place in unknown:
+        word = source.words[pair.weights[place, :-1].argmax()]
+        pair.target[place] = dictionary.get(word, word)
+    if unknown:
+        pair.text = translator.decode(pair.words, source)
 
 
 def load_with_replacements(args: argparse.Namespace) -> tuple[Translator, dict[str, str] | None]:
-    """Load the model of a command line, and the dictionary of ``--replace-unknown``: None if it is not given.
-
-    Raises:
-        InputError: either cannot be read, or the model has no alignment.
-    """
+    """Load the model of a command line, and the dictionary of ``--replace-unknown``: None if it is not given."""
     name = args.replace_unknown
     dictionary = {} if name == "" else name and read_dictionary(Path(name))
     translator = load(args.model, args.device, **search_options(args))
@@ -153,15 +137,19 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--trees", type=Path, metavar="FILE", help="parses, line by line, in Penn brackets or from rnnsearch trees"
     )
+    parser.add_argument(
+        "--prepared", action="store_true", help="lines are words with blanks between, as binarised, in and out"
+    )
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
     add_search_options(parser)
     args = parser.parse_args()
-    if _holds_documents(args.file) and (args.output is None or args.nbest or args.alignments or args.trees):
-        raise InputError(f"{args.file}: give --output, without --nbest, --alignments and --trees, which are for lines")
-    inputs = [path for path in (args.file, args.trees) if path is not None]
-    for output in (args.output, args.alignments):
-        if output is not None:
-            check_not_input(output, inputs)
+    of_lines = args.nbest or args.alignments or args.trees or args.prepared
+    if _holds_documents(args.file) and (args.output is None or of_lines):
+        raise InputError(
+            f"{args.file}: give --output, without --nbest, --alignments, --trees and --prepared, which are for lines"
+        )
+    named = [args.replace_unknown or None, getattr(args, "length_statistics", None)]
+    check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args
 
 
@@ -173,32 +161,30 @@ def main() -> None:
     translator, dictionary = load_with_replacements(args)
     if _holds_documents(args.file):
 
-        def search(sources: Sequence[Source]) -> list[list[Translation]]:
-            return [best for best, _ in translate_group(translator, sources, args.beam, False, dictionary)]
+        def search(sources: Sequence[Source]) -> list[list[AlignedPair]]:
+            return translate_group(translator, sources, translator.options.beam, dictionary)
 
         return translate_documents(translator, search, args.file, args.output)
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         progress = stack.enter_context(_progress(args.file, args.output is not None))
-        number = 0
-        for sources in read_sources(translator, args.file, args.trees):
-            for best, alignment in translate_group(
-                translator, sources, args.nbest or 1, alignments is not None, dictionary
-            ):
-                number += 1
+        numbers = itertools.count()
+        for sources in read_sources(translator, args.file, args.trees, args.prepared):
+            for best, number in zip(translate_group(translator, sources, args.nbest or 1, dictionary), numbers):
                 if args.nbest is None:
                     out.write(f"{best[0].text}\n".encode())
                 else:
-                    out.writelines(f"{number}\t{each.score:.4f}\t{each.text}\n".encode() for each in best)
+                    out.writelines(f"{number + 1}\t{pair.score:.4f}\t{pair.text}\n".encode() for pair in best)
                 if alignments is not None:
-                    write_score(number - 1, alignment, alignments)
+                    best[0].number = number
+                    alignments.write(f"{best[0].to_json()}\n".encode())
             out.flush()
             progress.update(len(sources))
 
 
 def _holds_documents(path: Path | None) -> bool:
-    return path is not None and (path.is_dir() or is_document(path))
+    return path is not None and (os.path.isdir(path) or is_document(path))
 
 
 def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextManager:
@@ -207,7 +193,7 @@ def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextMan
 
     hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file)
     total = None
-    if not hidden and path is not None and path.is_file():
+    if not hidden and path is not None and os.path.isfile(path):
         with open_bytes(path) as file:
             total = sum(1 for _ in file)
     return tqdm(total=total, unit=" lines", disable=hidden, dynamic_ncols=True)

@@ -1,11 +1,12 @@
 """Average the parameters of several checkpoints of one run.
 
-OUT has the options of the last checkpoint, and no state of its optimizer. There is nothing to average after a training
-with --no-epoch-checkpoints, which keeps its best and its last checkpoint only: leave that option out.
+OUTPUT has the options of the last checkpoint, and no state of its optimizer. A training with --no-epoch-checkpoints
+keeps its best and its last checkpoint only: leave that option out.
 
-  rnnsearch average average.pt checkpoints/checkpoint2.pt checkpoints/checkpoint3.pt
+  rnnsearch average checkpoints/checkpoint2.pt checkpoints/checkpoint3.pt --output average.pt
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, save, shared_names
+from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, save
+from rnnsearch_fairseq.modules.parameters import shared_names
 from rnnsearch_fairseq.output import open_output
 
 
@@ -23,11 +25,13 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     Means of float16 and bfloat16 are float32: rounding them again would lose a part of what averaging brings.
 
     Raises:
-        InputError: there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out`` cannot
-            be written.
+        InputError: there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out`` is
+            there already or cannot be written.
     """
     if not paths:
         raise InputError("there is no checkpoint to average; name at least one")
+    if os.path.lexists(out):
+        raise InputError(f"{out}: is there already; give a new name")
     first: dict[str, str] = {}
     total: dict[str, Tensor] = {}
     for path in paths:
@@ -58,8 +62,8 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
 def main() -> None:
     """The command line of this module."""
     parser = make_parser(__doc__)
-    parser.add_argument("out", type=Path, help="checkpoint to write")
     parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints, or folders of trainings")
+    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="checkpoint to write; must be new")
     args = parser.parse_args()
-    average_checkpoints(args.checkpoints, args.out)
-    print(f"average of {len(args.checkpoints)} checkpoints -> {args.out}")
+    average_checkpoints(args.checkpoints, args.output)
+    print(f"average of {len(args.checkpoints)} checkpoints -> {args.output}")

@@ -1,47 +1,64 @@
 """Write a model with all that it needs to one folder, to hand it on.
 
-MODEL is a checkpoint or the folder of a training. FOLDER, which must be new or empty, gets the parameters (in
-model.safetensors; of an ensemble in model1.safetensors, model2.safetensors and so on), config.json, the vocabularies,
-the file of the subwords, and a model card to complete, README.md. It can be moved to any computer, and be given as
---model; in Python, ``rnnsearch_fairseq.load("FOLDER")`` loads the model or the ensemble.
+OUTPUT, a folder, gets the parameters (safetensors), config.json, the vocabularies, the file of the subwords, and a
+model card, README.md. It can be moved to any computer, and be given as --model or to ``rnnsearch_fairseq.load``. The
+options of the search that are given here become the model's defaults.
 
-  rnnsearch export checkpoints en-fr
+  rnnsearch export checkpoints --output en-fr --beam 12
 """
 
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from rnnsearch_fairseq import __version__
 from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, load_members, shared_names, tensor_files
+from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, Usage, load_members, tensor_files
+from rnnsearch_fairseq.inference.options import add_search_fields, search_options
+from rnnsearch_fairseq.modules.parameters import shared_names
 from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.preparation import write_subwords
 
 CARD = "README.md"
+TO_FILL_IN = """## To fill in
+
+- Licence, here and in the header:
+- Training data:
+- BLEU, with the test set and sacrebleu's signature:
+- What the model is for, and where it fails:
+"""
 
 
-def export(path: str, folder: Path, half: bool = False) -> None:
+def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
     """Write one model, or an ensemble, with all that it needs to ``folder``.
 
     Args:
         path: see `load_members`.
         folder: is made if it is not there.
         half: write parameters in float16; they are loaded in float32.
+        usage: fields of :class:`~rnnsearch_fairseq.inference.loading.Usage`, in place of those that the model has.
 
     Raises:
         InputError: ``folder`` holds files or cannot be written, the model cannot be loaded, or a parameter is too large
             for float16. Then ``folder`` holds nothing new.
     """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
         raise InputError(f"{folder}: is there already; give a folder that is new or empty")
     members = load_members(path)
     try:
+        usage = replace(members[0].usage, **usage)
+    except ValueError as error:
+        raise InputError(f"{error}; give others") from error
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_folder(members, folder, half)
+        _write_folder(members, folder, half, usage)
     except BaseException as error:
         for file in folder.glob("*"):
             if file.is_file():
@@ -51,7 +68,7 @@ def export(path: str, folder: Path, half: bool = False) -> None:
         raise
 
 
-def _write_folder(members: Sequence[Member], folder: Path, half: bool) -> None:
+def _write_folder(members: Sequence[Member], folder: Path, half: bool, usage: Usage) -> None:
     from safetensors.torch import save
 
     text = members[0].text
@@ -65,9 +82,9 @@ def _write_folder(members: Sequence[Member], folder: Path, half: bool) -> None:
     for member, name in zip(members, tensor_files(len(members))):
         _write(folder / name, save(_parameters(member.network, half)))
     models = [{"architecture": member.kind, "config": member.config.values()} for member in members]
-    config = {"languages": text.languages, "models": models, "preparation": preparation}
-    _write(folder / CONFIG, f"{json.dumps(config, indent=2)}\n".encode())
-    _write(folder / CARD, _make_card(members, folder).encode())
+    config = {"languages": text.languages, "models": models, "preparation": preparation, **usage.values()}
+    _write(folder / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
+    _write(folder / CARD, _make_card(members, folder, usage).encode())
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -76,11 +93,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _parameters(network: nn.Module, half: bool) -> dict[str, torch.Tensor]:
-    """The parameters, each shared one once.
-
-    Raises:
-        InputError: a number becomes infinite in float16.
-    """
+    """The parameters, each shared one once."""
     state = network.state_dict()
     parameters = {name: state[name] for name in dict.fromkeys(shared_names(state).values())}
     for name, parameter in parameters.items() if half else ():
@@ -90,7 +103,7 @@ def _parameters(network: nn.Module, half: bool) -> dict[str, torch.Tensor]:
     return parameters
 
 
-def _make_card(members: Sequence[Member], folder: Path) -> str:
+def _make_card(members: Sequence[Member], folder: Path, usage: Usage) -> str:
     """The model card, in Markdown, with the header that the Hugging Face Hub reads."""
     text = members[0].text
     source, target = text.languages
@@ -140,21 +153,30 @@ rnnsearch serve --model .
 
 Words that the model knows only in lower case are read in lower case.
 
-## To fill in
-
-- Licence, here and in the header:
-- Training data:
-- BLEU, with the test set and sacrebleu's signature:
-- What the model is for, and where it fails:
-"""
+{usage.description or TO_FILL_IN}"""
 
 
 def main() -> None:
     """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="folder to write; must be new or empty")
+    parser.add_argument(
+        "--output", metavar="FOLDER", type=Path, required=True, help="folder to write; must be new or empty"
+    )
     parser.add_argument("--half", action="store_true", help="write the parameters in float16, half the size")
+    parser.add_argument("--examples", metavar="FILE", type=Path, help="sentences to try, one a line")
+    parser.add_argument(
+        "--card", metavar="FILE", type=Path, help="Markdown for the card: training data, scores, what the model is for"
+    )
+    add_search_fields(parser)
     args = parser.parse_args()
-    export(args.model, args.folder, args.half)
-    print(f"{args.model} -> {args.folder}; complete {args.folder / CARD}")
+    usage: dict[str, Any] = {}
+    if search := search_options(args):
+        usage["search"] = search
+    if args.examples is not None:
+        usage["examples"] = [line.strip() for line in read_lines(args.examples) if line.strip()]
+    if args.card is not None:
+        usage["description"] = "".join(read_lines(args.card))
+    export(args.model, args.output, args.half, **usage)
+    complete = "" if args.card else f"; complete {args.output / CARD}"
+    print(f"{args.model} -> {args.output}{complete}")

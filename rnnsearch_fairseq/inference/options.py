@@ -19,18 +19,26 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cuda for a GPU (default: cpu)")
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each field of `SearchOptions`, and ``--replace-unknown``."""
+def add_search_fields(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each field of `SearchOptions`; the parsed command line holds those that are given."""
     group = parser.add_argument_group("search")
     for field in fields(SearchOptions):
-        name, kind = option(field.name), type(field.default)
-        help_text = field.metadata["help"].replace("%", "%%")
+        name, kind, help_text = option(field.name), type(field.default), field.metadata["help"].replace("%", "%%")
         if kind is bool:
-            group.add_argument(name, action="store_true", help=help_text)
+            group.add_argument(name, action="store_true", default=argparse.SUPPRESS, help=help_text)
         else:
-            rest = {"type": kind if kind in (int, float) else str, "choices": field.metadata.get("choices")}
-            default = "" if field.default is None else f" (default: {field.default})"
-            group.add_argument(name, default=field.default, help=help_text + default, **rest)
+            group.add_argument(
+                name,
+                type=kind if kind in (int, float) else str,
+                choices=field.metadata.get("choices"),
+                default=argparse.SUPPRESS,
+                help=help_text if field.default is None else f"{help_text} (default: the model's, or {field.default})",
+            )
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of :func:`add_search_fields`, and ``--replace-unknown``."""
+    add_search_fields(parser)
     parser.add_argument(
         "--replace-unknown",
         nargs="?",
@@ -42,5 +50,5 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The search options of a parsed command line."""
-    return {field.name: getattr(args, field.name) for field in fields(SearchOptions)}
+    """The search options that a parsed command line gives."""
+    return {field.name: getattr(args, field.name) for field in fields(SearchOptions) if hasattr(args, field.name)}

@@ -1,68 +1,29 @@
 """Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
 
-Line N of TARGET is scored as the translation of line N of SOURCE. Both are plain text, which is prepared as the
-training text was; with --prepared they are already the words that the model reads, with blanks between. Each line has a
-result, in order; for a blank line, only end-of-sentence is scored. Words and lengths include end-of-sentence;
-logarithms are natural; scores are not divided by length. An ensemble averages the probabilities and the alignments of
-its models. A model that reads trees (tree2seq) needs the parses of SOURCE, in Penn brackets or from rnnsearch trees; it
-attends to words and phrases, whose weights sum to one. A phrase is given by its first word, from 0, and the word after
-its last one; phrases are in pre-order: each before the phrases inside it, left before right.
-
-Each pair is a JSON object on one line, with numbers rounded to six decimals:
-
-id                the pair's position, from 0
-source, target    the words as the model sees them
-logprob           ln p(y|x)
-word_logprobs     ln p of each target word; their sum is logprob
-alignment         for each target word, a row of weights of the source words; null if the model has no attention
-phrases           with trees only: the phrases of the source, empty without a parse
-phrase_attention  with trees only: for each target word, a row of weights of the phrases
+Line N of TARGET is scored as the translation of line N of SOURCE, both plain text. Each pair is a line of JSON: id,
+source, target (the words as the model sees them, with end-of-sentence), logprob (ln p, not divided by length),
+word_logprobs, alignment (for each target word, a row of weights of the source words) and, with trees, phrases (their
+first word, and the word after their last one, in pre-order) and phrase_attention (for each target word).
 
   rnnsearch score raw/test.en raw/test.fr --model checkpoints --output test.scores
 """
 
 import contextlib
 import itertools
-import json
 import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options
-from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator, load
+from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
-from rnnsearch_fairseq.text.scores import UNKNOWN
 
 READ_AHEAD = 2_000  # pairs that are sorted by length together
-
-
-def write_score(number: int, alignment: Alignment, out: BinaryIO) -> None:
-    """Write the line of the pair of this number; unknown words are <unk>."""
-    sides = ((alignment.source, alignment.source_unknown), (alignment.target, alignment.target_unknown))
-    source, target = ([UNKNOWN if unknown else word for word, unknown in zip(*side)] for side in sides)
-    record = {
-        "id": number,
-        "source": source,
-        "target": target,
-        "logprob": round(alignment.logprobs.sum().item(), 6),
-        "word_logprobs": _rounded(alignment.logprobs),
-        "alignment": None if alignment.weights is None else _rounded(alignment.weights),
-    }
-    if alignment.phrases is not None:
-        record |= {"phrases": alignment.phrases, "phrase_attention": _rounded(alignment.phrase_weights)}
-    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-
-
-def _rounded(tensor: Tensor) -> list[Any]:
-    return np.round(tensor.double().numpy(), 6).tolist()
 
 
 def summary(totals: Mapping[str, float]) -> str:
@@ -81,11 +42,7 @@ def summary(totals: Mapping[str, float]) -> str:
 def read_texts(
     translator: Translator, source: Path, target: Path, trees: Path | None, prepared: bool
 ) -> Iterator[tuple[Source, list[str]]]:
-    """Yield each line of ``source``, with its line of ``trees``, and the words of its translation in ``target``.
-
-    Raises:
-        InputError: a line, once it is reached, cannot be read, or its tree has other words.
-    """
+    """Yield each line of ``source``, with its line of ``trees``, and the words of its translation in ``target``."""
     parses = itertools.repeat(None) if trees is None else read_lines(trees)
     for number, ((sentence, translation), parse) in enumerate(zip(read_pairs(source, target), parses), 1):
         read = translator.read_source(sentence, parse, f"{source}, line {number}", prepared)
@@ -103,8 +60,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
     inputs = [path for path in (args.source, args.target, args.trees) if path is not None]
-    if args.output is not None:
-        check_not_input(args.output, inputs)
+    check_not_input([args.output], [*inputs, *model_files(args.model)])
     check_parallel(inputs)
     translator = load(args.model, args.device)
     if translator.reads_trees and args.trees is None:
@@ -113,10 +69,11 @@ def main() -> None:
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
         pairs = read_texts(translator, args.source, args.target, args.trees, args.prepared)
         while chunk := list(itertools.islice(pairs, READ_AHEAD)):
-            for one in translator.align_words(chunk):
-                write_score(totals["pairs"], one, out)
-                totals.update(pairs=1, nll=-one.logprobs.sum().item())
-                totals.update(source_words=len(one.source) - 1, source_unknown=sum(one.source_unknown))
-                totals.update(target_words=len(one.target) - 1, target_unknown=sum(one.target_unknown))
+            for pair in translator.align_words(chunk):
+                pair.number = totals["pairs"]
+                out.write(f"{pair.to_json()}\n".encode())
+                totals.update(pairs=1, nll=-pair.score)
+                totals.update(source_words=len(pair.source) - 1, source_unknown=sum(pair.source_unknown))
+                totals.update(target_words=len(pair.target) - 1, target_unknown=sum(pair.target_unknown))
         out.flush()
     print(summary(totals), file=sys.stderr)

@@ -10,12 +10,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import Source, mean_attention
+from rnnsearch_fairseq.search import mean_attention
 from rnnsearch_fairseq.text.forest import build_forest
 from rnnsearch_fairseq.text.trees import Tree
 
-MOST_ROWS = 64  # sentences in a batch
-MOST_WORDS = 4000  # in a batch, padding included
+MAX_BATCH_SENTENCES = 64
+MAX_BATCH_WORDS = 4000  # padding included
 
 
 class Pair(NamedTuple):
@@ -26,19 +26,12 @@ class Pair(NamedTuple):
     tree: Tree | None = None
 
 
-class Score(NamedTuple):
-    """Results on the CPU: ``logprobs`` ``(T,)`` in float64, and ``weights`` ``(T, S + P)``, None without attention."""
-
-    logprobs: Tensor
-    weights: Tensor | None
-
-
 def batches(sizes: Sequence[int]) -> list[list[int]]:
     """Group the positions of ``sizes`` (words of each sentence) into batches of similar sentences, longest first."""
     grouped: list[list[int]] = []
-    for position in sorted(range(len(sizes)), key=lambda each: -sizes[each]):
+    for position in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         # The first sentence of a batch is its longest.
-        if grouped and len(grouped[-1]) < min(MOST_ROWS, MOST_WORDS // max(sizes[grouped[-1][0]], 1)):
+        if grouped and len(grouped[-1]) < min(MAX_BATCH_SENTENCES, MAX_BATCH_WORDS // max(sizes[grouped[-1][0]], 1)):
             grouped[-1].append(position)
         else:
             grouped.append([position])
@@ -50,19 +43,41 @@ def reads_trees(network: nn.Module) -> bool:
     return getattr(network.encoder, "tree_lstm", None) is not None
 
 
-def source_batch(sources: Sequence[tuple[Tensor, Tree | None]], trees: bool, device: torch.device) -> Source:
-    """A batch of ids and trees, padded on the right; with a forest if ``trees`` is set."""
+def pad_sources(
+    sources: Sequence[tuple[Tensor, Tree | None]], trees: bool, device: torch.device
+) -> tuple[Tensor, Forest | None]:
+    """The ids of sentences, padded on the right ``(batch, src_len)``, and their forest if ``trees`` is set."""
     words = pad_sequence([ids for ids, _ in sources], batch_first=True, padding_value=PAD)
-    forest = None
-    if trees:
-        parts = build_forest([tree for _, tree in sources], [0] * len(sources), words.size(1))
-        forest = Forest(*(part.to(device) if isinstance(part, Tensor) else part for part in parts))
-    return Source(words.to(device), forest)
+    if not trees:
+        return words.to(device), None
+    forest = build_forest([tree for _, tree in sources], [0] * len(sources), words.size(1))
+    return words.to(device), Forest(*(part.to(device) if isinstance(part, Tensor) else part for part in forest))
+
+
+class Score(NamedTuple):
+    """``logprobs`` of T target words, and their attention to words ``(T, S)`` and phrases ``(T, P)``, on the CPU.
+
+    The weights are None without attention.
+    """
+
+    logprobs: Tensor
+    weights: Tensor | None
+    phrase_weights: Tensor | None
+
+    @classmethod
+    def of_batch(
+        cls, logprobs: Tensor, weights: Tensor | None, source: Tensor, tree: Tree | None, columns: int
+    ) -> "Score":
+        """The score of a sentence, whose ``weights`` ``(T, columns + most phrases)`` are those of its padded batch."""
+        if weights is None:
+            return cls(logprobs, None, None)
+        phrases = 0 if tree is None else tree.leaves - 1
+        return cls(logprobs, weights[:, : len(source)], weights[:, columns : columns + phrases])
 
 
 @torch.inference_mode()
 def score_pairs(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[Score]:
-    """Score each pair, in order, by the mean of the networks' probabilities and of their attention."""
+    """Score each pair, in order, by the mean of the networks' probabilities and of their attention, in float64."""
     scores: dict[int, Score] = {}
     for batch in batches([max(len(pair.source), len(pair.target)) for pair in pairs]):
         scores |= zip(batch, _score_batch(networks, [pairs[number] for number in batch]))
@@ -71,30 +86,22 @@ def score_pairs(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[Sc
 
 def _score_batch(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[Score]:
     device = next(networks[0].parameters()).device
-    source = source_batch([(pair.source, pair.tree) for pair in pairs], any(map(reads_trees, networks)), device)
+    words, forest = pad_sources([(pair.source, pair.tree) for pair in pairs], any(map(reads_trees, networks)), device)
     target = pad_sequence([pair.target for pair in pairs], batch_first=True, padding_value=PAD).to(device)
     previous = torch.cat([target.new_full((len(pairs), 1), EOS), target[:, :-1]], dim=1)
     logprobs, attention = [], []
     for network in networks:
-        scores, weights = network(source.words, previous, source.forest if reads_trees(network) else None)
-        words = scores.log_softmax(dim=-1, dtype=torch.float32).gather(2, target.unsqueeze(2)).squeeze(2)
-        logprobs.append(words.double())
+        logits, weights = network(words, previous, *([forest] if reads_trees(network) else []))
+        chosen = logits.log_softmax(dim=-1, dtype=torch.float32).gather(2, target.unsqueeze(2)).squeeze(2)
+        logprobs.append(chosen.double())
         attention.append(weights)
     # In float64, since a small probability may be zero in float32.
     mean = (torch.stack(logprobs).logsumexp(dim=0) - math.log(len(networks))).cpu()
     weights = mean_attention(attention)
     weights = None if weights is None else weights.float().cpu()
-    columns = source.words.size(1)
-    return [
-        Score(
-            mean[row, : len(pair.target)],
-            None if weights is None else _without_padding(weights[row, : len(pair.target)], pair, columns),
-        )
-        for row, pair in enumerate(pairs)
-    ]
-
-
-def _without_padding(weights: Tensor, pair: Pair, columns: int) -> Tensor:
-    """The weights of the pair's words and phrases ``(T, S + P)``, from a batch's row ``(T, columns + phrases)``."""
-    phrases = 0 if pair.tree is None else pair.tree.leaves - 1
-    return torch.cat([weights[:, : len(pair.source)], weights[:, columns : columns + phrases]], dim=1)
+    scores = []
+    for row, pair in enumerate(pairs):
+        rows = row, slice(len(pair.target))
+        chosen = None if weights is None else weights[rows]
+        scores.append(Score.of_batch(mean[rows], chosen, pair.source, pair.tree, words.size(1)))
+    return scores

@@ -27,8 +27,10 @@ torch.Size([6, 6])
 ['green']
 """
 
+import logging
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,66 +39,39 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, load_members
-from rnnsearch_fairseq.inference.scoring import Pair, batches, reads_trees, score_pairs, source_batch
+from rnnsearch_fairseq.inference.scoring import Pair, Score, batches, pad_sources, reads_trees, score_pairs
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
-from rnnsearch_fairseq.search import Ensemble, Hypothesis, OnStep, SearchModel, SearchOptions, make_search, search_model
-from rnnsearch_fairseq.text.codec import make_codecs
+from rnnsearch_fairseq.search import Ensemble, OnStep, SearchModel, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
+from rnnsearch_fairseq.text.lines import LINE_ENDS
 from rnnsearch_fairseq.text.markup import find_spans, mask, unmask
+from rnnsearch_fairseq.text.scores import END, AlignedPair
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
 
-MOST_CHARACTERS = 10_000  # in a sentence
-MOST_WORDS = 1_023  # in a sentence
-PARSE_FACTOR = 20  # a parse may have this many times the characters of a sentence
+logger = logging.getLogger(__name__)
+
+BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
+MAX_CHARACTERS = 10_000  # in a sentence
+MAX_PARSE_CHARACTERS = 200_000
+MAX_SENTENCE_WORDS = 1_023
+LETTER = re.compile(r"[^\W\d_]")
 
 
 class Source(NamedTuple):
-    """A sentence to translate: its words, their ids with end-of-sentence ``(S,)``, and its tree, if it has one.
+    """A sentence to translate.
 
-    ``spans`` are the spans of markup for which symbols stand in the words.
+    ``words`` are the model's, and ``ids`` ``(S,)`` theirs, with end-of-sentence; ``tree`` is the parse or None.
+    ``spans`` are the spans of markup for which symbols stand in the words. A sentence without a letter is its own
+    translation, ``copy``; that of one without words is empty. The words of a ``prepared`` sentence were given, and its
+    translation is words with blanks between.
     """
 
     words: list[str]
     ids: Tensor
     tree: Tree | None
     spans: Sequence[str] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Alignment:
-    """The alignment of a sentence with a translation: S source words, T target words, P phrases; tensors on the CPU.
-
-    Attributes:
-        source, target: the words as the model splits them, end-of-sentence included.
-        source_unknown, target_unknown: whether each word is unknown to the model.
-        logprobs: ``(T,)``, ln p of each target word, float64.
-        weights: ``(T, S)``, the attention to words; None if the model has no attention.
-        phrases: of models that read trees, the first word of each phrase and the word after its last one, empty without
-            a parse; None for other models.
-        phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of ``weights`` and row t
-            of this sum to one.
-    """
-
-    source: list[str]
-    target: list[str]
-    source_unknown: list[bool]
-    target_unknown: list[bool]
-    logprobs: Tensor
-    weights: Tensor | None
-    phrases: list[tuple[int, int]] | None
-    phrase_weights: Tensor | None
-
-
-@dataclass(frozen=True, eq=False)
-class Translation:
-    """A translation.
-
-    ``score`` is the search's ranking score (in fairseq's search, the mean ln p of the words, or their sum if
-    ``unnormalized``); it is minus infinity if the search failed. ``words`` are target words without end-of-sentence.
-    """
-
-    text: str
-    score: float
-    words: list[str]
+    copy: str | None = None
+    prepared: bool = False
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -> "Translator":
@@ -104,13 +79,15 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
 
     Args:
         path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
-            is taken; or several of these with colons between: an ensemble.
+            is taken; or several of these with colons between: an ensemble. Checkpoints are read by ``torch.load``: load
+            those of your own trainings only.
         device: "cuda" for a GPU.
-        options: fields of :class:`~rnnsearch_fairseq.search.SearchOptions` that become the translator's defaults.
+        options: fields of :class:`~rnnsearch_fairseq.search.SearchOptions` that become the translator's defaults, in
+            place of those that the folder recommends.
 
     Raises:
-        InputError: a file is missing, damaged or hostile, files do not match, there is no such device, or an option is
-            unknown or unfit.
+        InputError: a file is missing or damaged, files do not match, there is no such device, or an option is unknown
+            or unfit.
     """
     return Translator(load_members(path), device, **options)
 
@@ -118,13 +95,23 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
 class Translator:
     """A model or an ensemble with its vocabularies, for plain text.
 
-    A word that the model knows only in lower case is read in lower case. The translation of a sentence without words is
-    empty. All sentences are checked before any is computed; errors name them by number, from 1.
+    A word that the model knows only in lower case is read in lower case. A sentence without a letter, such as a number
+    or an address, is not translated but copied. All sentences are checked before any is computed; errors name them by
+    number, from 1.
+
+    Attributes:
+        languages: the codes of the source and target language.
+        options: how translations are searched by default.
+        examples, description: sentences to try, and what the model was trained on and for, if its folder says so.
+        reads_trees, has_attention: whether the model reads parses, and whether it aligns words.
     """
 
     def __init__(self, members: Sequence[Member], device: str | torch.device = "cpu", **options: Any) -> None:
-        self.options = _with(SearchOptions(), options)
-        text = members[0].text
+        text, usage = members[0].text, members[0].usage
+        # What is recommended for one search may have no meaning for another.
+        recommended = usage.search if options.get("search") in (None, usage.search.get("search", "fairseq")) else {}
+        self.options = _with(SearchOptions(), {**recommended, **options})
+        self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
         try:
@@ -132,9 +119,18 @@ class Translator:
         except (RuntimeError, AssertionError) as error:
             raise InputError(f"the device {device} cannot be used ({str(error).splitlines()[0]}); give cpu") from error
         self.device = torch.device(device)
+        self.kinds = [member.kind for member in members]
         self.reads_trees = any(map(reads_trees, self.networks))
         self.has_attention = any(getattr(member.config, "context", "attention") != "last" for member in members)
         self._model: SearchModel | None = None
+        self._warned_of_trees = False
+
+    def __repr__(self) -> str:
+        numbers = sum(parameter.numel() for network in self.networks for parameter in network.parameters())
+        return (
+            f"<Translator from {self.languages[0]} to {self.languages[1]}: {' + '.join(self.kinds)}, {numbers:,} "
+            f"parameters, on {self.device}; {self.options}>"
+        )
 
     # Sentences
 
@@ -161,7 +157,7 @@ class Translator:
         nbest: int = 5,
         trees: Sequence[str | None] | str | None = None,
         **options: Any,
-    ) -> list[list[Translation]] | list[Translation]:
+    ) -> list[list[AlignedPair]] | list[AlignedPair]:
         """Return up to ``nbest`` translations of each sentence, best first; see :meth:`translate`."""
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, _alone(trees), **options)[0]
@@ -180,15 +176,14 @@ class Translator:
         """
         if isinstance(sources, str):
             return self.score([sources], _alone(targets), _alone(trees))[0]
-        alignments = self.align_words(self._read_pairs(sources, targets, trees))
-        return [alignment.logprobs.sum().item() for alignment in alignments]
+        return [pair.score for pair in self.align_words(self._read_pairs(sources, targets, trees))]
 
     def align(
         self,
         sources: Sequence[str] | str,
         targets: Sequence[str] | str | None = None,
         trees: Sequence[str | None] | str | None = None,
-    ) -> list[Alignment] | Alignment:
+    ) -> list[AlignedPair] | AlignedPair:
         """Align each sentence with its translation in ``targets``; default: with the one that :meth:`translate` finds.
 
         Raises:
@@ -200,11 +195,8 @@ class Translator:
         if isinstance(sources, str):
             return self.align([sources], _alone(targets), _alone(trees))[0]
         if targets is None:
-            read = self.read_sources(sources, trees)
-            pairs = [(source, best.words) for source, (best, *_) in zip(read, self.search(read))]
-        else:
-            pairs = self._read_pairs(sources, targets, trees)
-        return self.align_words(pairs)
+            return [best for best, *_ in self.search(self.read_sources(sources, trees))]
+        return self.align_words(self._read_pairs(sources, targets, trees))
 
     # Steps of the methods above
 
@@ -223,16 +215,24 @@ class Translator:
 
         Args:
             where: the sentence's name in messages.
-            prepared: the sentence is words with blanks between, prepared like the training text.
+            prepared: the sentence is words with blanks between, prepared like the training text. It is translated even
+                if it has no letter.
 
         Raises:
             InputError: the sentence is not Unicode text or is too long, or the parse has other words.
         """
         _check_text(sentence, where)
-        spans = find_spans(sentence) if self.source_codec.preparation.markup and not prepared else []
-        words = self._split(self.source_codec, mask(sentence, spans), where, prepared)
-        ids = self.source_vocabulary.encode(words)
-        return Source(words, ids, self._read_parse(parse, words, where), spans)
+        sentence = sentence.translate(BLANK_LINE_ENDS)
+        spans = [] if prepared else find_spans(sentence)
+        masked = mask(sentence, spans)
+        copy = None if prepared or LETTER.search(masked) else sentence.rstrip()
+        if not self.source_codec.preparation.markup:
+            spans, masked = [], sentence
+        words = self._split(self.source_codec, masked, where, prepared)
+        if not words:
+            copy = ""
+        tree = self._read_parse(parse, words, where)
+        return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared)
 
     def read_target(
         self, sentence: str, source: Source, where: str = "the translation", prepared: bool = False
@@ -247,7 +247,7 @@ class Translator:
         options: SearchOptions | None = None,
         nbest: int = 1,
         on_step: OnStep | None = None,
-    ) -> list[list[Translation]]:
+    ) -> list[list[AlignedPair]]:
         """Return up to ``nbest`` translations of each source, best first.
 
         Args:
@@ -259,46 +259,73 @@ class Translator:
         if self._model is None:
             members = [search_model(network.encoder, network.decoder) for network in self.networks]
             self._model = members[0] if len(members) == 1 else Ensemble(members)
-        results: dict[int, list[Translation]] = {}
-        for batch in batches([len(source.ids) for source in sources]):
+        self._warn_of_missing_trees(sources)
+        results = {number: [self._copy(source)] for number, source in enumerate(sources) if source.copy is not None}
+        searched = [number for number in range(len(sources)) if number not in results]
+        for places in batches([len(sources[number].ids) for number in searched]):
+            batch = [searched[place] for place in places]
             step = on_step and (lambda best, batch=batch: on_step({batch[place]: best[place] for place in best}))
             chosen = [(sources[number].ids, sources[number].tree) for number in batch]
-            with torch.inference_mode():
-                hypotheses = search.search(self._model, source_batch(chosen, self.reads_trees, self.device), step)
-            for number, best in zip(batch, hypotheses):
-                results[number] = [self._read(each, sources[number]) for each in best[:nbest]]
+            words, forest = pad_sources(chosen, self.reads_trees, self.device)
+            for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
+                source, results[number] = sources[number], []
+                for one in hypotheses[:nbest]:
+                    score = Score.of_batch(one.logprobs, one.weights, source.ids, source.tree, words.size(1))
+                    pair = self._pair(source, self.target_vocabulary.words(one.words), one.words, score)
+                    pair.score, pair.text = one.score, self.decode(pair.words, source)
+                    results[number].append(pair)
         return [results[number] for number in range(len(sources))]
 
-    def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[Alignment]:
-        """Align each source with the words of a translation, which are without end-of-sentence."""
+    def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
+        """Align each source with the words of a given translation, which are without end-of-sentence."""
+        self._warn_of_missing_trees([source for source, _ in pairs])
         encoded = [
             Pair(source.ids, self.target_vocabulary.encode(words), source.tree if self.reads_trees else None)
             for source, words in pairs
         ]
-        alignments = []
+        aligned = []
         for (source, words), pair, score in zip(pairs, encoded, score_pairs(self.networks, encoded)):
-            weights, size = score.weights, len(pair.source)
-            alignments.append(
-                Alignment(
-                    [*source.words, "</s>"],
-                    [*words, "</s>"],
-                    [number == UNK for number in pair.source.tolist()],
-                    [number == UNK for number in pair.target.tolist()],
-                    score.logprobs,
-                    None if weights is None else weights[:, :size],
-                    ([] if pair.tree is None else pair.tree.spans()) if self.reads_trees else None,
-                    weights[:, size:] if self.reads_trees else None,
-                )
-            )
-        return alignments
+            aligned.append(self._pair(source, [*words, END], pair.target.tolist(), score))
+            aligned[-1].score = score.logprobs.sum().item()
+        return aligned
 
     def decode(self, words: Sequence[str], source: Source) -> str:
         """The text of the words of a translation of ``source``."""
-        return unmask(self.target_codec.decode(" ".join(words)), source.spans)
+        return " ".join(words) if source.prepared else unmask(self.target_codec.decode(words), source.spans)
 
-    def _read(self, hypothesis: Hypothesis, source: Source) -> Translation:
-        words = self.target_vocabulary.words([number for number in hypothesis.words if number != EOS])
-        return Translation(self.decode(words, source), hypothesis.score, words)
+    def _pair(self, source: Source, target: list[str], ids: Sequence[int], score: Score) -> AlignedPair:
+        weights, phrase_weights = score.weights, score.phrase_weights
+        phrases = [] if source.tree is None else source.tree.spans()
+        if weights is None and self.has_attention:  # the search failed
+            weights, phrase_weights = torch.zeros(len(ids), len(source.ids)), torch.zeros(len(ids), len(phrases))
+        return AlignedPair(
+            [*source.words, END],
+            target,
+            [number == UNK for number in source.ids.tolist()],
+            [number == UNK for number in ids],
+            logprobs=score.logprobs,
+            weights=weights,
+            phrases=phrases if self.reads_trees else None,
+            phrase_weights=phrase_weights if self.reads_trees else None,
+        )
+
+    def _copy(self, source: Source) -> AlignedPair:
+        """A sentence as its own translation, each word aligned with itself."""
+        size, phrases = len(source.ids), 0 if source.tree is None else source.tree.leaves - 1
+        attention = (torch.eye(size), torch.zeros(size, phrases)) if self.has_attention else (None, None)
+        ids = [EOS] * size  # no word is unknown where none is translated
+        pair = self._pair(source, [*source.words, END], ids, Score(torch.zeros(size), *attention))
+        pair.score, pair.text = 0.0, source.copy
+        return pair
+
+    def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
+        trees = [source.tree for source in sources if source.copy is None]
+        if self.reads_trees and trees and not any(trees) and not self._warned_of_trees:
+            self._warned_of_trees = True
+            logger.warning(
+                "the model reads trees, and no sentence has one: give the parses of the sentences (trees, --trees), "
+                "since the model was trained with them"
+            )
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], trees: Sequence[str | None] | None
@@ -309,10 +336,11 @@ class Translator:
         numbered = enumerate(zip(targets, read), 1)
         return [(source, self.read_target(target, source, f"target {number}")) for number, (target, source) in numbered]
 
-    def _split(self, codec: Any, text: str, where: str, prepared: bool) -> list[str]:
-        words = (text if prepared else codec.encode(text)).split()
-        if len(words) > MOST_WORDS:
-            raise InputError(f"{where} has {len(words):,} words, and the model reads at most {MOST_WORDS:,}; split it")
+    def _split(self, codec: TextCodec, text: str, where: str, prepared: bool) -> list[str]:
+        words = text.split() if prepared else codec.encode(text)
+        if len(words) > MAX_SENTENCE_WORDS:
+            most = f"{MAX_SENTENCE_WORDS:,}"
+            raise InputError(f"{where} has {len(words):,} words, and the model reads at most {most}; split it")
         return words
 
     def _read_parse(self, parse: str | None, words: list[str], where: str) -> Tree | None:
@@ -320,7 +348,7 @@ class Translator:
             return None
         if not self.reads_trees:
             raise InputError(f"{where}: the model reads no trees; leave the parse out")
-        _check_text(parse, f"the parse of {where}", MOST_CHARACTERS * PARSE_FACTOR)
+        _check_text(parse, f"the parse of {where}", MAX_PARSE_CHARACTERS)
         if not parse.lstrip().startswith("("):
             tree = parse_transitions(parse, f"the parse of {where}")
             if tree.leaves > len(words):
@@ -359,7 +387,7 @@ def _listed(sentences: Sequence[str]) -> Sequence[str]:
     return sentences
 
 
-def _check_text(text: str, where: str, most: int = MOST_CHARACTERS) -> None:
+def _check_text(text: str, where: str, most: int = MAX_CHARACTERS) -> None:
     if not isinstance(text, str):
         raise InputError(f"{where} is a {type(text).__name__}; give a string")
     if len(text) > most:

@@ -21,9 +21,9 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.loading import shared_names
 from rnnsearch_fairseq.models.command_line import complete_options
 from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
 
 
@@ -96,11 +96,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
-        """Build the model that ``cfg`` describes, with the paper's initial values.
-
-        Raises:
-            InputError: ``cfg`` is not valid, or the record of how text was prepared is damaged.
-        """
+        """Build the model that ``cfg`` describes, with the paper's initial values."""
         config = read_config(cfg, cls.Config)
         dictionaries = task.source_dictionary, task.target_dictionary
         if config.share_all_embeddings and dictionaries[0] != dictionaries[1]:
@@ -118,13 +114,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return model
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """As in fairseq, with the last batch in every task, but refuse --retain-dropout, which fairseq's dropout knows.
-
-        Raises:
-            InputError: it is given.
-        """
-        if getattr(cfg.generation, "retain_dropout", False):
-            raise InputError("--retain-dropout has no effect on the models of this package: leave it out")
+        """As in fairseq, with the last batch in every task."""
         cfg.dataset.required_batch_size_multiple = 1  # else sentences may be left out (data/data_utils.py:357)
         super().prepare_for_inference_(cfg)
 
@@ -134,11 +124,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return {"languages": self.languages, "vocabularies": self._vocabularies(), "preparation": preparations}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared.
-
-        Raises:
-            InputError: a vocabulary differs.
-        """
+        """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared."""
         for side, theirs, ours in zip(("source", "target"), state["vocabularies"], self._vocabularies()):
             if theirs != ours:
                 number = next(n for n, (one, other) in enumerate(zip_longest(theirs, ours)) if one != other)
@@ -147,7 +133,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
                     f"differ from word {number} on): give the data it was trained on"
                 )
         if state["preparation"] is not None:
-            self.preparations = [Preparation.from_state(one) for one in state["preparation"]]
+            self.preparations = [Preparation(**one) for one in state["preparation"]]
 
     def _vocabularies(self) -> list[list[str]]:
         return [list(half.dictionary.symbols) for half in (self.encoder, self.decoder)]
@@ -159,16 +145,12 @@ class NetworkModel(FairseqEncoderDecoderModel):
         model_cfg: DictConfig | None = None,
         args: argparse.Namespace | None = None,
     ) -> Any:
-        """As in fairseq, but with a clear error for parameters that do not fit.
-
-        Raises:
-            InputError: the checkpoint has another architecture, other sizes or other dictionaries, or does not share
-                the matrices that the model shares.
-        """
+        """As in fairseq, but with a clear error for parameters that do not fit."""
         if strict:
             if "_extra_state" in state_dict:
                 self.set_extra_state(state_dict["_extra_state"])
-            _check_shapes(state_dict, self.state_dict())
+            cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
+            check_parameters(state_dict, self.state_dict(), "the checkpoint", cure)
             self._check_shared(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
@@ -181,26 +163,8 @@ class NetworkModel(FairseqEncoderDecoderModel):
                 )
 
 
-def _check_shapes(loaded: dict[str, Any], expected: dict[str, Any]) -> None:
-    cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
-    if loaded.keys() != expected.keys():
-        name = min(loaded.keys() ^ expected.keys())
-        where = "it" if name in loaded else "this model"
-        raise InputError(f"the checkpoint is of another architecture ({name} is in {where} only); {cure}")
-    for name, parameter in expected.items():
-        if isinstance(parameter, Tensor) and loaded[name].shape != parameter.shape:
-            raise InputError(
-                f"the checkpoint is of other sizes: {name} is {tuple(loaded[name].shape)} there and "
-                f"{tuple(parameter.shape)} here; {cure}"
-            )
-
-
 def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
-    """The network's configuration in ``cfg``, from the command line, Hydra or a checkpoint.
-
-    Raises:
-        InputError: a value is not valid.
-    """
+    """The network's configuration in ``cfg``, from the command line, Hydra or a checkpoint."""
     values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg, enum_to_str=True)
     return kind.of(values)
 

@@ -36,9 +36,9 @@ class AlignmentModel(nn.Module):
         self.from_annotation = nn.Linear(annotation_size, alignment_size, bias=False)
         self.energy = nn.Linear(alignment_size, 1, bias=False)
 
-    def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None, keys: Tensor | None = None) -> Memory:
-        """The memory of annotations ``(batch, src_len, 2n)``; ``keys`` are the U_a h_j if already computed."""
-        return Memory(annotations, self.from_annotation(annotations) if keys is None else keys, padding_mask)
+    def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
+        """The memory of annotations ``(batch, src_len, 2n)``: these, the U_a h_j, and the mask."""
+        return Memory(annotations, self.from_annotation(annotations), padding_mask)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """c_i ``(rows, 2n)`` and alpha_i ``(rows, src_len)`` for s_{i-1} ``(rows, n)``. Padding has weight zero."""
@@ -60,7 +60,7 @@ def average_annotations(energies: Tensor, memory: Memory) -> tuple[Tensor, Tenso
 class FixedContext(nn.Module):
     """RNNencdec's context, →h_Tx at every step ("if we fix c_i to →h_Tx", A.2.2)."""
 
-    def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None, keys: None = None) -> Memory:
+    def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
         """The memory of →h_Tx: the last of ``(batch, src_len, n)``, since padding on the right copies the state."""
         return Memory(annotations[:, -1], None, None)
 

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from rnnsearch_fairseq.modules.attention import AlignmentModel, FixedContext, Memory
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
+from rnnsearch_fairseq.modules.encoder import Annotations
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.readout import DeepOutput
 
-States = tuple[Tensor, Tensor, Tensor | None, Tensor]  # of all positions: see Decoder.scan
+States = tuple[Tensor, Tensor, Tensor | None, Tensor]  # see Decoder.step and Decoder.scan
 
 
 class DecoderOutput(NamedTuple):
@@ -68,9 +69,11 @@ class Decoder(nn.Module):
         """s_0 = tanh(W_s ←h_1 + b_s) (A.2.2), ``(batch, n)``, from the encoder's summary ←h_1 ``(batch, n)``."""
         return torch.tanh(self.from_summary(summary))
 
-    def step(
-        self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory
-    ) -> tuple[Tensor | None, ...]:
+    def start(self, source: Annotations) -> tuple[Tensor, Memory]:
+        """s_0 and the memory of the annotated source."""
+        return self.initial_state(source.summary), self.attention.encode_keys(source.annotations, source.padding_mask)
+
+    def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
         """One target position i: its context, alignment and state, in the order that the class describes.
 
         Args:
@@ -79,8 +82,8 @@ class Decoder(nn.Module):
             context: c_{i-1}, ``(batch, 2n)``; None at the first position. Only the original code's order reads it.
 
         Returns:
-            The state for the readout and the state for the next position, ``(batch, n)`` each; c_i ``(batch, 2n)``; and
-            alpha_i ``(batch, src_len)`` or None.
+            The state for the readout ``(batch, n)``; c_i ``(batch, 2n)``; alpha_i ``(batch, src_len)`` or None; and the
+            state for the next position ``(batch, n)``.
         """
         if self.updates_with_current_word:
             # The original code updates the state at the end of position i - 1, when it knows y_{i-1}. Here the update
@@ -88,10 +91,10 @@ class Decoder(nn.Module):
             if context is not None:
                 state = self.unit(projected + self.unit.from_context(context), state)
             context, alpha = self.attention(state, memory)
-            return state, state, context, alpha
+            return state, context, alpha, state
         context, alpha = self.attention(state, memory)
         updated = self.unit(projected + self.unit.from_context(context), state)
-        return updated if self.reads_current_state else state, updated, context, alpha
+        return updated if self.reads_current_state else state, context, alpha, updated
 
     def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
         """All positions in turn, by one :meth:`step` after the other.
@@ -107,10 +110,10 @@ class Decoder(nn.Module):
         steps = []
         for projected in self.unit.project_input(embedded):
             steps.append(self.step(projected, state, context, memory))
-            _, state, context, _ = steps[-1]
-        read, _, contexts, weights = zip(*steps)
+            _, context, _, state = steps[-1]
+        read_states, contexts, weights, _ = zip(*steps)
         weights = None if weights[0] is None else torch.stack(weights)
-        return torch.stack(read), torch.stack(contexts), weights, state
+        return torch.stack(read_states), torch.stack(contexts), weights, state
 
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None

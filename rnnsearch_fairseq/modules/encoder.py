@@ -1,11 +1,26 @@
 """The encoder of Section 3.2 and Appendix A.2.1: a bidirectional recurrent network for annotating sequences."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
+from rnnsearch_fairseq.modules.symbols import PAD
+
+
+class Annotations(NamedTuple):
+    """The annotated source of a batch, from which the decoder starts.
+
+    ``annotations`` are the h_j, ``(batch, src_len, 2n)`` (RNNencdec: n), and ``summary`` is ←h_1 ``(batch, n)``.
+    ``padding_mask`` ``(batch, src_len)`` is true at padding; None if no sentence is padded.
+    """
+
+    annotations: Tensor
+    summary: Tensor
+    padding_mask: Tensor | None
 
 
 class Encoder(nn.Module):
@@ -36,6 +51,13 @@ class Encoder(nn.Module):
             return forward_states, forward_states[:, -1]
         backward_states = self.read(self.backward_unit, embedded, padding_mask, backward=True)
         return torch.cat([forward_states, backward_states], dim=-1), backward_states[:, 0]
+
+    def annotate(self, words: Tensor) -> Annotations:
+        """Annotate ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right."""
+        padding_mask = words.eq(PAD)
+        # On a GPU the test for padding would wait for the device; the mask costs less.
+        mask = padding_mask if words.is_cuda or padding_mask.any() else None
+        return Annotations(*self(words, mask), mask)
 
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
 from rnnsearch_fairseq.modules.decoder import Decoder
+from rnnsearch_fairseq.modules.embedding import share_embeddings
 from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
-from rnnsearch_fairseq.modules.symbols import PAD
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "bahdanau_gru": {},
@@ -29,20 +29,14 @@ class RNNsearch(nn.Module):
         super().__init__()
         encoder, decoder = (FusedEncoder, FusedDecoder) if config.scan == "fused" else (Encoder, Decoder)
         self.encoder, self.decoder = encoder(config, source_size), decoder(config, target_size)
-        target = self.decoder.embedding.table
-        if config.share_all_embeddings:
-            self.encoder.embedding.table.weight = target.weight
-        if config.share_all_embeddings or config.share_decoder_input_output_embed:
-            self.decoder.to_vocabulary.weight = target.weight
+        source, target = self.encoder.embedding.table, self.decoder.embedding.table
+        share_embeddings(config, source, target, self.decoder.to_vocabulary)
 
-    def forward(self, source: Tensor, previous_words: Tensor, forest: None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, source: Tensor, previous_words: Tensor) -> tuple[Tensor, Tensor | None]:
         """Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, and alpha ``(batch, tgt_len, src_len)`` or None.
 
         The ``source`` is ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right. The
         ``previous_words`` y_{i-1} ``(batch, tgt_len)`` begin with end-of-sentence as y_0.
         """
-        padding_mask = source.eq(PAD)
-        annotations, summary = self.encoder(source, padding_mask)
-        memory = self.decoder.attention.encode_keys(annotations, padding_mask)
-        output = self.decoder(previous_words, self.decoder.initial_state(summary), memory)
+        output = self.decoder(previous_words, *self.decoder.start(self.encoder.annotate(source)))
         return self.decoder.to_vocabulary(output.features), output.weights

@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
+from rnnsearch_fairseq.modules.embedding import share_embeddings
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
 from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
@@ -29,11 +30,7 @@ class Tree2Seq(nn.Module):
         super().__init__()
         self.encoder = FusedTreeEncoder(config, source_size)
         self.decoder = FusedTreeDecoder(config, target_size)
-        target = self.decoder.embedding
-        if config.share_all_embeddings:
-            self.encoder.embedding.weight = target.weight
-        if config.share_all_embeddings or config.share_decoder_input_output_embed:
-            self.decoder.to_vocabulary.weight = target.weight
+        share_embeddings(config, self.encoder.embedding, self.decoder.embedding, self.decoder.to_vocabulary)
 
     def forward(self, source: Tensor, previous_words: Tensor, forest: Forest | None = None) -> tuple[Tensor, Tensor]:
         """Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, alpha ``(batch, tgt_len, src_len + most_phrases)``.

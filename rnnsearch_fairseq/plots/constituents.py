@@ -52,7 +52,7 @@ def plot_attention(pair: AlignedPair, picture: Path) -> None:
     """Draw a sentence, as the module's description says, to ``picture``."""
     phrases = [f"{k}  {_shorten(pair.source[start:end])}" for k, (start, end) in enumerate(pair.phrases, 1)]
     words, target = ([_shorten([word]) for word in words] for words in (pair.source, pair.target))
-    weights = torch.cat([pair.alignment, pair.phrase_attention], dim=1).numpy()
+    weights = torch.cat([pair.weights, pair.phrase_weights], dim=1).numpy()
     figure, axes = draw_matrix([*words, *phrases], target, weights)
     if pair.phrases:
         axes.axvline(len(words) - 0.5, color=LINE_COLOR, linewidth=2)

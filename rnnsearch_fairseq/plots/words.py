@@ -45,17 +45,17 @@ def word_alignment(pair: AlignedPair) -> tuple[list[str], list[str], np.ndarray]
     Raises:
         InputError: the pair has no alignment, or one of another size.
     """
-    if pair.alignment is None:
+    if pair.weights is None:
         raise InputError(f"sentence {pair.number} has no alignment; give what rnnsearch score wrote")
     (source, source_owner), (target, target_owner) = map(_words_and_end, (pair.source, pair.target))
     expected = (len(target_owner), len(source_owner))
-    if pair.alignment.shape != expected:
+    if pair.weights.shape != expected:
         raise InputError(
-            f"sentence {pair.number}: its alignment is {tuple(pair.alignment.shape)}, its words say {expected}; "
+            f"sentence {pair.number}: its alignment is {tuple(pair.weights.shape)}, its words say {expected}; "
             "give what rnnsearch score wrote, or fairseq-generate without --tokenizer, --bpe and --post-process"
         )
     by_word = np.zeros((len(target), len(source)))
-    np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), pair.alignment.numpy())
+    np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), pair.weights.numpy())
     return source, target, by_word / np.bincount(target_owner)[:, None]
 
 

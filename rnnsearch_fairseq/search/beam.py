@@ -12,7 +12,7 @@ class FairseqBeam(Beam):
     """A candidate that ends counts if it is among the best ``beam``; the search is over when as many have ended."""
 
     @property
-    def candidates(self) -> int:
+    def num_candidates(self) -> int:
         """Twice the beam: half of them may be end-of-sentence."""
         return 2 * self.width
 
@@ -36,13 +36,18 @@ class FairseqBeam(Beam):
 
 
 class FairseqSearch(BeamSearch):
-    """The first ``beam`` hypotheses that end. The limit of the length counts the batch's columns, as in fairseq."""
+    """The first ``beam`` hypotheses that end.
+
+    The limit of the length counts the sentence's own words. fairseq counts the columns of its batch, so that there a
+    translation depends on its neighbours.
+    """
 
     def search_sentences(self, batch: Batch) -> list[list[Hypothesis]]:
-        limit = int(self.options.max_len_a * batch.columns + self.options.max_len_b)
-        if self.options.min_len > limit:
+        limits = [int(self.options.max_len_a * length + self.options.max_len_b) for length in batch.lengths]
+        if self.options.min_len > min(limits):
             raise InputError(
-                f"--min-len is {self.options.min_len}, but no translation may be longer than {limit} words: give a "
-                "lower one, or a higher --max-len-b"
+                f"--min-len is {self.options.min_len}, but no translation may be longer than {min(limits)} words: give "
+                "a lower one, or a higher --max-len-b"
             )
-        return self.run(batch, [FairseqBeam(self.options, length, limit + 1) for length in batch.lengths])
+        beams = [FairseqBeam(self.options, length, limit + 1) for length, limit in zip(batch.lengths, limits)]
+        return self.run(batch, beams)

@@ -11,7 +11,7 @@ from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate
 logger = logging.getLogger(__name__)
 
 MAX_LENGTH_RATIO = 3
-WIDEST_BEAM_TO_DOUBLE = 500
+MAX_BEAM_TO_DOUBLE = 500
 
 
 class GroundhogBeam(Beam):
@@ -51,17 +51,17 @@ class GroundhogSearch(BeamSearch):
             # With a doubled beam, fewer sentences at once keep the memory use of the batch.
             at_once = max(1, len(results) * self.options.beam // options.beam)
             for begin in range(0, len(pending), at_once):
-                part = pending[begin : begin + at_once]
-                chosen = batch.select(part)
+                places = pending[begin : begin + at_once]
+                chosen = batch.select(places)
                 beams = [GroundhogBeam(options, length, MAX_LENGTH_RATIO * length) for length in chosen.lengths]
-                for place, hypotheses in zip(part, self.run(chosen, beams)):
+                for place, hypotheses in zip(places, self.run(chosen, beams)):
                     results[place] = hypotheses
             failed = [batch.sentences[place] + 1 for place in pending if not results[place]]
             if not failed:
                 return results
             if options.unkpen == math.inf:
                 options, cure = replace(options, unkpen=0.0), "unknown words are now allowed"
-            elif options.beam < WIDEST_BEAM_TO_DOUBLE:
+            elif options.beam < MAX_BEAM_TO_DOUBLE:
                 options = replace(options, beam=2 * options.beam)
                 cure = f"the beam is doubled to {options.beam}"
             else:

@@ -1,4 +1,4 @@
-"""A search's view of a model, its input and its results."""
+"""A search's view of a model, and its results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,12 @@ OnStep = Callable[[dict[int, list[int]]], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """A batch of sentences: ``words`` int64 ``(batch, src_len)`` with end-of-sentence, padded right or left."""
-
-    words: Tensor
-    forest: Forest | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class Hypothesis:
     """A translation of T word ids, end-of-sentence included if it is finished; tensors are on the CPU.
 
-    ``logprobs`` ``(T,)`` are ln p of the words (unknown words: less their penalty). ``weights`` ``(T, columns)`` is the
-    attention to the source's words, padding included, then to its phrases; None without attention, for a source
-    without words, and if the search failed.
+    ``score`` ranks the hypotheses. ``logprobs`` ``(T,)`` are ln p of the words, without penalties. ``weights``
+    ``(T, columns)`` are the attention to the source's words, padding included, then to its phrases; None without
+    attention, for a source without words, and if the search failed.
     """
 
     words: list[int]
@@ -41,17 +33,24 @@ class SearchModel(Protocol):
     The rows of a sentence are adjacent, and the sentences keep the order of the batch.
     """
 
-    def begin(self, source: Source) -> Any:
-        """The state before the first word, one row a sentence."""
+    def begin(self, words: Tensor, forest: Forest | None) -> Any:
+        """The state before the first target word, one row a sentence.
+
+        Args:
+            words: int64 ``(batch, src_len)``, each sentence ended by end-of-sentence, padded right or left.
+            forest: the sentences' trees, for a model that reads trees.
+        """
 
     def step(self, words: Tensor, state: Any) -> tuple[Tensor, Tensor | None, Any]:
         """Score the next words, given the last word of each row ``(rows,)``, end-of-sentence at the beginning.
 
         Returns:
-            Log-probabilities in float32 at least, which the caller may overwrite, ``(rows, K_y)``, where K_y is rounded
-            up to whole groups (:data:`~rnnsearch_fairseq.modules.fused.search_step.GROUP`) of impossible words; the
-            attention ``(rows, columns)`` or None; and the state with these words.
+            Log-probabilities in float32 at least, which the caller may overwrite, ``(rows, columns)``; the attention
+            ``(rows, source columns)`` or None; and the state with these words. Beyond the vocabulary, impossible words
+            (minus infinity) fill the columns up to a multiple of
+            :data:`~rnnsearch_fairseq.modules.fused.search_step.GROUP`, since the search looks for the best words group
+            by group.
         """
 
     def select(self, state: Any, rows: Sequence[int]) -> Any:
-        """The state of ``rows``, some of them perhaps several times or not at all."""
+        """The state of the chosen ``rows``, in this order; a row may be chosen several times."""

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.encoder import Encoder
-from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.search_step import Places, RecurrentState, SearchStep, vocabulary_product
 from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
-from rnnsearch_fairseq.search.interface import SearchModel, Source
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.search.interface import SearchModel
 
 
 def search_model(encoder: nn.Module, decoder: nn.Module) -> SearchModel:
@@ -28,7 +28,10 @@ def search_model(encoder: nn.Module, decoder: nn.Module) -> SearchModel:
 
 
 class _RNNsearchState(NamedTuple):
-    """``memory`` holds each sentence once; ``sentences`` are its rows that belong to the hypotheses, in order."""
+    """``memory`` holds each sentence once; ``sentences`` has the row of the memory that each hypothesis reads.
+
+    ``places`` align the hypotheses with the memory where the sentences have unequally many.
+    """
 
     recurrent: RecurrentState
     memory: Memory
@@ -38,18 +41,15 @@ class _RNNsearchState(NamedTuple):
 
 class _RNNsearch:
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
-        self.encoder, self.decoder, self.position = encoder, decoder, SearchStep(decoder)
+        self.encoder, self.decoder, self.search_step = encoder, decoder, SearchStep(decoder)
 
-    def begin(self, source: Source) -> _RNNsearchState:
-        padding_mask = source.words.eq(PAD)
-        mask = padding_mask if dispatch.on_gpu(padding_mask) or padding_mask.any() else None
-        annotations, summary = self.encoder(source.words, mask)
-        memory = self.position.prepare_memory(self.decoder.attention.encode_keys(annotations, mask))
-        recurrent = RecurrentState(self.decoder.initial_state(summary))
-        return _RNNsearchState(recurrent, memory, list(range(len(summary))), None)
+    def begin(self, words: Tensor, forest: Forest | None) -> _RNNsearchState:
+        state, memory = self.decoder.start(self.encoder.annotate(words))
+        memory = self.search_step.prepare_memory(memory)
+        return _RNNsearchState(RecurrentState(state), memory, list(range(len(words))), None)
 
     def step(self, words: Tensor, state: _RNNsearchState) -> tuple[Tensor, Tensor | None, _RNNsearchState]:
-        scores, weights, recurrent = self.position(words, state.recurrent, state.memory, state.places)
+        scores, weights, recurrent = self.search_step(words, state.recurrent, state.memory, state.places)
         return _log_softmax(scores), weights, _RNNsearchState(recurrent, *state[1:])
 
     def select(self, state: _RNNsearchState, rows: Sequence[int]) -> _RNNsearchState:
@@ -81,10 +81,9 @@ class _Tree2Seq:
         self.encoder, self.decoder = encoder, decoder
         self.times_vocabulary = vocabulary_product(decoder.to_vocabulary)
 
-    def begin(self, source: Source) -> _Tree2SeqState:
-        encoded = self.encoder(source.words, source.words.eq(PAD), source.forest)
-        recurrent = self.decoder.initial_state(encoded)
-        return _Tree2SeqState(recurrent, encoded, list(range(len(source.words))))
+    def begin(self, words: Tensor, forest: Forest | None) -> _Tree2SeqState:
+        source = self.encoder(words, words.eq(PAD), forest)
+        return _Tree2SeqState(self.decoder.initial_state(source), source, list(range(len(words))))
 
     def step(self, words: Tensor, state: _Tree2SeqState) -> tuple[Tensor, Tensor, _Tree2SeqState]:
         features, weights, recurrent = self.decoder.step(words, state.recurrent, state.source)
@@ -107,16 +106,16 @@ class Ensemble:
     def __init__(self, members: Sequence[SearchModel]) -> None:
         self.members = members
 
-    def begin(self, source: Source) -> list[Any]:
-        return [member.begin(source) for member in self.members]
+    def begin(self, words: Tensor, forest: Forest | None) -> list[Any]:
+        return [member.begin(words, forest) for member in self.members]
 
     def step(self, words: Tensor, state: list[Any]) -> tuple[Tensor, Tensor | None, list[Any]]:
-        log_probs, weights, states = zip(*(member.step(words, own) for member, own in zip(self.members, state)))
+        log_probs, weights, states = zip(*(member.step(words, one) for member, one in zip(self.members, state)))
         mean = torch.stack(log_probs).logsumexp(dim=0) - math.log(len(self.members))
         return mean, mean_attention(weights), list(states)
 
     def select(self, state: list[Any], rows: Sequence[int]) -> list[Any]:
-        return [member.select(own, rows) for member, own in zip(self.members, state)]
+        return [member.select(one, rows) for member, one in zip(self.members, state)]
 
 
 def mean_attention(weights: Sequence[Tensor | None]) -> Tensor | None:
@@ -124,9 +123,9 @@ def mean_attention(weights: Sequence[Tensor | None]) -> Tensor | None:
 
     Members that do not read trees have no columns of phrases, and give phrases the weight zero.
     """
-    attentive = [each for each in weights if each is not None]
-    columns = max((each.size(-1) for each in attentive), default=0)
-    filled = [F.pad(each, (0, columns - each.size(-1))) for each in attentive]
+    found = [tensor for tensor in weights if tensor is not None]
+    columns = max((tensor.size(-1) for tensor in found), default=0)
+    filled = [F.pad(tensor, (0, columns - tensor.size(-1))) for tensor in found]
     return torch.stack(filled).mean(dim=0) if filled else None
 
 

@@ -13,9 +13,9 @@ WITHOUT_EFFECT = {
     "groundhog": ("max_len_a", "max_len_b", "min_len", "length_statistics"),
     "tree2seq": ("lenpen", "min_len", "unnormalized"),
 }
-MOST = 1_000_000
-# The bounds of the options that are numbers, where they are not 0 and MOST.
-BOUNDS = {"beam": (1, MOST), "unkpen": (-MOST, math.inf), "lenpen": (-10, 10)}
+MAX_VALUE = 1_000_000
+# The bounds of the options that are numbers, where they are not 0 and MAX_VALUE.
+BOUNDS = {"beam": (1, MAX_VALUE), "unkpen": (-MAX_VALUE, math.inf), "lenpen": (-10, 10)}
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,11 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if self.search not in SEARCHES:
             raise InputError(f"there is no search {self.search!r}; choose one of {', '.join(SEARCHES)}")
-        for each in fields(self):
-            name, value = option(each.name), getattr(self, each.name)
-            if each.type in (int, float) and (isinstance(value, bool) or not isinstance(value, (int, each.type))):
-                raise InputError(f"{name} is {value!r}; give a number")
-            least, most = BOUNDS.get(each.name, (0, MOST))
-            if each.type in (int, float) and not least <= value <= most:
-                raise InputError(f"{name} is {value}; give a number from {least:,} to {most:,}")
-            if each.name in WITHOUT_EFFECT[self.search] and value != each.default:
+        for field in fields(self):
+            name, value = option(field.name), getattr(self, field.name)
+            if field.type in (int, float):
+                least, most = BOUNDS.get(field.name, (0, MAX_VALUE))
+                if isinstance(value, bool) or not isinstance(value, (int, field.type)) or not least <= value <= most:
+                    raise InputError(f"{name} is {value!r}; give a number from {least:,} to {most:,}")
+            if field.name in WITHOUT_EFFECT[self.search] and value != field.default:
                 raise InputError(f"{name} has no effect with --search {self.search}; leave one of them out")

@@ -13,7 +13,8 @@ from torch import Tensor
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.fused.search_step import GROUP, Places
 from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
-from rnnsearch_fairseq.search.interface import Hypothesis, OnStep, SearchModel, Source
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.search.interface import Hypothesis, OnStep, SearchModel
 from rnnsearch_fairseq.search.options import SearchOptions
 
 
@@ -44,21 +45,19 @@ class Step(NamedTuple):
 class Batch:
     """Sentences to search: the model and its state before the first word, one row a sentence.
 
-    ``sentences`` are their positions in the source, ``lengths`` their words with end-of-sentence, and ``columns`` the
-    source's columns, padding included.
+    ``sentences`` are their positions in the source, and ``lengths`` their words with end-of-sentence.
     """
 
     model: SearchModel
     state: Any
     sentences: list[int]
     lengths: list[int]
-    columns: int
     device: torch.device
     on_step: OnStep | None
 
     def select(self, places: list[int]) -> "Batch":
         """The sentences at these places of this batch."""
-        sentences, lengths = ([each[place] for place in places] for each in (self.sentences, self.lengths))
+        sentences, lengths = ([values[place] for place in places] for values in (self.sentences, self.lengths))
         return replace(self, state=self.model.select(self.state, places), sentences=sentences, lengths=lengths)
 
 
@@ -74,15 +73,17 @@ class Beam(ABC):
         self.finished: list[Finished] = []
 
     @property
-    def candidates(self) -> int:
-        """How many candidates a step needs."""
+    def num_candidates(self) -> int:
+        """The number of candidates that a step needs."""
         return self.width
 
     @abstractmethod
     def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
-        """Those of the likeliest ``candidates``, best first, that go on after this step; none at the end of the search.
+        """Choose the candidates to continue, best first; an empty list ends the search.
 
-        They are at least :attr:`candidates`, if so many are possible. Steps count from 0.
+        Args:
+            candidates: the likeliest, best first: at least :attr:`num_candidates`, or all that are possible.
+            step: the number of the step, from 0.
         """
 
     def end_term(self, step: int) -> float:
@@ -90,7 +91,7 @@ class Beam(ABC):
         return 0.0
 
     def must_end(self, step: int) -> bool:
-        """Whether only end-of-sentence is possible; equal for all sentences of a batch."""
+        """Whether only end-of-sentence is possible."""
         return False
 
     def finish(self, step: int, last: Candidate) -> None:
@@ -115,21 +116,26 @@ class BeamSearch(ABC):
         """The hypotheses of each sentence, best first; none if the search fails."""
 
     @torch.inference_mode()  # in which an operation costs less: a fifth of the time with a beam of 1
-    def search(self, model: SearchModel, source: Source, on_step: OnStep | None = None) -> list[list[Hypothesis]]:
+    def search(
+        self, model: SearchModel, words: Tensor, forest: Forest | None = None, on_step: OnStep | None = None
+    ) -> list[list[Hypothesis]]:
         """The translations of each sentence, best first. The only one of a failed search has a score of minus infinity.
 
-        A sentence without words is not searched: its translation has no words, and a score of zero. ``on_step`` is
-        called after each step; an exception that it raises ends the search.
+        A sentence without words is not searched: its translation has no words, and a score of zero.
+
+        Args:
+            words, forest: the sentences and their trees, as :meth:`SearchModel.begin` reads them.
+            on_step: called after each step; an exception that it raises ends the search.
 
         Raises:
             InputError: the model's scores are not numbers, or the least length exceeds the greatest.
         """
-        lengths = source.words.ne(PAD).sum(dim=1).tolist()
+        lengths = words.ne(PAD).sum(dim=1).tolist()
         results: list[list[Hypothesis]] = [[] for _ in lengths]
         places = [number for number, length in enumerate(lengths) if length > 1]
         if places:
-            sentences, columns = list(range(len(lengths))), source.words.size(1)
-            batch = Batch(model, model.begin(source), sentences, lengths, columns, source.words.device, on_step)
+            sentences = list(range(len(lengths)))
+            batch = Batch(model, model.begin(words, forest), sentences, lengths, words.device, on_step)
             for place, hypotheses in zip(places, self.search_sentences(batch.select(places))):
                 results[place] = hypotheses
         return [
@@ -148,17 +154,18 @@ class BeamSearch(ABC):
             log_probs[:, PAD].fill_(-math.inf)
             if unkpen:
                 log_probs[:, UNK].sub_(unkpen)
-            if live[0][1].must_end(step):
-                log_probs[:, :EOS] = log_probs[:, EOS + 1 :] = -math.inf
-            terms = [beam.end_term(step) for _, beam in live]
-            if any(terms):
-                by_row = [term for term, size in zip(terms, sizes) for _ in range(size)]
-                log_probs[:, EOS].add_(log_probs.new_tensor(by_row))
-            count = max(beam.candidates for _, beam in live)
+            must_end = [beam.must_end(step) for _, beam in live]
+            if any(must_end):
+                rows = torch.tensor(_repeat(must_end, sizes), device=batch.device)
+                log_probs[rows, :EOS] = log_probs[rows, EOS + 1 :] = -math.inf
+            end_terms = [beam.end_term(step) for _, beam in live]
+            if any(end_terms):
+                log_probs[:, EOS].add_(log_probs.new_tensor(_repeat(end_terms, sizes)))
+            count = max(beam.num_candidates for _, beam in live)
             best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
             kept = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
             history.append(Step(weights, [candidate for rows in kept for candidate in rows]))
-            live = [each for each, rows in zip(live, kept) if rows]
+            live = [pair for pair, rows in zip(live, kept) if rows]
             if live:
                 sizes = [len(rows) for rows in kept if rows]
                 totals, parents, words = map(list, zip(*history[-1].rows))
@@ -166,7 +173,7 @@ class BeamSearch(ABC):
             if live and batch.on_step is not None:
                 best_rows = (trace_back(history, row) for row in accumulate(sizes[:-1], initial=0))
                 batch.on_step({sentence: [c.word for c in path] for (sentence, _), path in zip(live, best_rows)})
-        return hypotheses_of(beams, history, log_probs.dtype)
+        return read_hypotheses(beams, history, log_probs.dtype, unkpen)
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[list[Candidate]]:
@@ -177,9 +184,6 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     Args:
         log_probs: of the next words, ``(rows, groups · GROUP)``; overwritten.
         totals, sizes: of the rows, ``(rows,)``; and the number of rows of each sentence.
-
-    Raises:
-        InputError: if the best are not numbers.
     """
     in_row = log_probs.size(1) // GROUP
     groups = log_probs.add_(totals.unsqueeze(1)).view(-1, GROUP)
@@ -220,14 +224,26 @@ def trace_back(history: Sequence[Step], row: int) -> list[Candidate]:
     return path[::-1]
 
 
+def _repeat(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """The value of each row, from the value and the number of rows of each sentence."""
+    return [value for value, size in zip(values, sizes) for _ in range(size)]
+
+
 @torch.inference_mode(False)  # the callers may change the tensors
-def hypotheses_of(beams: Sequence[Beam], history: list[Step], dtype: torch.dtype) -> list[list[Hypothesis]]:
-    """The finished hypotheses of each beam, best first; log-probabilities have the ``dtype``."""
+def read_hypotheses(
+    beams: Sequence[Beam], history: list[Step], dtype: torch.dtype, unkpen: float
+) -> list[list[Hypothesis]]:
+    """The finished hypotheses of each beam, best first; log-probabilities have the ``dtype``, and no penalty."""
     ranked = [sorted(beam.finished, key=lambda finished: -finished.score) for beam in beams]
-    flat = [finished for of_sentence in ranked for finished in of_sentence]
-    paths = [[*trace_back(history[: each.step], each.last.parent), each.last] for each in flat]
+    flat = [finished for hypotheses in ranked for finished in hypotheses]
+    paths = [[*trace_back(history[: finished.step], finished.last.parent), finished.last] for finished in flat]
     lengths = [len(path) for path in paths]
-    gains = [c.total - before for path in paths for c, before in zip(path, [0.0, *(c.total for c in path)])]
+    gains = []
+    for path in paths:
+        before = 0.0
+        for candidate in path:
+            gains.append(candidate.total - before + (unkpen if candidate.word == UNK else 0.0))
+            before = candidate.total
     logprobs = torch.tensor(gains, dtype=dtype).split(lengths)
     weights: Sequence[Tensor | None] = [None] * len(flat)
     if flat and history[0].weights is not None:
@@ -236,10 +252,10 @@ def hypotheses_of(beams: Sequence[Beam], history: list[Step], dtype: torch.dtype
         every = torch.cat([step.weights for step in history])
         weights = every[rows.to(every.device)].cpu().split(lengths)
     hypotheses = (
-        Hypothesis([c.word for c in path], finished.score, gain, attention)
+        Hypothesis([candidate.word for candidate in path], finished.score, gain, attention)
         for finished, path, gain, attention in zip(flat, paths, logprobs, weights)
     )
-    return [list(islice(hypotheses, len(of_sentence))) for of_sentence in ranked]
+    return [list(islice(hypotheses, len(finished))) for finished in ranked]
 
 
 def _no_words(score: float) -> Hypothesis:

@@ -23,23 +23,25 @@ class Tree2SeqBeam(Beam):
 
     def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
         # Of equal scores, continuations come first.
-        competing: list[tuple[float, Candidate | Finished]] = [(each.total, each) for each in candidates[: self.width]]
-        competing += [(each.score, each) for each in self.finished]
-        places = [each for _, each in sorted(competing, key=lambda pair: -pair[0])[: self.width]]
-        over = not places or step + 1 >= self.limit or _is_finished(places[0])
-        self.finished = [self._finished(each, step) for each in places if over or _is_finished(each)]
-        return [] if over else [each for each in places if not _is_finished(each)]
+        competing: list[tuple[float, Candidate | Finished]] = [
+            (entry.total, entry) for entry in candidates[: self.width]
+        ]
+        competing += [(entry.score, entry) for entry in self.finished]
+        kept = [entry for _, entry in sorted(competing, key=lambda pair: -pair[0])[: self.width]]
+        over = not kept or step + 1 >= self.limit or _has_ended(kept[0])
+        self.finished = [self._finished(entry, step) for entry in kept if over or _has_ended(entry)]
+        return [] if over else [entry for entry in kept if not _has_ended(entry)]
 
-    def _finished(self, each: Candidate | Finished, step: int) -> Finished:
-        if isinstance(each, Finished):
-            return each
+    def _finished(self, entry: Candidate | Finished, step: int) -> Finished:
+        if isinstance(entry, Finished):
+            return entry
         # The score includes the length's term; the word's log-probability does not.
-        term = self.end_term(step) if each.word == EOS else 0.0
-        return Finished(each.total, step, each._replace(total=each.total - term))
+        term = self.end_term(step) if entry.word == EOS else 0.0
+        return Finished(entry.total, step, entry._replace(total=entry.total - term))
 
 
-def _is_finished(each: Candidate | Finished) -> bool:
-    return isinstance(each, Finished) or each.word == EOS
+def _has_ended(entry: Candidate | Finished) -> bool:
+    return isinstance(entry, Finished) or entry.word == EOS
 
 
 class Tree2SeqSearch(BeamSearch):

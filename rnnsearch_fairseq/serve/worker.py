@@ -3,7 +3,7 @@
 import html
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import repeat
 
 from torch import Tensor
@@ -11,11 +11,11 @@ from torch import Tensor
 from rnnsearch_fairseq.corpus.link_grammar import LinkParser
 from rnnsearch_fairseq.documents.translate import replace_unknown
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference import translator as inference
-from rnnsearch_fairseq.inference.translator import Alignment, Source, Translator
+from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.search import OnStep
 from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated, Translation, Word
 from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
+from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import Parse, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
@@ -49,12 +49,12 @@ class Worker:
             except InputError as error:
                 job.request.report(job.number, Problem(error=str(error)))
         if sources:
-            nbest = [job.nbest for job in sources]
-            results = search_aligned(self.translator, list(sources.values()), nbest, self._watcher(sources))
-            for job, translations in zip(sources, results):
-                if self.dictionary is not None:
-                    translations = [self._replace_unknown(*pair, sources[job]) for pair in translations]
-                job.request.report(job.number, _describe(translations))
+            nbest, watch = max(job.nbest for job in sources), self._watcher(sources)
+            found = self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)
+            for (job, source), pairs in zip(sources.items(), found):
+                for pair in pairs[: job.nbest] if self.dictionary is not None else ():
+                    replace_unknown(self.translator, source, pair, self.dictionary)
+                job.request.report(job.number, _describe(pairs[: job.nbest]))
 
     def _read(self, job: Job, parses: bool) -> Source:
         where = f"sentence {job.number + 1}"
@@ -67,12 +67,6 @@ class Worker:
         parse = read_penn(brackets) if isinstance(brackets, str) else None
         fits = isinstance(parse, Parse) and len(parse.words) == words
         return source._replace(tree=parse.tree) if fits else source
-
-    def _replace_unknown(
-        self, translation: inference.Translation, alignment: Alignment, source: Source
-    ) -> tuple[inference.Translation, Alignment]:
-        words = replace_unknown(translation.words, alignment, self.dictionary)
-        return replace(translation, words=words, text=self.translator.decode(words, source)), alignment
 
     def _watcher(self, sources: dict[Job, Source]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""
@@ -92,38 +86,26 @@ class Worker:
         return watch
 
 
-def search_aligned(
-    translator: Translator, sources: Sequence[Source], nbest: Sequence[int], on_step: OnStep
-) -> list[list[tuple[inference.Translation, Alignment]]]:
-    """The best translations of each source, as many as ``nbest`` says for it, with their alignments."""
-    found = translator.search(sources, nbest=max(nbest), on_step=on_step)
-    chosen = [translations[:number] for translations, number in zip(found, nbest)]
-    pairs = [(source, best.words) for source, translations in zip(sources, chosen) for best in translations]
-    alignments = iter(translator.align_words(pairs))
-    return [[(translation, next(alignments)) for translation in translations] for translations in chosen]
-
-
 def check_wanted(jobs: Iterable[Job]) -> None:
     """Raise Abandoned if nobody waits for any of the jobs."""
     if all(job.request.abandoned for job in jobs):
         raise Abandoned
 
 
-def _describe(results: Sequence[tuple[inference.Translation, Alignment]]) -> Translated:
-    _, first = results[0]
+def _describe(pairs: Sequence[AlignedPair]) -> Translated:
     return Translated(
-        source=_words(first.source, first.source_unknown, repeat(None)),
-        phrases=first.phrases,
+        source=_words(pairs[0].source, pairs[0].source_unknown, repeat(None)),
+        phrases=pairs[0].phrases,
         translations=[
             Translation(
-                text=translation.text,
-                score=translation.score,
-                logprob=alignment.logprobs.sum().item(),
-                words=_words([*translation.words, "</s>"], alignment.target_unknown, alignment.logprobs.tolist()),
-                alignment=_rows(alignment.weights),
-                phrase_alignment=_rows(alignment.phrase_weights),
+                text=pair.text,
+                score=pair.score,
+                logprob=pair.logprobs.sum().item(),
+                words=_words(pair.target, pair.target_unknown, pair.logprobs.tolist()),
+                alignment=_rows(pair.weights),
+                phrase_alignment=_rows(pair.phrase_weights),
             )
-            for translation, alignment in results
+            for pair in pairs
         ],
     )
 

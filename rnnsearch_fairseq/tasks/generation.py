@@ -13,7 +13,7 @@ from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import BeamSearch, Ensemble, Hypothesis, SearchModel, Source, search_model
+from rnnsearch_fairseq.search import BeamSearch, Ensemble, Hypothesis, SearchModel, search_model
 
 
 class Generator:
@@ -41,8 +41,7 @@ class Generator:
         if prefix_tokens is not None or constraints is not None:
             raise InputError("this search takes no prefix and no constraints; use fairseq's generator (--prefix-size)")
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
-        source = Source(words, None if trees is None else Forest(*trees))
-        found = self.search.search(self._search_model(), source)
+        found = self.search.search(self._search_model(), words, None if trees is None else Forest(*trees))
         return [
             [self._as_fairseq_hypothesis(hypothesis, row) for hypothesis in hypotheses]
             for hypotheses, row in zip(found, words.cpu())

@@ -13,7 +13,7 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-CACHED_CHARACTERS = 1_000_000  # the most characters of words in subword-nmt's cache
+MAX_CACHED_CHARACTERS = 1_000_000  # of words in subword-nmt's cache
 
 
 class TextCodec:
@@ -30,32 +30,38 @@ class TextCodec:
         self.vocabulary = vocabulary
         self._tokenize, self._detokenize = _moses(preparation, language)
         try:
-            self._split_words, self._join = _subwords(preparation)
+            self._split, self._join = _subwords(preparation)
         except (Exception, SystemExit) as error:  # subword-nmt exits at a damaged line
             raise InputError(
                 f"the {preparation.subwords} of {language!r} cannot split words ({in_short(error)}); "
                 "give the file that split the training text"
             ) from error
 
-    def encode(self, text: str) -> str:
-        """Convert text to words or subwords with single blanks between."""
+    def encode(self, text: str) -> list[str]:
+        """The words or subwords of a text.
+
+        Raises:
+            InputError: the model of sentencepiece is damaged.
+        """
         text = self._tokenize(" ".join(text.replace("\ufeff", "").split()))  # without byte order marks
         if self.preparation.lowercase:
             text = text.lower()
-        words = self._split(text)
-        if self._knows(words):
-            return words
-        return self._split(" ".join(map(self._as_known, text.split())))
+        try:
+            words = self._split(text)
+            if self._knows(words):
+                return words
+            return self._split(" ".join(map(self._as_known, text.split())))
+        except UnicodeDecodeError as error:
+            raise InputError(
+                "the model of sentencepiece is damaged; give the file that split the training text"
+            ) from error
 
-    def decode(self, words: str) -> str:
-        """Convert words or subwords to text."""
+    def decode(self, words: Sequence[str]) -> str:
+        """The text of words or subwords."""
         return self._detokenize(self._join(words))
 
-    def _split(self, text: str) -> str:
-        return " ".join(self._split_words(text).split())
-
-    def _knows(self, words: str) -> bool:
-        return self.vocabulary is None or all(word in self.vocabulary for word in words.split())
+    def _knows(self, words: Sequence[str]) -> bool:
+        return self.vocabulary is None or all(word in self.vocabulary for word in words)
 
     def _as_known(self, word: str) -> str:
         lower = word.lower()
@@ -74,10 +80,10 @@ def make_codecs(
     return source, target
 
 
-def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str], Callable[[str], str]]:
-    """Functions that tokenize and detokenize."""
+def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str], Callable[[list[str]], str]]:
+    """Functions that tokenize text, and make text of tokens."""
     if preparation.tokenizer is None:
-        return str, str
+        return str, " ".join
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     tokenize = partial(
@@ -86,38 +92,37 @@ def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str
         escape=not preparation.moses_no_escape,
         return_str=True,
     )
-    detokenizer = MosesDetokenizer(language)
-    return tokenize, lambda words: detokenizer.detokenize(words.split())
+    return tokenize, MosesDetokenizer(language).detokenize
 
 
-def _subwords(preparation: Preparation) -> tuple[Callable[[str], str], Callable[[str], str]]:
-    """Functions that split words into subwords and join them; any exception means damage."""
+def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Callable[[Sequence[str]], list[str]]]:
+    """Functions that split text into subwords, and join subwords to words; any exception means damage."""
     if preparation.bpe is not None:
         from subword_nmt.apply_bpe import BPE
 
         bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
-        return _Bounded(bpe), lambda words: f"{words} ".replace(f"{BPE_MARK} ", "").rstrip()
+        return _BoundedBPE(bpe), lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
     if preparation.sentencepiece is not None:
         from sentencepiece import SentencePieceProcessor
 
         processor = SentencePieceProcessor(model_proto=preparation.sentencepiece)
         return (
-            lambda text: " ".join(processor.encode(text, out_type=str)),
-            lambda words: words.replace(" ", "").replace("▁", " ").strip(),
+            lambda text: " ".join(processor.encode(text, out_type=str)).split(),
+            lambda words: "".join(words).replace("▁", " ").strip().split(" "),
         )
-    return str, str
+    return str.split, list
 
 
-class _Bounded:
+class _BoundedBPE:
     """Splits words by subword-nmt, whose cache of split words would grow without end."""
 
     def __init__(self, bpe: Any) -> None:
         self._bpe = bpe
-        self._cached = 0
+        self._cached_characters = 0
 
-    def __call__(self, text: str) -> str:
-        self._cached += len(text)
-        if self._cached > CACHED_CHARACTERS:
+    def __call__(self, text: str) -> list[str]:
+        self._cached_characters += len(text)
+        if self._cached_characters > MAX_CACHED_CHARACTERS:
             self._bpe.cache.clear()
-            self._cached = len(text)
-        return self._bpe.process_line(text)
+            self._cached_characters = len(text)
+        return self._bpe.process_line(text).split()

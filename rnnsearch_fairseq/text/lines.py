@@ -13,6 +13,7 @@ from typing import BinaryIO
 from rnnsearch_fairseq.errors import InputError, in_short
 
 MAX_LINE_BYTES = 1 << 20
+LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines sees them
 BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
 
 
@@ -57,11 +58,7 @@ def read_lines(path: str | Path, stray_returns: bool = False) -> Iterator[str]:
 
 
 def check_line(path: str | Path, number: int, line: bytes, stray_returns: bool = False) -> str:
-    """Decode a line, the ``number``-th of the file ``path``.
-
-    Raises:
-        InputError: it is not UTF-8, or holds a carriage return inside the line without ``stray_returns``.
-    """
+    """Decode a line, the ``number``-th of the file ``path``."""
     # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
     # then computes wrong offsets: with --workers 2 or more, whole chunks are binarized twice.
     if not stray_returns and b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
@@ -83,7 +80,7 @@ def read_plain(path: Path, most_bytes: int) -> bytes:
     Raises:
         InputError: it is missing, a link, no plain file, too large, or cannot be read.
     """
-    if path.is_symlink() or not path.is_file():
+    if path.is_symlink() or not os.path.isfile(path):
         raise InputError(f"{path}: there is no such plain file (a link does not count); copy it there")
     try:
         with path.open("rb") as file:

@@ -10,7 +10,7 @@ in its data folder and then in the folder above, and keeps what they hold in its
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from rnnsearch_fairseq.text.lines import read_plain
 
 RECORD = "preparation.json"
 SUBWORDS = {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.model"}  # the file of each kind
-MOST_BYTES = 100_000  # of a record
-MOST_SUBWORD_BYTES = 50_000_000
+MAX_RECORD_BYTES = 100_000
+MAX_SUBWORD_BYTES = 50_000_000
 CURE = "write it with rnnsearch prepare"
 
 
@@ -47,22 +47,11 @@ class Preparation:
     sentencepiece: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.tokenizer not in (None, "moses"):
-            raise ValueError(f"the tokenizer is {self.tokenizer!r}, not moses or null")
-        for flag in ("moses_no_escape", "moses_no_dash_splits", "lowercase", "markup"):
-            if type(getattr(self, flag)) is not bool:
-                raise ValueError(f"{flag} is {getattr(self, flag)!r}, not true or false")
-        if not isinstance(self.bpe, str | None) or not isinstance(self.sentencepiece, bytes | None):
-            raise ValueError("the subwords are neither text of bpe nor bytes of sentencepiece")
+        flags = self.moses_no_escape, self.moses_no_dash_splits, self.lowercase, self.markup
+        if self.tokenizer not in (None, "moses") or not all(isinstance(flag, bool) for flag in flags):
+            raise ValueError("the tokenizer is moses or null, and the other options are true or false")
         if self.bpe is not None and self.sentencepiece is not None:
             raise ValueError("there are both bpe and sentencepiece")
-
-    @classmethod
-    def from_state(cls, state: Any) -> "Preparation":
-        """Read what ``asdict`` made of one; anything else is a ValueError."""
-        if not isinstance(state, dict) or set(state) != {one.name for one in fields(cls)}:
-            raise ValueError("not the options of a preparation")
-        return cls(**state)
 
     @property
     def subwords(self) -> str | None:
@@ -92,10 +81,10 @@ def write_subwords(folder: Path, preparations: Mapping[str, Preparation]) -> Non
     for kind, name in SUBWORDS.items():
         contents = {language: content for language, one in preparations.items() if (content := getattr(one, kind))}
         shared = len(set(contents.values())) == 1
-        for path in (folder / name, *(_own_file(folder, name, language) for language in preparations)):
+        for path in (folder / name, *(_separate_file(folder, name, language) for language in preparations)):
             path.unlink(missing_ok=True)
         for language, content in contents.items():
-            with open_output(folder / name if shared else _own_file(folder, name, language)) as out:
+            with open_output(folder / name if shared else _separate_file(folder, name, language)) as out:
                 out.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -108,15 +97,12 @@ def read_preparations(folder: Path) -> dict[str, Preparation] | None:
     path = folder / RECORD
     if not os.path.lexists(path):
         return None
+    content = read_plain(path, MAX_RECORD_BYTES)
     try:
-        record = json.loads(read_plain(path, MOST_BYTES))
-        if not isinstance(record, dict):
-            raise ValueError("it holds no object")
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
+        record = json.loads(content).items()
+    except (ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: not a record of a preparation ({in_short(error)}); {CURE}") from error
-    return {language: read_preparation(options, language, folder, str(path)) for language, options in record.items()}
+    return {language: read_preparation(options, language, folder, str(path)) for language, options in record}
 
 
 def read_preparation(options: Any, language: str, folder: Path, where: str) -> Preparation:
@@ -126,22 +112,19 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
         InputError: an option, in the file ``where``, is unknown or has a wrong value, or the subwords are missing.
     """
     try:
-        if not isinstance(options, dict) or "/" in language or "\0" in language:
-            raise ValueError("not an object of options by language")
-        options = dict(options)
-        kind = options.pop("subwords", None)
-        if kind is not None and kind not in SUBWORDS:
-            raise ValueError(f"the subwords are {kind!r}, not bpe, sentencepiece or null")
-        if not options.keys() <= Preparation().options().keys():
-            raise ValueError("an unknown option")
-        preparation = Preparation(**options)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{where}: {in_short(language)!r}: {error}; {CURE}") from error
-    if kind is None:
-        return preparation
-    own = _own_file(folder, SUBWORDS[kind], language)
-    path = own if own.exists() else folder / SUBWORDS[kind]
-    content = read_plain(path, MOST_SUBWORD_BYTES)
+        if not options.keys() <= Preparation().options().keys() or "/" in language or "\0" in language:
+            raise ValueError("an unknown option, or no language")
+        kind = options.get("subwords")
+        preparation = Preparation(**{name: value for name, value in options.items() if name != "subwords"})
+        if kind is None:
+            return preparation
+        separate, shared = _separate_file(folder, SUBWORDS[kind], language), folder / SUBWORDS[kind]
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise InputError(
+            f"{where}: the options of {in_short(language)!r} are wrong ({in_short(error)}); {CURE}"
+        ) from error
+    path = separate if os.path.exists(separate) else shared
+    content = read_plain(path, MAX_SUBWORD_BYTES)
     try:
         return replace(preparation, **{kind: content.decode() if kind == "bpe" else content})
     except UnicodeDecodeError as error:
@@ -168,7 +151,7 @@ def find_preparations(data: Path, languages: Sequence[str]) -> list[Preparation]
     return None
 
 
-def _own_file(folder: Path, name: str, language: str) -> Path:
+def _separate_file(folder: Path, name: str, language: str) -> Path:
     """``bpe.en.codes`` for ``bpe.codes``."""
     stem, _, ending = name.partition(".")
     return folder / f"{stem}.{language}.{ending}"

@@ -1,7 +1,7 @@
-"""Sentence pairs with a model's scores and alignments, and the JSON lines of ``rnnsearch score``."""
+"""Sentence pairs with a model's scores and attention, and their lines of JSON."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,38 +14,101 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import open_bytes
 
 UNKNOWN = "<unk>"  # in place of each word that the model does not know
+END = "</s>"
 CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
 
 
 @dataclass(eq=False)
 class AlignedPair:
-    """A source sentence, its translation, and the attention weights between their words, all on the CPU.
+    """A sentence and its translation, with the model's scores and attention: S source words, T target words, P phrases.
 
-    Words include end-of-sentence: S source words, T target words, P phrases.
+    Words are the model's words or subwords, end-of-sentence included. Tensors are on the CPU.
 
     Attributes:
-        source, target: the words as the model sees them: unknown ones are ``<unk>``.
-        alignment: ``(T, S)``; None if the model has no attention, or if it was not printed.
-        phrases: the spans of :meth:`~rnnsearch_fairseq.text.trees.Tree.spans`, empty without a parse; None if the model
-            does not read trees.
-        phrase_attention: ``(T, P)``, or None like ``phrases``. Row t of ``alignment`` and row t of this sum to one.
-        number: the pair's position in its file, from 0.
-        where: the pair's file and line, for messages.
+        source, target: the words; in a file, unknown ones are ``<unk>``.
+        source_unknown, target_unknown: whether each word is unknown to the model.
+        text: the translation as plain text; None if it was given.
+        score: what ranks translations in a search (by default the mean ln p of the words), minus infinity if the search
+            failed; ln p of a given translation.
+        logprobs: ``(T,)``, ln p of each target word.
+        weights: ``(T, S)``, the attention to words; None if the model has no attention.
+        phrases: of models that read trees, the first word of each phrase and the word after its last one, empty without
+            a parse; None for other models.
+        phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of ``weights`` and row t
+            of this sum to one.
+        number, where: the pair's position in its file, from 0, and the file and line for messages.
     """
 
     source: list[str]
     target: list[str]
-    alignment: Tensor | None = None
+    source_unknown: Sequence[bool] = ()
+    target_unknown: Sequence[bool] = ()
+    text: str | None = None
+    score: float | None = None
+    logprobs: Tensor | None = None
+    weights: Tensor | None = None
     phrases: list[tuple[int, int]] | None = None
-    phrase_attention: Tensor | None = None
+    phrase_weights: Tensor | None = None
     number: int = 0
     where: str = ""
 
+    @property
+    def words(self) -> list[str]:
+        """The target words without end-of-sentence."""
+        return self.target[:-1] if self.target[-1:] == [END] else self.target
+
+    def to_json(self) -> str:
+        """The pair as a line of JSON, described in ``rnnsearch score --help``; numbers have six decimals."""
+        sides = ((self.source, self.source_unknown), (self.target, self.target_unknown))
+        source, target = ([UNKNOWN if unknown else word for word, unknown in zip(*side)] for side in sides)
+        record = {
+            "id": self.number,
+            "source": source,
+            "target": target,
+            "logprob": round(self.logprobs.sum().item(), 6),
+            "word_logprobs": _rounded(self.logprobs),
+            "alignment": None if self.weights is None else _rounded(self.weights),
+        }
+        if self.phrases is not None:
+            record |= {"phrases": self.phrases, "phrase_attention": _rounded(self.phrase_weights)}
+        return json.dumps(record, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str | bytes, where: str) -> "AlignedPair":
+        """Read a line that :meth:`to_json` made; weights are finite, in float64.
+
+        Whether the phrases form a tree is not checked.
+
+        Raises:
+            InputError: the line is not a pair.
+        """
+        try:
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError("no object")
+            number, source, target = record["id"], record["source"], record["target"]
+            for words in (source, target):
+                if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+                    raise ValueError("source or target is no list of words")
+            unknown = ([word == UNKNOWN for word in words] for words in (source, target))
+            pair = cls(source, target, *unknown, number=number, where=where)
+            if "word_logprobs" in record:
+                pair.logprobs = torch.tensor(record["word_logprobs"], dtype=torch.float64)
+                pair.score = record["logprob"]
+            if record["alignment"] is not None:
+                pair.weights = _weights(record["alignment"], (len(target), len(source)))
+            if "phrases" in record:
+                pair.phrases = [(start, end) for start, end in record["phrases"]]
+                if any(type(place) is not int for phrase in pair.phrases for place in phrase):
+                    raise ValueError("phrases are not pairs of numbers")
+                pair.phrase_weights = _weights(record["phrase_attention"], (len(target), len(pair.phrases)))
+            return pair
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            raise _unusable(where, f"it has no {error}" if isinstance(error, KeyError) else in_short(error)) from None
+
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
-    """Yield the pairs of a file of scores, with finite alignment weights in float64.
-
-    Whether the phrases form a tree is not checked.
+    """Yield the pairs of a file of scores, which have alignments.
 
     Raises:
         InputError: the file cannot be read or is empty, or a line, once it is reached, is not a score, has no
@@ -54,35 +117,22 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
     number = -1
     with open_bytes(path) as lines:
         for number, line in enumerate(lines):
-            yield _parse(line, number, f"{path}, line {number + 1}")
+            pair = AlignedPair.from_json(line, f"{path}, line {number + 1}")
+            if pair.number != number:
+                raise _unusable(pair.where, f"sentence {pair.number} and not {number}")
+            if pair.weights is None:
+                raise _unusable(pair.where, "no alignment, since the model has no attention")
+            yield pair
     if number < 0:
         raise InputError(f"{path}: the file is empty; {CURE}")
 
 
-def _parse(line: bytes, number: int, where: str) -> AlignedPair:
-    try:
-        record = json.loads(line)
-        if not isinstance(record, dict):
-            raise ValueError("no object")
-        if record["id"] != number:
-            raise ValueError(f"sentence {record['id']} and not {number}")
-        if record["alignment"] is None:
-            raise ValueError("no alignment, since the model has no attention")
-        source, target = record["source"], record["target"]
-        for words in (source, target):
-            if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
-                raise ValueError("source or target is no list of words")
-        alignment = _weights(record["alignment"], (len(target), len(source)))
-        pair = AlignedPair(source, target, alignment, number=number, where=where)
-        if "phrases" in record:
-            pair.phrases = [(start, end) for start, end in record["phrases"]]
-            if any(type(place) is not int for phrase in pair.phrases for place in phrase):
-                raise ValueError("phrases are not pairs of numbers")
-            pair.phrase_attention = _weights(record["phrase_attention"], (len(target), len(pair.phrases)))
-        return pair
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else in_short(error)
-        raise InputError(f"{where}: not a score that can be used ({why}); {CURE}") from None
+def _unusable(where: str, why: str) -> InputError:
+    return InputError(f"{where}: not a score that can be used ({why}); {CURE}")
+
+
+def _rounded(tensor: Tensor) -> list[Any]:
+    return np.round(tensor.double().numpy(), 6).tolist()
 
 
 def _weights(rows: Any, shape: tuple[int, int]) -> Tensor:

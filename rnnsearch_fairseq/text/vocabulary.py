@@ -10,10 +10,11 @@ from torch import Tensor
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.lines import check_line, read_plain, shown
+from rnnsearch_fairseq.text.lines import LINE_ENDS, check_line, read_plain, shown
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
-MOST_BYTES = 200_000_000
+MAX_BYTES = 50_000_000
+NO_WORD = re.compile(f"[ \t{LINE_ENDS}\ud800-\udfff]")  # what no symbol holds: blanks, ends of lines, lone surrogates
 LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
 
 
@@ -23,12 +24,15 @@ class Vocabulary:
     A word that stands there twice has the id of the last.
 
     Raises:
-        InputError: these are not a list of symbols that begins so.
+        InputError: the symbols do not begin so, or one is empty, holds a blank or the end of a line, or is not Unicode.
     """
 
     def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
         if not all(isinstance(symbol, str) for symbol in symbols) or tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
+        bad = next((symbol for symbol in symbols if not symbol or NO_WORD.search(symbol)), None)
+        if bad is not None:
+            raise InputError(f"{where}: the symbol {shown(bad)} is no word; export or train the model again")
         self.symbols = list(symbols)
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
 
@@ -41,7 +45,7 @@ class Vocabulary:
         """
         symbols = list(SPECIAL)
         seen = set(symbols)
-        for number, line in enumerate(read_plain(path, MOST_BYTES).splitlines(keepends=True), 1):
+        for number, line in enumerate(read_plain(path, MAX_BYTES).splitlines(keepends=True), 1):
             match = LINE.fullmatch(check_line(path, number, line).rstrip())
             if match is None:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
@@ -53,16 +57,10 @@ class Vocabulary:
         return cls(symbols, str(path))
 
     def write(self, path: Path) -> None:
-        """Write a file that :meth:`read` and fairseq read; all counts are 1.
-
-        Raises:
-            InputError: it cannot be written, or a symbol cannot stand in a line.
-        """
+        """Write a file that :meth:`read` and fairseq read; all counts are 1."""
         seen = set(SPECIAL)
         with open_output(path) as out:
             for symbol in self.symbols[len(SPECIAL) :]:
-                if not symbol or "\n" in symbol or "\r" in symbol:
-                    raise InputError(f"{path}: the symbol {shown(symbol)} cannot be written; train the model again")
                 out.write(f"{symbol} 1{' #fairseq:overwrite' * (symbol in seen)}\n".encode())
                 seen.add(symbol)
 

@@ -11,7 +11,7 @@ import pytest
 from rnnsearch_fairseq.documents import translate
 from rnnsearch_fairseq.documents.fill import cut
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.translator import Translation
+from rnnsearch_fairseq.text.scores import AlignedPair
 from tests.trained import train
 
 Command = Callable[..., str]
@@ -93,7 +93,7 @@ def test_the_best_translation_with_the_markup_is_taken(
         "Stop.": ["Arrêt", "Fin"],
     }
     path = write(tmp_path / "a.po", HEADER + "".join(f'msgid "{source}"\nmsgstr ""\n\n' for source in beams))
-    results = [([Translation(text, 0.0, []) for text in texts], None) for texts in beams.values()]
+    results = [[AlignedPair([], [], text=text) for text in texts] for texts in beams.values()]
     monkeypatch.setattr(translate, "translate_group", lambda translator, sources, beam, *rest: results * (beam == 2))
     report = command(path, "--output", tmp_path / "b.po")
     translations = (tmp_path / "b.po").read_text().split("msgstr ")[2:]

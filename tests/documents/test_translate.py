@@ -14,8 +14,9 @@ import torch
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.documents import translate
-from rnnsearch_fairseq.documents.translate import MOST_BYTES, read_arriving
+from rnnsearch_fairseq.documents.translate import MAX_LINE_BYTES, read_arriving
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.export import export
 from tests.trained import PARSES, make_checkpoint, train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,12 +58,19 @@ def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
 
 
 def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tmp_path: Path) -> None:
-    long = b"x" * (2 * MOST_BYTES)
+    long = b"x" * (2 * MAX_LINE_BYTES)
     lines = [b"The dog sleeps.", b"\xff dog", long, b"a " * 2000, b"The cat sleeps.\r"]
     (tmp_path / "text").write_bytes(b"\n".join(lines))
     out, err = command(tmp_path / "text")
     assert out == "le chien dort.\n\n\n\nle chat dort.\n"
     assert [line.partition("text, line ")[2][:1] for line in err.splitlines()] == ["2", "3", "4"]
+
+
+def test_an_output_keeps_the_permissions_of_the_file_that_it_replaces(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(TEXT)
+    (tmp_path / "out").touch(mode=0o600)
+    command(tmp_path / "text", "--output", tmp_path / "out")
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o600
 
 
 def test_nbest_have_numbers_and_scores(command: Command, models: Path, tmp_path: Path) -> None:
@@ -82,6 +90,46 @@ def test_alignments_are_lines_of_scores(command: Command, models: Path, tmp_path
     assert (first["id"], blank["id"], blank["target"]) == (0, 1, ["</s>"])
     expected = rnnsearch_fairseq.load(models / "bahdanau_gru").align("The zebra sleeps.")
     torch.testing.assert_close(torch.tensor(first["alignment"]), expected.weights, rtol=0, atol=1e-6)
+
+
+def test_prepared_lines_are_words_in_and_out(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("it &apos;s a cat .\n.\n\n")
+    first, *_, blank, end = command(tmp_path / "text", "--prepared")[0].split("\n")
+    assert (first, blank, end) == ("c&apos; est un chat .", "", "")
+
+
+def test_lines_without_a_letter_come_out_as_they_are(command: Command, tmp_path: Path) -> None:
+    lines = "3.14 + 2\n  - 7 %\n<br/>\nhttps://example.org/a-b\n\u2014\n"
+    (tmp_path / "text").write_text(lines)
+    assert command(tmp_path / "text") == (lines, "")
+    command(tmp_path / "text", "--alignments", tmp_path / "alignments")
+    first = json.loads((tmp_path / "alignments").read_text().splitlines()[0])
+    assert first["source"][-1:] == first["target"][-1:] == ["</s>"]
+    assert first["alignment"][0] == [1.0] + [0.0] * (len(first["source"]) - 1)
+
+
+def test_the_end_of_a_line_for_other_programs_is_none_in_the_output(
+    command: Command, models: Path, tmp_path: Path
+) -> None:
+    state = make_checkpoint()
+    for preparation in state["model"]["_extra_state"]["preparation"]:
+        preparation["markup"] = True
+    torch.save(state, tmp_path / "markup.pt")
+    (tmp_path / "text").write_text("The `dog` ``a\rb`` <a\u2028b> sleeps.\n3\x0b4\n")
+    out, _ = command(tmp_path / "text", "--model", tmp_path / "markup.pt")
+    assert out.splitlines() == out.split("\n")[:-1]
+    assert out.endswith("\n3 4\n")
+
+
+def test_a_model_for_trees_warns_once_without_them(
+    command: Command, models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = rnnsearch_fairseq.load(models / "tree2seq_small")
+    model.translate("the dog sleeps .", trees=PARSES[0])
+    assert not caplog.records
+    for _ in range(2):
+        model.translate(["the dog sleeps .", "the cat sleeps ."])
+    assert len(caplog.records) == 1
 
 
 def test_unknown_words_are_replaced_by_source_words_or_their_translations(
@@ -113,7 +161,7 @@ def test_trees_are_read_line_by_line(command: Command, tmp_path: Path) -> None:
             command(tmp_path / "text", "--trees", tmp_path / "trees", model="tree2seq_small")
 
 
-def test_what_cannot_work_is_refused(command: Command, tmp_path: Path) -> None:
+def test_what_cannot_work_is_refused(command: Command, models: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(TEXT)
     (tmp_path / "dictionary").write_text("zebra\n")
     for words, message in (
@@ -124,6 +172,20 @@ def test_what_cannot_work_is_refused(command: Command, tmp_path: Path) -> None:
         ([tmp_path / "text", "--nbest", "0"], "--nbest is 0"),
     ):
         with pytest.raises(InputError, match=message):
+            command(*words)
+    model = str(tmp_path / "folder")
+    export(str(models / "bahdanau_gru"), Path(model))
+    for words, named in (
+        ([tmp_path / "text", "--output", "x", "--alignments", "./x"], "x"),
+        ([tmp_path / "text", "--model", model, "--output", f"{model}/config.json"], "config.json"),
+        (
+            [tmp_path / "text", "--replace-unknown", tmp_path / "dictionary", "--output", tmp_path / "dictionary"],
+            "dict",
+        ),
+        ([tmp_path / "text", "--output", models / "bahdanau_gru/checkpoints/checkpoint_best.pt"], "checkpoint_best"),
+        ([tmp_path, "--output", tmp_path / "sub"], "sub"),
+    ):
+        with pytest.raises(InputError, match=f"{named}.*(replace an input|folder that is read|two outputs)"):
             command(*words)
     with pytest.raises(InputError, match="the model has no alignment"):
         command(tmp_path / "text", "--replace-unknown", model="rnnencdec")

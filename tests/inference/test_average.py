@@ -56,7 +56,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(InputError, match=r"3\.pt: no such checkpoint"):
         average_checkpoints([first, tmp_path / "3.pt"], tmp_path / "out.pt")
     os.mkfifo(tmp_path / "pipe")
-    for name, why in [("pipe", "not a file that can be written"), ("missing/out.pt", "cannot be written")]:
+    for name, why in [("pipe", "is there already"), ("missing/out.pt", "cannot be written")]:
         with pytest.raises(InputError, match=f"{name}: {why}"):
             average_checkpoints([first], tmp_path / name)
     monkeypatch.setattr(output, "_sync", lambda path: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
@@ -65,13 +65,15 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "pipe"]
 
 
-def test_the_command_can_replace_its_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_replaces_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for k in (1, 3):
         save(Path(f"{k}.pt"), a=torch.full((2,), float(k)))
-    monkeypatch.setattr(sys, "argv", ["average", "3.pt", "1.pt", "3.pt"])
-    main()
-    assert capsys.readouterr().out == "average of 2 checkpoints -> 3.pt\n"
-    assert torch.load("3.pt")["model"]["a"].tolist() == [2, 2]
+    for out in ("3.pt", "mean.pt"):
+        monkeypatch.setattr(sys, "argv", ["average", "1.pt", "3.pt", "--output", out])
+        if out == "mean.pt":
+            main()
+            assert torch.load(out)["model"]["a"].tolist() == [2, 2]
+        with pytest.raises(InputError, match=f"{out}: is there already"):
+            main()
+    assert torch.load("3.pt")["model"]["a"].tolist() == [3, 3]

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 import rnnsearch_fairseq
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.export import export
+from rnnsearch_fairseq.inference.export import export, main
 from rnnsearch_fairseq.text.preparation import Preparation
 from tests.trained import PAIRS, make_checkpoint, train
 
@@ -129,3 +129,27 @@ def test_a_folder_with_files_is_left_alone(exported: dict[str, Path], tmp_path: 
         with pytest.raises(InputError, match="is there already; give a folder that is new or empty"):
             export(str(exported["rnnencdec"]), folder)
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_folder_says_how_to_use_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(tmp_path / "run")
+    (tmp_path / "examples").write_text("The dog sleeps.\n\nA cat.\n")
+    (tmp_path / "card").write_text("Trained on five sentences.\n")
+    words = "export run --output out --search groundhog --beam 3 --unnormalized --examples examples --card card"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", words.split())
+    main()
+    export("out", Path("again"))
+    for name in ("out", "again"):
+        model = rnnsearch_fairseq.load(name)
+        assert (model.options.search, model.options.beam, model.options.unnormalized) == ("groundhog", 3, True)
+        assert model.examples == ["The dog sleeps.", "A cat."]
+        assert model.description == "Trained on five sentences.\n"
+        assert model.description in (Path(name) / "README.md").read_text()
+        assert rnnsearch_fairseq.load(name, beam=7).options.beam == 7
+        assert rnnsearch_fairseq.load(name, search="tree2seq").options.beam == 5
+    for words in ("--beam 0", "--length-statistics examples", "--examples nowhere"):
+        monkeypatch.setattr(sys, "argv", ["export", "run", "--output", "refused", *words.split()])
+        with pytest.raises(InputError):
+            main()
+        assert not Path("refused").exists()

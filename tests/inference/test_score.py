@@ -62,7 +62,7 @@ def test_every_pair_is_a_line_and_is_read_again(command: Command, models: Path, 
     for number, (pair, alignment) in enumerate(zip(read_scores(path), expected, strict=True)):
         assert (pair.number, pair.where) == (number, f"{path}, line {number + 1}")
         assert [pair.source, pair.target] == [records[number]["source"], records[number]["target"]]
-        torch.testing.assert_close(pair.alignment, alignment.weights.double(), rtol=0, atol=1e-6)
+        torch.testing.assert_close(pair.weights, alignment.weights.double(), rtol=0, atol=1e-6)
     nll = -sum(record["logprob"] for record in records)
     assert f"scored 3 pairs, 13 target words with end-of-sentence: {nll / 3:.4f} nats a sentence" in summary
     assert f"perplexity {math.exp(nll / 13):.4f}" in summary

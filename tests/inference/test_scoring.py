@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rnnsearch_fairseq.inference.scoring import MOST_ROWS, MOST_WORDS, Pair, Score, batches, score_pairs
+from rnnsearch_fairseq.inference.scoring import MAX_BATCH_SENTENCES, MAX_BATCH_WORDS, Pair, Score, batches, score_pairs
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
@@ -48,8 +48,8 @@ def make(kind: str, std: float = 0.5) -> nn.Module:
 
 def assert_same(ours: Sequence[Score], theirs: Sequence[Score], atol: float = 1e-5) -> None:
     for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one.logprobs, other.logprobs, rtol=0, atol=atol)
-        torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=atol)
+        for found, expected in zip(one, other):
+            torch.testing.assert_close(found, expected, rtol=0, atol=atol)
 
 
 def test_scores_are_those_of_the_papers_equations() -> None:
@@ -71,25 +71,22 @@ def test_neither_padding_nor_order_changes_a_score(kind: str) -> None:
     assert_same([score_pairs([network], [pair])[0] for pair in PAIRS], together)
     assert_same(score_pairs([network], PAIRS[::-1]), together[::-1])
     for pair, score in zip(PAIRS, together):
-        phrases = len(pair.tree.splits) if kind == "tree2seq" and pair.tree is not None else 0
         if kind == "last":
-            assert score.weights is None
+            assert score.weights is score.phrase_weights is None
         else:
-            assert score.weights.shape[0] == len(pair.target)
-            torch.testing.assert_close(
-                score.weights[:, : len(pair.source) + phrases].sum(1), torch.ones(len(pair.target))
-            )
+            assert score.weights.shape == (len(pair.target), len(pair.source))
+            total = score.weights.sum(1) + score.phrase_weights.sum(1)
+            torch.testing.assert_close(total, torch.ones(len(pair.target)))
 
 
 def test_an_ensemble_has_the_mean_of_the_probabilities_and_of_the_attention_there_is() -> None:
     networks = [make("attention"), make("tree2seq", 0.9), make("last", 0.7)]
     alone = [score_pairs([network], PAIRS) for network in networks]
-    for pair, one, tree, last, both in zip(PAIRS, *alone, score_pairs(networks, PAIRS), strict=True):
+    for one, tree, last, both in zip(*alone, score_pairs(networks, PAIRS), strict=True):
         mean = torch.stack([one.logprobs, tree.logprobs, last.logprobs]).exp().mean(dim=0).log()
         torch.testing.assert_close(both.logprobs, mean, rtol=0, atol=1e-5)
-        words = len(pair.source)
-        torch.testing.assert_close(both.weights[:, :words], (one.weights[:, :words] + tree.weights[:, :words]) / 2)
-        torch.testing.assert_close(both.weights[:, words:], tree.weights[:, words:] / 2)
+        torch.testing.assert_close(both.weights, (one.weights + tree.weights) / 2)
+        torch.testing.assert_close(both.phrase_weights, tree.phrase_weights / 2)
 
 
 def test_an_ensemble_keeps_probabilities_below_the_smallest_float() -> None:
@@ -105,5 +102,7 @@ def test_batches_are_of_similar_lengths_and_bounded() -> None:
     grouped = batches(sizes)
     assert sorted(number for batch in grouped for number in batch) == list(range(150))
     for batch in grouped:
-        assert len(batch) == 1 or (len(batch) <= MOST_ROWS and len(batch) * sizes[batch[0]] <= MOST_WORDS)
+        assert len(batch) == 1 or (
+            len(batch) <= MAX_BATCH_SENTENCES and len(batch) * sizes[batch[0]] <= MAX_BATCH_WORDS
+        )
     assert [sizes[number] for batch in grouped for number in batch] == sorted(sizes, reverse=True)

@@ -6,12 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fairseq.dataclass.configs import FairseqConfig
 from fairseq.sequence_generator import SequenceGenerator
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import read_config
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearchConfig
@@ -66,48 +63,6 @@ def train_step(model: RNNsearchModel) -> Tensor:
         logits.float().flatten(0, 1), sample["target"].flatten(), ignore_index=PAD, reduction="sum"
     ).backward()
     return logits.detach()
-
-
-# -- step by step --
-
-
-def test_one_step_at_a_time_equals_teacher_forcing(model: RNNsearchModel) -> None:
-    net_input = make_sample(SOURCES, TARGETS)["net_input"]
-    logits, extra = model(**net_input)
-    encoder_out = model.encoder(net_input["src_tokens"])
-    state: dict[str, Any] = {}
-    for position in range(logits.size(1)):
-        step, step_extra = model.decoder(
-            net_input["prev_output_tokens"][:, : position + 1], encoder_out, incremental_state=state
-        )
-        torch.testing.assert_close(step, logits[:, position : position + 1], **EXACT)
-        if step_extra["attn"] != [None]:
-            torch.testing.assert_close(step_extra["attn"][0], extra["attn"][0][:, position : position + 1], **EXACT)
-
-
-ORDERS = [[2, 0, 3, 1], [1, 1, 3, 0], [3, 3, 3, 2], [0, 2, 3], [2, 2, 0], [1], [0]]
-
-
-def test_beams_may_be_permuted_repeated_and_dropped_between_steps(model: RNNsearchModel) -> None:
-    rng = np.random.default_rng(5)
-    encoder_out = model.encoder(pad(SOURCES))
-    rows = [(source, [EOS]) for source in range(len(SOURCES))]
-    state: dict[str, Any] = {}
-    for order in [*ORDERS, None]:
-        logits, extra = model.decoder(
-            torch.tensor([prefix for _, prefix in rows]), encoder_out, incremental_state=state
-        )
-        for row, (source, prefix) in enumerate(rows):
-            log_probs, attn = forced(model, SOURCES[source], prefix)
-            torch.testing.assert_close(torch.log_softmax(logits[row, 0], dim=-1), log_probs[-1], **EXACT)
-            if attn is not None:
-                torch.testing.assert_close(extra["attn"][0][row, 0, : attn.size(1)], attn[-1], **EXACT)
-        if order is not None:
-            new_order = torch.tensor(order)
-            # As fairseq's generator does: the decoder's state and the encoder's output, by the same order.
-            model.decoder.reorder_incremental_state_scripting(state, new_order)
-            encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
-            rows = [(rows[k][0], [*rows[k][1], int(rng.integers(4, 21))]) for k in order]
 
 
 # -- batches --
@@ -169,17 +124,6 @@ def test_rnnencdec_has_no_attention_to_show() -> None:
     assert extra["attn"] == [None]
     for hypotheses in generate([model], beam=3):
         assert all(hypothesis["attention"].numel() == 0 for hypothesis in hypotheses)
-
-
-def test_alignments_are_refused_where_there_are_none() -> None:
-    cfg = OmegaConf.structured(FairseqConfig)
-    cfg.generation.print_alignment = "soft"
-    with pytest.raises(InputError, match="--print-alignment needs an alignment"):
-        make_model("rnnencdec").prepare_for_inference_(cfg)
-    make_model("bahdanau_gru").prepare_for_inference_(cfg)
-    cfg.generation.retain_dropout = True
-    with pytest.raises(InputError, match="--retain-dropout has no effect"):
-        make_model("bahdanau_gru").prepare_for_inference_(cfg)
 
 
 # -- configuration --
@@ -267,12 +211,6 @@ def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> No
     assert not torch.allclose(first, second)
     torch.manual_seed(1)
     assert torch.equal(model(**net_input)[0], first)
-
-
-def test_without_dropout_training_mode_is_evaluation_mode(model: RNNsearchModel) -> None:
-    net_input = make_sample(SOURCES, TARGETS)["net_input"]
-    expected = model(**net_input)[0]
-    assert torch.equal(model.train()(**net_input)[0], expected)
 
 
 # -- half precision --

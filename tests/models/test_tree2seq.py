@@ -121,37 +121,6 @@ def test_score_depends_on_no_neighbour_and_on_no_padding(model: Tree2SeqModel, l
         torch.testing.assert_close(sums, torch.ones_like(sums), **EXACT)
 
 
-def test_one_step_at_a_time_equals_teacher_forcing(model: Tree2SeqModel) -> None:
-    net_input = make_batch(SOURCES, TARGETS, TREES)["net_input"]
-    logits, extra = model(**net_input)
-    encoder_out = model.encoder(net_input["src_tokens"], trees=net_input["trees"])
-    state: dict[str, Any] = {}
-    for position in range(logits.size(1)):
-        words = net_input["prev_output_tokens"][:, : position + 1]
-        goes_on = words[:, -1] != PAD  # teacher forcing computes no padding
-        step, step_extra = model.decoder(words, encoder_out, incremental_state=state)
-        torch.testing.assert_close(step[goes_on, 0], logits[goes_on, position], **EXACT)
-        torch.testing.assert_close(step_extra["attn"][0][goes_on, 0], extra["attn"][0][goes_on, position], **EXACT)
-
-
-def test_beams_may_be_permuted_repeated_and_dropped_between_steps(model: Tree2SeqModel) -> None:
-    net_input = make_batch(SOURCES, TARGETS, TREES)["net_input"]
-    encoder_out = model.encoder(net_input["src_tokens"], trees=net_input["trees"])
-    rows = [(row, [EOS]) for row in range(len(SOURCES))]
-    state: dict[str, Any] = {}
-    for order in ([2, 0, 3, 1, 4], [1, 1, 4, 0], [3, 3, 2], [0, 2], None):
-        logits, _ = model.decoder(torch.tensor([words for _, words in rows]), encoder_out, incremental_state=state)
-        for row, (number, words) in enumerate(rows):
-            sample = make_batch([SOURCES[number]], [[*words[1:], EOS]], [TREES[number]])
-            expected, _ = model(**sample["net_input"])
-            torch.testing.assert_close(logits[row, 0], expected[0, -1], **EXACT)
-        if order is not None:
-            new_order = torch.tensor(order)
-            model.decoder.reorder_incremental_state_scripting(state, new_order)
-            encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
-            rows = [(rows[k][0], [*rows[k][1], 4 + k]) for k in order]
-
-
 def test_reversed_sources_keep_their_end_and_their_padding() -> None:
     words = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]])
     expected = [[7, 6, 5, EOS], [8, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]]

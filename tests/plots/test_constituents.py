@@ -31,7 +31,7 @@ def attended(source: list[str], target: list[str], tree: Tree | None, weights: n
     """A pair whose ``weights`` are of words and then of phrases."""
     to_words, to_phrases = (torch.from_numpy(part) for part in np.split(weights, [len(source)], axis=1))
     spans = [] if tree is None else tree.spans()
-    return AlignedPair(source, target, alignment=to_words, phrases=spans, phrase_attention=to_phrases)
+    return AlignedPair(source, target, weights=to_words, phrases=spans, phrase_weights=to_phrases)
 
 
 EXAMPLE = attended(SOURCE, TARGET, TREE, WEIGHTS)

@@ -13,7 +13,7 @@ from rnnsearch_fairseq.text.scores import AlignedPair
 
 def pair(source: str, target: str, rows: Sequence[Sequence[float]] | None = None) -> AlignedPair:
     alignment = None if rows is None else torch.as_tensor(rows, dtype=torch.float64)
-    return AlignedPair([*source.split(), "</s>"], [*target.split(), "</s>"], alignment=alignment, number=7)
+    return AlignedPair([*source.split(), "</s>"], [*target.split(), "</s>"], weights=alignment, number=7)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from rnnsearch_fairseq.search import (
     OnStep,
     SearchModel,
     SearchOptions,
-    Source,
     make_search,
     search_model,
 )
 from rnnsearch_fairseq.tasks.generation import halves
+from tests.builders import UNK
 
 FAIRSEQS_NAMES = {"beam": "beam_size", "lenpen": "len_penalty", "unkpen": "unk_penalty"}
 Sample = dict[str, Any]
@@ -33,8 +33,8 @@ def search(
     models: Sequence[BaseFairseqModel], sample: Sample, on_step: OnStep | None = None, **options: Any
 ) -> list[list[Hypothesis]]:
     trees = sample["net_input"].get("trees")
-    source = Source(sample["net_input"]["src_tokens"], None if trees is None else Forest(*trees))
-    return make_search(SearchOptions(**options)).search(searchable(models), source, on_step)
+    words, forest = sample["net_input"]["src_tokens"], None if trees is None else Forest(*trees)
+    return make_search(SearchOptions(**options)).search(searchable(models), words, forest, on_step)
 
 
 def assert_as_by_fairseq(models: Sequence[BaseFairseqModel], sample: Sample, **options: Any) -> list[list[Hypothesis]]:
@@ -47,8 +47,9 @@ def assert_as_by_fairseq(models: Sequence[BaseFairseqModel], sample: Sample, **o
         assert [hypothesis.words for hypothesis in ours] == [other["tokens"].tolist() for other in others]
         for hypothesis, other in zip(ours, others):
             assert abs(hypothesis.score - float(other["score"])) < 2e-5
-            # Differences of totals, of which fairseq keeps 24 bits
-            assert_close(hypothesis.logprobs, other["positional_scores"], atol=1e-4)
+            # Differences of totals, of which fairseq keeps 24 bits; its own include the penalty of unknown words.
+            penalties = torch.tensor(hypothesis.words).eq(UNK) * min(options.get("unkpen", 0.0), 1e9)
+            assert_close(hypothesis.logprobs - penalties, other["positional_scores"], atol=1e-4)
             if hypothesis.weights is not None:
                 assert_close(hypothesis.weights[:, : len(other["attention"])].T, other["attention"], atol=2e-5)
     return found

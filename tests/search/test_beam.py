@@ -47,7 +47,6 @@ def test_the_hypotheses_are_fairseqs(arch: str, beam: int, left: bool) -> None:
         {"unkpen": -30.0},
         {"min_len": 4},
         {"max_len_b": 2},
-        {"max_len_a": 0.5, "max_len_b": 1},
         {"max_len_b": 1},
         {"beam": 80},  # more candidates than words
     ],
@@ -55,6 +54,14 @@ def test_the_hypotheses_are_fairseqs(arch: str, beam: int, left: bool) -> None:
 )
 def test_options_have_fairseqs_effect(options: dict[str, Any]) -> None:
     assert_as_by_fairseq([draw_model(readout_state="current")], batch(), **{"beam": 4, "max_len_b": 20, **options})
+
+
+def test_the_limit_of_length_is_the_sentences_own() -> None:
+    model, options = draw_model(end=-50.0), {"beam": 3, "max_len_a": 0.5, "max_len_b": 1}
+    for source, together in zip(SOURCES, search([model], batch(), **options)):
+        alone = assert_as_by_fairseq([model], batch([source]), **options)[0]
+        assert [h.words for h in together] == [h.words for h in alone]
+        assert {len(h.words) for h in together} == {len(source) // 2 + 2}
 
 
 def test_an_unknown_word_that_is_favoured_is_found_among_many_words() -> None:

@@ -46,10 +46,10 @@ def test_a_checkpoint_keeps_it_as_plain_data() -> None:
         file = io.BytesIO()
         torch.save(asdict(one), file)
         file.seek(0)
-        assert Preparation.from_state(torch.load(file, weights_only=True)) == one
-    for state in (None, {}, {**asdict(BPE), "more": 1}, {**asdict(BPE), "bpe": b"a b"}):
-        with pytest.raises(ValueError):
-            Preparation.from_state(state)
+        assert Preparation(**torch.load(file, weights_only=True)) == one
+    for state in ({"more": 1}, {"lowercase": "no"}, {"bpe": "a b", "sentencepiece": b"a"}):
+        with pytest.raises((ValueError, TypeError)):
+            Preparation(**state)
 
 
 def test_a_training_looks_beside_its_data_and_then_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,34 +66,32 @@ def test_a_training_looks_beside_its_data_and_then_above(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        (b"", "not a record of a preparation"),
-        (b"[]", "it holds no object"),
-        (b"\xff{}", "not a record of a preparation"),
-        (b"[" * 90_000, "not a record of a preparation"),
-        (b" " * 200_000, "more than 100,000 bytes"),
-        ({"en": []}, "'en': not an object"),
-        ({"../en": {}}, "'../en': not an object"),
-        ({"en": {"bpe_codes": "../secret"}}, "'en': an unknown option"),
-        ({"en": {"bpe": "a b"}}, "'en': an unknown option"),
-        ({"en": {"tokenizer": "nltk"}}, "the tokenizer is 'nltk'"),
-        ({"en": {"lowercase": 1}}, "lowercase is 1, not true or false"),
-        ({"en": {"subwords": "../secret"}}, "the subwords are '../secret'"),
-        ({"en": {"subwords": ["bpe"]}}, "'en': unhashable"),
-        ({"en": {"subwords": "sentencepiece"}}, r"sentencepiece\.model: there is no such plain file"),
-        ({"en": {"subwords": "bpe"}}, r"bpe\.codes: there is no such plain file"),
+        (b"", RECORD),
+        (b"[]", RECORD),
+        (b"[" * 90_000, RECORD),
+        (b" " * 200_000, RECORD),
+        ({"en": []}, "'en'"),
+        ({"../en": {}}, "'../en'"),
+        ({"en": {"bpe": "a b"}}, "'en'"),
+        ({"en": {"tokenizer": "nltk"}}, "'en'"),
+        ({"en": {"lowercase": 1}}, "'en'"),
+        ({"en": {"subwords": "../secret"}}, "'en'"),
+        ({"en": {"subwords": ["bpe"]}}, "'en'"),
+        ({"en": {"subwords": "sentencepiece"}}, "sentencepiece.model"),
+        ({"en": {"subwords": "bpe"}}, "bpe.codes"),
     ],
 )
-def test_a_damaged_record_is_refused_in_one_sentence(tmp_path: Path, content: Any, message: str) -> None:
+def test_a_damaged_record_is_refused_in_one_sentence(tmp_path: Path, content: Any, named: str) -> None:
     (tmp_path / "secret").write_text("a b\n")
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "bpe.codes").symlink_to(tmp_path / "secret")
     (folder / RECORD).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError) as error:
         read_preparations(folder)
-    assert "\n" not in str(error.value)
+    assert named in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_pipe_is_no_record(tmp_path: Path) -> None:

@@ -29,15 +29,15 @@ def write(folder: Path, text: str) -> Path:
 
 def test_best_translations_are_read_in_the_order_of_the_sentences(tmp_path: Path) -> None:
     first, second = read_generated(write(tmp_path, OUTPUT))
-    assert "".join(first.source) == "abc</s>" and first.target == ["S-1", "</s>"] and first.alignment is None
+    assert "".join(first.source) == "abc</s>" and first.target == ["S-1", "</s>"] and first.weights is None
     assert (second.number, second.source, second.target) == (
         1,
         ["the", "ca@@", "t", "</s>"],
         ["le", "ch@@", "at", "</s>"],
     )
-    assert second.alignment.shape == (4, 4) and second.alignment[0].tolist() == [0.7, 0.1, 0.1, 0.1]
+    assert second.weights.shape == (4, 4) and second.weights[0].tolist() == [0.7, 0.1, 0.1, 0.1]
     (empty,) = read_generated(write(tmp_path, "S-0\t\nH-0\t-1.0\t\nA-0\t1.000000\n"))
-    assert (empty.source, empty.target, empty.alignment.tolist()) == (["</s>"], ["</s>"], [[1.0]])
+    assert (empty.source, empty.target, empty.weights.tolist()) == (["</s>"], ["</s>"], [[1.0]])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,165 @@
+"""What is damaged, or does not fit together, is refused in one sentence that names the file or the value."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import rnnsearch_fairseq
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.export import export
+from tests.builders import Touch
+from tests.trained import make_checkpoint
+
+State = dict[str, Any]
+
+
+def assert_refused(path: Path, name: str) -> None:
+    with pytest.raises(InputError) as error:
+        rnnsearch_fairseq.load(path)
+    assert name in str(error.value) and path.name[:40] in str(error.value) and "\n" not in str(error.value)
+
+
+# -- checkpoints --
+
+
+def test_a_pickle_that_calls_a_function_is_not_followed(tmp_path: Path) -> None:
+    torch.save({**make_checkpoint(), "x": Touch(tmp_path / "touched")}, tmp_path / "model.pt")
+    assert_refused(tmp_path / "model.pt", "rnnsearch export")
+    assert not (tmp_path / "touched").exists()
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    torch.save(make_checkpoint(), tmp_path / "whole.pt")
+    cut = (tmp_path / "whole.pt").read_bytes()[:-5000]
+    for name, content in (("cut", cut), ("legacy", pickle.dumps(make_checkpoint())), ("text", b"the dog")):
+        (tmp_path / name).write_bytes(content)
+        assert_refused(tmp_path / name, "not a checkpoint")
+    (tmp_path / "dangling.pt").symlink_to(tmp_path / "nothing")
+    assert_refused(tmp_path / "missing.pt", "whole.pt")
+    assert_refused(tmp_path / ("long" * 100), "no such checkpoint")
+
+
+def set_option(name: str, value: Any) -> Callable[[State], None]:
+    return lambda state: state["cfg"]["model"].update({name: value})
+
+
+def set_text(name: str, value: Any) -> Callable[[State], None]:
+    return lambda state: state["model"]["_extra_state"].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (set_option("hidden_size", "many"), "--hidden-size"),
+        (set_option("hidden_size", 33), "(33,)"),
+        (set_option("context", "last"), "another architecture"),
+        (set_option("_name", "transformer"), "'transformer'"),
+        (set_text("languages", ["../x", "fr"]), "languages"),
+        (set_text("vocabularies", [["<s>", "<pad>", "</s>", "<unk>", "chien\n"]] * 2), "'chien\\n'"),
+        (set_text("preparation", [{"odd": 1}] * 2), "train or convert"),
+        (lambda state: state["model"].pop("_extra_state"), "vocabularies"),
+        (lambda state: state["model"].update({5: torch.zeros(1)}), "a parameter has no name"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[State], Any], named: str) -> None:
+    state = make_checkpoint()
+    change(state)
+    torch.save(state, tmp_path / "model.pt")
+    assert_refused(tmp_path / "model.pt", named)
+
+
+def test_numbers_of_numpy_are_read(tmp_path: Path) -> None:
+    state = make_checkpoint()
+    state["extra_state"]["metrics"] = [np.float64(1.5), np.arange(3)]  # from --eval-bleu
+    torch.save(state, tmp_path / "model.pt")
+    assert rnnsearch_fairseq.load(tmp_path / "model.pt").translate("The dog sleeps.") == "le chien dort."
+
+
+# -- folders --
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An exported model with one matrix for all words, and the subwords' file of BPE."""
+    state = make_checkpoint(share_decoder_input_output_embed=True)
+    state["cfg"]["model"]["share_all_embeddings"] = True
+    names = [f"{half}.network.embedding.table.weight" for half in ("encoder", "decoder")]
+    state["model"][names[0]] = state["model"][names[1]]
+    text = state["model"]["_extra_state"]
+    text["vocabularies"][0] = text["vocabularies"][1]
+    for preparation in text["preparation"]:
+        preparation["bpe"] = "#version: 0.2\nt h\n"
+    torch.save(state, tmp_path / "model.pt")
+    export(str(tmp_path / "model.pt"), tmp_path / "folder")
+    rnnsearch_fairseq.load(tmp_path / "folder")
+    return tmp_path / "folder"
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.source.txt", "bpe.codes", "model.safetensors"])
+def test_links_and_missing_files_are_refused(folder: Path, name: str) -> None:
+    (folder / name).rename(folder.parent / name)
+    assert_refused(folder, name)
+    (folder / name).symlink_to(folder.parent / name)
+    assert_refused(folder, name)
+
+
+def set_config(*path: Any, to: Any) -> Callable[[Any], None]:
+    def change(config: Any) -> None:
+        for step in path[:-1]:
+            config = config[step]
+        config[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (set_config("data", to="/etc"), "'data'"),
+        (set_config("models", 0, "architecture", to="../x"), "'../x'"),
+        (set_config("models", to=7), "configuration"),
+        (set_config("preparation", "en", "subwords", to="../bpe.codes"), "'en'"),
+        (set_config("search", to={"beam": 0}), "--beam"),
+        (set_config("search", to={"length_statistics": "/etc/passwd"}), "length_statistics"),
+        (set_config("examples", to=[1]), "examples"),
+    ],
+)
+def test_a_configuration_names_no_files_and_no_impossible_values(
+    folder: Path, change: Callable[[Any], None], named: str
+) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+    assert_refused(folder, named)
+
+
+def test_what_is_no_configuration_is_refused(folder: Path) -> None:
+    for content in (b"", b"[" * 10**5, b"\xff", b"7", b" " * 10**7):
+        (folder / "config.json").write_bytes(content)
+        assert_refused(folder, "config.json")
+
+
+def test_other_parameters_are_refused(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    whole, tensors = path.read_bytes(), {name: tensor.clone() for name, tensor in load_file(path).items()}
+    for content in (whole[:-5], (folder.parent / "model.pt").read_bytes(), b""):
+        path.write_bytes(content)
+        assert_refused(folder, "not a file of tensors")
+    for name, shape in (("x", "x is in it only"), ("decoder.from_summary.bias", "(7,)")):
+        save_file({**tensors, name: torch.zeros(7)}, path)
+        assert_refused(folder, shape)
+
+
+def test_vocabularies_hold_words_and_agree_with_the_matrix_that_they_share(folder: Path) -> None:
+    path = folder / "vocabulary.source.txt"
+    whole = path.read_text()
+    for line, named in (("zebra 1\n", "--share-all-embeddings"), ("two words 1\n", path.name)):
+        path.write_text(whole + line)
+        assert_refused(folder, named)
