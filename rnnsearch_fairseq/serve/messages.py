@@ -25,7 +25,6 @@ class Model(BaseModel):
     reads_trees: bool
     examples: list[str] = Field(description="Sentences to try")
     max_words: int = Field(description="In a sentence, as the model splits it")
-    max_characters: int = Field(MAX_CHARACTERS, description="In a sentence")
     max_translations: int = Field(MAX_TRANSLATIONS, description="In a request: its sentences times nbest")
 
 
@@ -100,12 +99,8 @@ class Partial(BaseModel):
     text: str
 
 
-def first_error(errors: Sequence[Any], skipped: int = 0) -> str:
-    """The first of pydantic's errors in one sentence, which does not repeat the request.
-
-    Args:
-        skipped: parts of an error's place that name no part of the message, as "body".
-    """
-    place = ".".join(map(str, errors[0]["loc"][skipped:]))
+def first_error(errors: Sequence[Any]) -> str:
+    """The first of pydantic's errors in one sentence, which does not repeat the request."""
+    place = ".".join(str(name) for name in errors[0]["loc"] if name != "body")
     reason = errors[0]["msg"].removeprefix("Value error, ")
     return str(InputError(f"{place}: {reason}" if place else reason))

@@ -1,4 +1,4 @@
-"""The work of the thread: read, parse, translate and align the sentences of a batch."""
+"""The work of the thread: read, parse and translate the sentences of a batch."""
 
 import html
 import time
@@ -19,8 +19,8 @@ from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import Parse, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
-SECONDS_TO_PARSE = 5.0  # the sentences of a batch; those that are left then are translated without a parse
 DIGITS = 4
+MAX_WORDS = 100  # of a sentence
 
 
 @dataclass
@@ -28,24 +28,21 @@ class Worker:
     """Translates batches of sentences.
 
     Attributes:
-        max_words: a longer sentence is refused.
         parser: parses the sentences that come without a tree.
         dictionary: replaces unknown words, as ``rnnsearch translate --replace-unknown``; None: they stay.
     """
 
     translator: Translator
-    max_words: int = 100
     parser: LinkParser | None = None
     dictionary: dict[str, str] | None = None
 
     def __call__(self, jobs: Sequence[Job]) -> None:
         """Finish each job by its translations or by an error."""
         sources: dict[Job, Source] = {}
-        parse_until = time.monotonic() + SECONDS_TO_PARSE
         for job in jobs:
             check_wanted(jobs)
             try:
-                sources[job] = self._read(job, parses=time.monotonic() < parse_until)
+                sources[job] = self._read(job)
             except InputError as error:
                 job.request.report(job.number, Problem(error=str(error)))
         if sources:
@@ -56,17 +53,17 @@ class Worker:
                     replace_unknown(self.translator, source, pair, self.dictionary)
                 job.request.report(job.number, _describe(pairs[: job.nbest]))
 
-    def _read(self, job: Job, parses: bool) -> Source:
+    def _read(self, job: Job) -> Source:
         where = f"sentence {job.number + 1}"
         source = self.translator.read_source(job.sentence, job.tree, where)
-        if (words := len(source.words)) > self.max_words:
-            raise InputError(f"{where} has {words} words, and at most {self.max_words} are read; split it")
-        if self.parser is None or source.tree is not None or not parses:
-            return source
-        brackets = self.parser.parse(source.words)
-        parse = read_penn(brackets) if isinstance(brackets, str) else None
-        fits = isinstance(parse, Parse) and len(parse.words) == words
-        return source._replace(tree=parse.tree) if fits else source
+        if (words := len(source.words)) > MAX_WORDS:
+            raise InputError(f"{where} has {words} words, and at most {MAX_WORDS} are read; split it")
+        if self.parser is not None and source.tree is None:
+            brackets = self.parser.parse(source.words)
+            parse = read_penn(brackets) if isinstance(brackets, str) else None
+            if isinstance(parse, Parse) and len(parse.words) == words:
+                return source._replace(tree=parse.tree)
+        return source
 
     def _watcher(self, sources: dict[Job, Source]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""

@@ -16,14 +16,15 @@ pytest.importorskip("httpx")  # the test client asks for it
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from rnnsearch_fairseq.corpus.link_grammar import Failure
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
-from rnnsearch_fairseq.serve import connections, scheduler, worker
 from rnnsearch_fairseq.serve import main as command
+from rnnsearch_fairseq.serve import scheduler, worker
 from rnnsearch_fairseq.serve.server import MAX_BYTES, make_app
 from tests.serve.live import PATIENCE
 from tests.trained import PAIRS, PARSES
@@ -98,42 +99,28 @@ def test_unknown_words_are_replaced_and_stay_marked(serve: Callable[..., TestCli
 class Parser:
     """Stands in for link-parser: the parses of PAIRS, and none for other sentences."""
 
-    closed = False
-
     def parse(self, words: Sequence[str]) -> str | Failure:
         return dict(zip(PAIRS, PARSES)).get(" ".join(words), Failure.TIMEOUT)
 
-    def close(self) -> None:
-        self.closed = True
 
-
-def test_phrases_come_with_a_given_parse_or_by_link_parser_in_time(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parser = Parser()
-    app = make_app(worker.Worker(load(model), parser=parser))
-    with TestClient(app, "http://localhost") as client:
-        sentences = ["the dog sleeps .", "the black cat eats .", "the dog eats .", "the cat sleeps ."]
-        trees = ["(S (X the dog) sleeps .)", None, None, PARSES[3]]
-        *answers, wrong = ask(client, *sentences, trees=trees)
-        phrases = [[[0, 4], [0, 2], [2, 4]], [[0, 5], [0, 3], [1, 3], [3, 5]], []]
-        assert [answer["phrases"] for answer in answers] == phrases
-        assert {len(row) for row in answers[1]["translations"][0]["phrase_alignment"]} == {4}
-        assert "sentence 4" in wrong["error"] and "parse" in wrong["error"]
-        assert client.get("/api/model").json()["reads_trees"] is True
-        monkeypatch.setattr(worker, "SECONDS_TO_PARSE", 0)
-        assert ask(client, sentences[1])[0]["phrases"] == []
-    assert parser.closed
+def test_phrases_come_with_a_given_parse_or_by_link_parser(serve: Callable[..., TestClient], model: Path) -> None:
+    client = serve(load(model), parser=Parser())
+    sentences = ["the dog sleeps .", "the black cat eats .", "the dog eats .", "the cat sleeps ."]
+    *answers, wrong = ask(client, *sentences, trees=["(S (X the dog) sleeps .)", None, None, PARSES[3]])
+    phrases = [[[0, 4], [0, 2], [2, 4]], [[0, 5], [0, 3], [1, 3], [3, 5]], []]
+    assert [answer["phrases"] for answer in answers] == phrases
+    assert {len(row) for row in answers[1]["translations"][0]["phrase_alignment"]} == {4}
+    assert "sentence 4" in wrong["error"] and "parse" in wrong["error"]
+    assert client.get("/api/model").json()["reads_trees"] is True
 
 
 def test_the_model_and_the_api_are_described(
     serve: Callable[..., TestClient], translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translator, "examples", ["The dog sleeps."], raising=False)
+    monkeypatch.setattr(translator, "examples", ["The dog sleeps."])
     client = serve()
-    model = client.get("/api/model").json()
-    assert (model["source_lang"], model["target_lang"], model["beam"]) == ("en", "fr", 5)
-    assert (model["reads_trees"], model["examples"]) == (False, ["The dog sleeps."])
+    model = {"source_lang": "en", "target_lang": "fr", "beam": 5, "reads_trees": False, "examples": ["The dog sleeps."]}
+    assert client.get("/api/model").json() == {**model, "max_words": 100, "max_translations": 32}
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {"/api/model", PLAIN, STREAM, "/translate", "/languages", "/health"}
     assert "swagger" in client.get("/docs").text
@@ -168,26 +155,18 @@ def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: Tes
 )
 def test_requests_of_another_form_are_refused_in_one_sentence(client: TestClient, body: bytes, named: str) -> None:
     response = client.post(PLAIN, content=body, headers=JSON)
-    assert response.status_code in (400, 422)
+    assert response.status_code == 400
     assert named in response.json()["error"]
     assert len(response.text) < 1000
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        b'{"sentences": ["a"], "trees": [' + b",".join([b"1"] * 120_000) + b"]}",
-        b'{"sentences": ["a"], "trees": [' + b",".join([b"{}"] * 80_000) + b"]}",
-        b'{"sentences": [' + b",".join([b"[]"] * 80_000) + b"]}",
-        b"{" + b",".join(b'"%d":1' % number for number in range(25_000)) + b"}",
-    ],
-    ids=["numbers", "objects", "lists", "keys"],
+    ("path", "field"), [(PLAIN, b'"sentences"'), (PLAIN, b'"sentences": ["a"], "trees"'), ("/translate", b'"q"')]
 )
-def test_many_wrong_items_cost_no_time(client: TestClient, body: bytes) -> None:
-    assert len(body) < MAX_BYTES
+def test_many_wrong_items_cost_no_time(client: TestClient, path: str, field: bytes) -> None:
     started = time.process_time()
-    for path in (PLAIN, "/translate"):
-        assert client.post(path, content=body, headers=JSON).status_code in (400, 422)
+    body = b"{" + field + b": [" + b",".join([b"{}"] * 80_000) + b"]}"
+    assert client.post(path, content=body, headers=JSON).status_code == 400
     assert time.process_time() - started < 1
 
 
@@ -202,7 +181,7 @@ def test_other_hosts_and_what_another_site_can_send_without_asking_are_refused(
 ) -> None:
     body = b'{"sentences": ["a"]}'
     for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
-        assert client.post(PLAIN, content=body, headers=headers).status_code == 422
+        assert client.post(PLAIN, content=body, headers=headers).status_code == 400
     for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "[::1]", "LOCALHOST"):
         assert client.get("/", headers={"Host": host}).status_code == 200
     for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "", "[::2]", "localhost:a"):
@@ -231,19 +210,9 @@ class Endless:
             self.ended.set()
 
 
-@pytest.fixture
-def endless(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> Endless:
-    search = Endless()
-    monkeypatch.setattr(translator, "search", search)
-    return search
-
-
-@pytest.mark.parametrize("path", [PLAIN, STREAM])
-def test_a_full_queue_is_politely_busy(
-    client: TestClient, endless: Endless, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_queue_is_politely_busy(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler, "MAX_WAITING", 0)
-    response = client.post(path, json={"sentences": ["a", "b"]})
+    response = client.post(STREAM, json={"sentences": ["a", "b"]})
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert "busy" in response.json()["error"]
 
@@ -272,8 +241,10 @@ async def leave(app: FastAPI, path: str, endless: Endless) -> None:
 
 @pytest.mark.parametrize("path", [PLAIN, STREAM])
 def test_what_the_client_has_left_is_given_up(
-    translator: Translator, endless: Endless, caplog: pytest.LogCaptureFixture, path: str
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
+    endless = Endless()
+    monkeypatch.setattr(translator, "search", endless)
     asyncio.run(leave(make_app(worker.Worker(translator)), path, endless))
     assert not any(record.name.startswith("rnnsearch") for record in caplog.records)
 
@@ -288,7 +259,7 @@ def test_at_a_loopback_address_only_its_names_are_answered(
     apps = []
     monkeypatch.setattr(sys, "argv", ["serve", "--model", "m", "--host", host, "--port", "0"])
     monkeypatch.setattr(command, "load_with_replacements", lambda args: (translator, None))
-    monkeypatch.setattr(connections.Server, "run", lambda server, sockets: apps.append(server.config.app))
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: apps.append(server.config.app))
     command.main()
     client = TestClient(apps[0])
     for name in ("127.0.0.2", "localhost", "127.0.0.3", "other"):
@@ -315,6 +286,6 @@ def test_an_address_in_use_is_refused() -> None:
 
 def test_without_the_web_library_the_command_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["serve", "--model", "x.pt"])
-    monkeypatch.setitem(sys.modules, "rnnsearch_fairseq.serve.connections", None)
+    monkeypatch.setitem(sys.modules, "rnnsearch_fairseq.serve.server", None)
     with pytest.raises(InputError, match=r"pip install 'rnnsearch-fairseq\[serve\]'"):
         command.main()
