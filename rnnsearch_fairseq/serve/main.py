@@ -9,11 +9,10 @@ more. Needs pip install 'rnnsearch-fairseq[serve]'.
 """
 
 import argparse
+import contextlib
 import ipaddress
 import shutil
 import socket
-
-import torch
 
 from rnnsearch_fairseq.corpus.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.documents.translate import load_with_replacements
@@ -21,7 +20,6 @@ from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
 from rnnsearch_fairseq.inference.translator import Translator
 
-MAX_THREADS = 2
 SECONDS_TO_PARSE = 1.0  # a sentence
 
 
@@ -58,7 +56,6 @@ def main() -> None:
         from rnnsearch_fairseq.serve.worker import Worker
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
-    torch.set_num_threads(min(MAX_THREADS, torch.get_num_threads()))
     translator, dictionary = load_with_replacements(args)
     listening = open_socket(args.host, args.port)
     address, port = listening.getsockname()[:2]
@@ -66,7 +63,5 @@ def main() -> None:
     hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
     app = make_app(Worker(translator, make_link_parser(translator), dictionary), hosts)
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         make_server(app).run(sockets=[listening])
-    except KeyboardInterrupt:
-        print()

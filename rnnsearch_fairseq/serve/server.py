@@ -19,8 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rnnsearch_fairseq import __version__
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve import api, libretranslate
-from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Model, first_error
+from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Model
 from rnnsearch_fairseq.serve.scheduler import Scheduler
 from rnnsearch_fairseq.serve.worker import MAX_WORDS, Worker
 
@@ -57,7 +58,7 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
         examples=translator.examples,
         max_words=MAX_WORDS,
     )
-    app.add_middleware(BodyLimit)
+    app.add_middleware(limit_body)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     for kind in (RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, _refuse)
@@ -70,24 +71,25 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
 async def _refuse(request: Request, error: RequestValidationError | ValidationError | HTTPException) -> JSONResponse:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-    return JSONResponse({"error": first_error(error.errors())}, 400)
+    first = error.errors()[0]
+    place = ".".join(str(name) for name in first["loc"] if name != "body")
+    reason = f"{place}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": ")
+    return JSONResponse({"error": str(InputError(reason))}, 400)
 
 
-class BodyLimit:
-    """Middleware that refuses a large request before it is read: one whose length is too great, or is not given."""
+def limit_body(app: ASGIApp) -> ASGIApp:
+    """Refuse a large request before it is read: one whose length is too great, or is not given."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        app, headers = self._app, Headers(scope=scope) if scope["type"] == "http" else {}
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        headers, answering = Headers(scope=scope) if scope["type"] == "http" else {}, app
         if "transfer-encoding" in headers:
-            app = JSONResponse({"error": "send the request in one piece, with its Content-Length"}, 411)
+            answering = JSONResponse({"error": "send the request in one piece, with its Content-Length"}, 411)
         elif int(headers.get("content-length", 0)) > MAX_BYTES:
             reason = f"the request has more than {MAX_BYTES:,} bytes; send fewer sentences"
-            app = JSONResponse({"error": reason}, 413)
-        await app(scope, receive, send)
+            answering = JSONResponse({"error": reason}, 413)
+        await answering(scope, receive, send)
+
+    return answer
 
 
 class Connection(H11Protocol):

@@ -1,25 +1,19 @@
 """The work of the thread: read, parse and translate the sentences of a batch."""
 
-import html
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
-
-from torch import Tensor
 
 from rnnsearch_fairseq.corpus.link_grammar import LinkParser
 from rnnsearch_fairseq.documents.translate import replace_unknown
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.search import OnStep
-from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated, Translation, Word
+from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated
 from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
-from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import Parse, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
-DIGITS = 4
 MAX_WORDS = 100  # of a sentence
 
 
@@ -40,7 +34,8 @@ class Worker:
         """Finish each job by its translations or by an error."""
         sources: dict[Job, Source] = {}
         for job in jobs:
-            check_wanted(jobs)
+            if job.request.abandoned:
+                continue
             try:
                 sources[job] = self._read(job)
             except InputError as error:
@@ -49,9 +44,11 @@ class Worker:
             nbest, watch = max(job.nbest for job in sources), self._watcher(sources)
             found = self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)
             for (job, source), pairs in zip(sources.items(), found):
-                for pair in pairs[: job.nbest] if self.dictionary is not None else ():
+                for pair in pairs if self.dictionary is not None else ():
                     replace_unknown(self.translator, source, pair, self.dictionary)
-                job.request.report(job.number, _describe(pairs[: job.nbest]))
+                words = {"source": pairs[0].source, "source_unknown": pairs[0].source_unknown}
+                result = Translated(**words, phrases=pairs[0].phrases, translations=pairs[: job.nbest])
+                job.request.report(job.number, result)
 
     def _read(self, job: Job) -> Source:
         where = f"sentence {job.number + 1}"
@@ -71,7 +68,8 @@ class Worker:
 
         def watch(best: dict[int, list[int]]) -> None:
             nonlocal shown
-            check_wanted(jobs)
+            if all(job.request.abandoned for job in jobs):
+                raise Abandoned
             if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
@@ -81,37 +79,3 @@ class Worker:
                 job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch
-
-
-def check_wanted(jobs: Iterable[Job]) -> None:
-    """Raise Abandoned if nobody waits for any of the jobs."""
-    if all(job.request.abandoned for job in jobs):
-        raise Abandoned
-
-
-def _describe(pairs: Sequence[AlignedPair]) -> Translated:
-    return Translated(
-        source=_words(pairs[0].source, pairs[0].source_unknown, repeat(None)),
-        phrases=pairs[0].phrases,
-        translations=[
-            Translation(
-                text=pair.text,
-                score=pair.score,
-                logprob=pair.logprobs.sum().item(),
-                words=_words(pair.target, pair.target_unknown, pair.logprobs.tolist()),
-                alignment=_rows(pair.weights),
-                phrase_alignment=_rows(pair.phrase_weights),
-            )
-            for pair in pairs
-        ],
-    )
-
-
-def _words(texts: Sequence[str], unknown: Sequence[bool], logprobs: Iterable[float | None]) -> list[Word]:
-    # Moses tokens may hold HTML entities.
-    words = zip(map(html.unescape, texts), unknown, logprobs)
-    return [Word(text=text, unknown=is_unknown, logprob=logprob) for text, is_unknown, logprob in words]
-
-
-def _rows(weights: Tensor | None) -> list[list[float]] | None:
-    return None if weights is None else weights.double().round(decimals=DIGITS).tolist()
