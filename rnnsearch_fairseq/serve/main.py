@@ -2,8 +2,7 @@
 
 The page shows a translation while it is found, its alignment, and the other translations in the beam. Only this machine
 can reach the server, unless --host says otherwise; as it has no log-in, let other machines in only through a proxy that
-has one. Serve strangers' models from exported folders, not from checkpoints. The README of rnnsearch_fairseq/serve says
-more. Needs pip install 'rnnsearch-fairseq[serve]'.
+has one. The README of rnnsearch_fairseq/serve says more.
 
   rnnsearch serve --model checkpoints
 """
@@ -18,7 +17,6 @@ from rnnsearch_fairseq.corpus.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.documents.translate import load_with_replacements
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
-from rnnsearch_fairseq.inference.translator import Translator
 
 SECONDS_TO_PARSE = 1.0  # a sentence
 
@@ -31,12 +29,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     add_search_options(parser)
     return parser.parse_args()
-
-
-def make_link_parser(translator: Translator) -> LinkParser | None:
-    """A parser for the page, if the model reads trees of English sentences and link-parser is installed."""
-    parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM) is not None
-    return LinkParser(SECONDS_TO_PARSE) if parses else None
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -57,11 +49,13 @@ def main() -> None:
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
     translator, dictionary = load_with_replacements(args)
+    parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
+    worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None, dictionary)
     listening = open_socket(args.host, args.port)
     address, port = listening.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
     hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
-    app = make_app(Worker(translator, make_link_parser(translator), dictionary), hosts)
+    app = make_app(worker, hosts)
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         make_server(app).run(sockets=[listening])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -98,15 +99,13 @@ class Connection(H11Protocol):
     uvicorn never closes one that sends nothing, or half of a request; so idle ones would lock everybody out.
     """
 
-    _open: ClassVar[dict["Connection", None]] = {}  # oldest first
+    _open: ClassVar[OrderedDict["Connection", None]] = OrderedDict()  # oldest first
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Close the oldest connection if there are too many."""
         super().connection_made(transport)
         if len(self._open) >= MAX_CONNECTIONS:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.transport.abort()
+            self._open.popitem(last=False)[0].transport.abort()
         self._open[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -21,9 +21,7 @@ MAX_WORDS = 100  # of a sentence
 class Worker:
     """Translates batches of sentences.
 
-    Attributes:
-        parser: parses the sentences that come without a tree.
-        dictionary: replaces unknown words, as ``rnnsearch translate --replace-unknown``; None: they stay.
+    ``parser`` parses those that come without a tree; ``dictionary`` replaces unknown words, as in `replace_unknown`.
     """
 
     translator: Translator
@@ -46,9 +44,8 @@ class Worker:
             for (job, source), pairs in zip(sources.items(), found):
                 for pair in pairs if self.dictionary is not None else ():
                     replace_unknown(self.translator, source, pair, self.dictionary)
-                words = {"source": pairs[0].source, "source_unknown": pairs[0].source_unknown}
-                result = Translated(**words, phrases=pairs[0].phrases, translations=pairs[: job.nbest])
-                job.request.report(job.number, result)
+                about = {name: getattr(pairs[0], name) for name in ("source", "source_unknown", "phrases")}
+                job.request.report(job.number, Translated(**about, translations=pairs[: job.nbest]))
 
     def _read(self, job: Job) -> Source:
         where = f"sentence {job.number + 1}"

@@ -34,7 +34,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 
 @pytest.fixture(scope="module")
 def live(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A running server, which parses no sentences."""
+    """A running server."""
     with serving(model, tmp_path_factory.mktemp("live") / "log", "--max-len-b", "30") as running:
         yield running
 
