@@ -5,26 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from rnnsearch_fairseq.inference.translator import Translator, load
 from tests.serve.live import Live, serving
-from tests.trained import make_checkpoint, train
+from tests.trained import train
 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that reads trees; without them, it is like any other."""
     return train(tmp_path_factory.mktemp("live") / "run", "tree2seq_small")
-
-
-@pytest.fixture(scope="session")
-def unknown_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose likeliest word is always <unk>."""
-    state, path = make_checkpoint(), tmp_path_factory.mktemp("live") / "unknown.pt"
-    state["model"]["decoder.network.readout.to_vocabulary.bias"][3] = 1e3
-    torch.save(state, path)
-    return path
 
 
 @pytest.fixture(scope="module")
