@@ -1,5 +1,6 @@
 """What the tests of the server share."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,10 @@ def serve(translator: Translator) -> Iterator[Callable[..., Any]]:
     from rnnsearch_fairseq.serve.server import make_app
     from rnnsearch_fairseq.serve.worker import Worker
 
-    started = []
+    with contextlib.ExitStack() as stack:
 
-    def start(model: Translator = translator, **options: Any) -> TestClient:
-        client = TestClient(make_app(Worker(model, **options)), "http://localhost:8000", raise_server_exceptions=False)
-        started.append(client.__enter__())
-        return client
+        def start(model: Translator = translator, **options: Any) -> TestClient:
+            app = make_app(Worker(model, **options))
+            return stack.enter_context(TestClient(app, "http://localhost:8000", raise_server_exceptions=False))
 
-    yield start
-    for client in started:
-        client.__exit__(None, None, None)
+        yield start

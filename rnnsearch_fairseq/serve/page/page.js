@@ -189,7 +189,7 @@ async function start() {
       [byId("sentence").value, byId("parse").value] = [example, ""];
       translate();
     });
-    byId("examples").append(button);
+    byId("examples").append(" ", button);
   }
   byId("form").addEventListener("submit", (event) => {
     event.preventDefault();
