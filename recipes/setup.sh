@@ -18,11 +18,7 @@ say() { printf '\n\033[1m[%s] %s\033[0m\n' "$(date +%H:%M:%S)" "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
-usage() { awk 'NR == 1 || /^#SBATCH/ { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
-
-translations() { # FILE: print the translations in an output of fairseq-generate, as tokens, in the order of the sources
-    grep ^H- "$1" | sort -t- -k2n | cut -f3
-}
+usage() { awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
 
 show_progress() { # LOG [NAME]: append the output of fairseq-train --log-format simple to LOG, and show, after the NAME of the
     # model, a short line for each line of statistics
@@ -47,97 +43,66 @@ tool() { # PROGRAM WORDS...: run a Python program of the recipes, as reproduce.r
     PYTHONSAFEPATH=1 PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m "recipes.$1" "${@:2}"
 }
 
-copy_record() { # TEXT FOLDER: copy the record of a text's preparation and its subwords, if there are any, to the data of a model
-    local file
-    for file in "$1"/preparation.json "$1"/{bpe,sentencepiece}*.{codes,model}; do
-        if [ -f "$file" ]; then cp "$file" "$2"; fi
-    done
+once() { # OUTPUT COMMAND...: make a file or a folder by COMMAND, whose last word becomes the path to write, unless it is there
+    [ ! -e "$1" ] || return 0
+    mkdir -p "$(dirname "$1")"
+    rm -rf "$1.part"
+    "${@:2}" "$1.part"
+    mv "$1.part" "$1"
 }
+
+binarise() { # TEXT OPTIONS... BIN: binarise TEXT/{train,valid,test}.LANGUAGE to BIN. A BIN in TEXT has the record of how the text
+    # was prepared above it, where a training looks for it
+    fairseq-preprocess --user-dir "$USER_DIR" --trainpref "$1/train" --validpref "$1/valid" --testpref "$1/test" --workers 2 \
+        "${@:2:$#-2}" --destdir "${!#}" >> "$1/preprocess.log" 2>&1 || die_of_log "$1/preprocess.log" fairseq-preprocess
+}
+
+has_gpu() { nvidia-smi -L &> /dev/null; }
 
 fast_precision() { # --bf16, unless nothing here multiplies bfloat16
-    if nvidia-smi -L &> /dev/null || grep -qsE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then echo --bf16; fi
-}
-
-from_root() { # PATH: print it, quoted for the shell, as seen from the top of the checkout
-    printf %q "$(realpath --no-symlinks --relative-base="$ROOT" "$1")"
+    if has_gpu || grep -qsE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then echo --bf16; fi
 }
 
 show_model() { # CHECKPOINTS OPTIONS...: say where a model lies, or an ensemble with colons between, and how to translate by it;
     # OPTIONS are of the search
-    local path paths= checkpoints
+    local path paths= checkpoints options=${*:2}
     IFS=: read -ra checkpoints <<< "$1"
-    for path in "${checkpoints[@]}"; do paths+=${paths:+:}$(from_root "$path"); done
+    for path in "${checkpoints[@]}"; do
+        paths+=${paths:+:}$(printf %q "$(realpath --no-symlinks --relative-base="$ROOT" "$path")")
+    done
     say "the model is $paths; to use it, at the top of the checkout:"
     cat << END
   source .venv/bin/activate
   # translate what you type (Ctrl-D ends)
-  rnnsearch translate --model $paths ${*:2}
+  rnnsearch translate --model $paths $options
   # or on a page
-  rnnsearch serve --model $paths ${*:2}
+  rnnsearch serve --model $paths $options
 END
 }
 
 parse_options() { # "NAME= NAME --" WORDS...: the option --NAME sets the variable NAME, in capitals and with _ for -, to
-    # the next word or, without =, to 1. If -- is listed, it ends the options, and the words after it go to REST.
-    local known=" $1 " option name variable
+    # the next word or, without =, to 1. If -- is listed, it ends the options, and the words after it go to REST
+    local known=" $1 " name variable
     shift
     REST=()
     while [ $# -gt 0 ]; do
-        option=$1 name=${1#--}
-        variable=${name//-/_}
-        shift
-        if [ "$option" = -- ] && [[ $known = *" -- "* ]]; then
-            REST=("$@")
+        if [[ $1 = -- && $known = *" -- "* ]]; then
+            REST=("${@:2}")
             return
-        elif [[ $option = --* && $known = *" $name= "* ]]; then
-            [ $# -gt 0 ] && [[ $1 != --* ]] || die "$option needs a value; see $0 --help"
-            printf -v "${variable^^}" %s "$1"
-            shift
-        elif [[ $option = --* && $known = *" $name "* ]]; then
+        fi
+        name=${1#--} variable=${1#--}
+        variable=${variable//-/_}
+        if [[ $1 = --* && $known = *" $name= "* ]]; then
+            [ $# -gt 1 ] && [[ $2 != --* ]] || die "$1 needs a value; see $0 --help"
+            printf -v "${variable^^}" %s "$2"
+            shift 2
+        elif [[ $1 = --* && $known = *" $name "* ]]; then
             printf -v "${variable^^}" 1
+            shift
         else
-            die "unknown option $option; see $0 --help"
+            die "unknown option $1; see $0 --help"
         fi
     done
-}
-
-at_least_one() { # NAMES...: die unless each of these variables of parse_options is a number, at least 1
-    local name
-    for name in "$@"; do
-        [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "--${name,,} is ${!name}; give a number, at least 1"
-    done
-}
-
-own_folder() { # FOLDER NAME OTHERS...: make FOLDER and mark it with the recipe's NAME; die unless FOLDER is new, empty or
-    # marked with NAME or one of the OTHERS
-    local folder=$1 name=$2 mark=$1/.made-by maker
-    shift
-    if [ -f "$mark" ]; then
-        maker=$(cat "$mark")
-        [[ " $* " = *" $maker "* ]] || die "$folder is a folder of the recipe $maker; name another one"
-        return
-    fi
-    [ ! -e "$folder" ] || [ -d "$folder" ] || die "$folder is no folder; name one that is new or empty"
-    mkdir -p "$folder"
-    [ -z "$(ls -A "$folder")" ] || die "$folder has files, and no mark that the recipe $name made them; name a folder that is \
-new or empty. If an older version of the recipe made them, mark the folder: echo $name > $mark"
-    echo "$name" > "$mark"
-}
-
-each_line() { # JOBS FUNCTION: call FUNCTION with the words of each line of the input, JOBS at a time; after a failure call no more
-    xargs -P "$1" -L 1 bash -c "trap '[ \$? = 0 ] || exit 255' EXIT; $2 \"\$@\"" "$2"
-}
-
-once() { # FOLDER COMMAND...: make FOLDER by COMMAND, unless it is complete; of two recipes with the same OUT one waits
-    local lock
-    exec {lock}> "$OUT/.lock"
-    flock "$lock"
-    if [ ! -f "$1/.done" ]; then
-        rm -rf "$1"
-        "${@:2}"
-        touch "$1/.done"
-    fi
-    exec {lock}>&-
 }
 
 find_python() { # print the first Python that has what compiles fairseq; 3.14 comes last, as it is not tested

@@ -1,6 +1,7 @@
 """Write files that appear under their names only when they are complete."""
 
 import contextlib
+import gzip
 import os
 import secrets
 import stat
@@ -78,17 +79,22 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """Open a command's output file; it appears as ``path`` only when it is complete, and is removed after an error.
+    """Open a command's output file; packed if its name ends in .gz; it appears when it is complete.
 
     Raises:
         InputError: ``path`` cannot be written.
     """
+    packed = path.name.lower().endswith(".gz")
     path = Path(os.path.realpath(path))
     if os.path.lexists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
         raise InputError(f"{path}: not a file that can be written; give another name")
     try:
         with write_whole(path) as out:
-            yield out
+            if packed:
+                with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packing:
+                    yield packing
+            else:
+                yield out
     except BrokenPipeError:  # of standard output, to which a command may print meanwhile
         raise
     except OSError as error:

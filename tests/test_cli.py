@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from recipes import grammar
 from rnnsearch_fairseq import __version__, cli
 from tests import trained
 from tests.plots.builders import inner_line, valid_line, write_log
@@ -59,6 +60,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for parent, part, language in itertools.product(("raw", "text"), ("train", "valid", "test"), sides):
         (folder / parent).mkdir(exist_ok=True)
         (folder / parent / f"{part}.{language}").write_text("".join(f"{line}\n" for line in sides[language]))
+    pairs = list(grammar.generate(600, seed=1))
+    for language, side in (("en", "source"), ("fr", "target")):
+        (folder / f"corpus.{language}").write_text("".join(f"{' '.join(getattr(pair, side))}\n" for pair in pairs))
     (folder / "docs.po").write_text('msgid "The dog sleeps."\nmsgstr ""\n')
     write_log(folder / "train.log", [(100, 60, 5.0, 4.0)]).open("a").write(
         f"{inner_line(150, 9)}\n{valid_line(2, 4)}\n"

@@ -1,5 +1,6 @@
 """Every fairseq command that the README and the recipes show is one that fairseq, with this plugin, understands."""
 
+import itertools
 import re
 import shlex
 import subprocess
@@ -23,12 +24,16 @@ PARSERS: dict[str, Callable] = {
 
 
 def fill_in(words: list[str]) -> list[str]:
-    """A script's command, filled in: "$@" and $(function) by nothing, or a model; other variables by a number."""
-    given = [word for word in words if not re.fullmatch(r"\$@|\$\(\w+\)|\$\{[@*]:\d\}(\$\w+)?", word)]
-    filled = ["1" if re.fullmatch(r"\$\w+", word) else word for word in given]
-    if words[0] == "fairseq-train" and "--arch" not in words and given != words:
+    """A script's command with its variables filled in: one that is an option's value, or the data, by a name."""
+    filled = words[:1]
+    for before, word in itertools.pairwise(words):
+        if not re.fullmatch(r"\$\w+|\$@|\$[{(].*[})]", word):
+            filled.append(word)
+        elif before.startswith("-") or before == words[0]:
+            filled.append("anmt_small" if before == "--arch" else "1")
+    if words[0] == "fairseq-train" and "--arch" not in words:
         filled += ["--arch", "anmt_small"]
-    return ["anmt_small" if before == "--arch" and word == "1" else word for before, word in zip(["", *filled], filled)]
+    return filled
 
 
 def commands(path: Path) -> list[list[str]]:

@@ -1,25 +1,23 @@
 """Choose pairs of all lengths from a text of which most sentences are short.
 
-``python -m recipes.docs_en_fr.lengths TEXT OUT -s en -t fr [--most N] [--longest N]``
-
 TEXT and OUT are names without language: text/test stands for text/test.en and text/test.fr. The bins are those of
 ``recipes.reproduce.by_length``, ten words of source length each, and one of all sentences of more than --longest words.
 Of each bin OUT gets all pairs or, where they are more than --most, so many of them, drawn by chance.
-"""
 
-import argparse
+  python -m recipes.docs_en_fr.lengths text/held_out text/test -s en -t fr
+"""
 
 from recipes.reproduce.bahdanau_tables import draw_sentences
 from recipes.reproduce.by_length import WIDTH
 from recipes.reproduce.systems import read_test_set
 from rnnsearch_fairseq.corpus.texts import add_languages, texts_of
-from rnnsearch_fairseq.errors import Count, print_without_traceback
+from rnnsearch_fairseq.errors import Count, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 
 
 def main() -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("text", metavar="TEXT", help="text to choose from, in words or pieces of BPE")
     parser.add_argument("out", metavar="OUT", help="text to write")
     add_languages(parser)
@@ -30,7 +28,7 @@ def main() -> None:
     text, out = texts_of(args.text, *languages), texts_of(args.out, *languages)
     test = read_test_set(*text)
     bins = [test.of_length(*bin) for bin in test.bins(WIDTH, args.longest)]
-    chosen = sorted(number for of_bin in bins for number in draw_sentences(of_bin, args.most))
+    chosen = sorted(number for sentences in bins for number in draw_sentences(sentences, args.most))
     for path, lines in zip(out, (test.source, test.reference)):
         check_not_input(path, text)
         with open_output(path) as file:

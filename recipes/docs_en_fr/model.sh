@@ -12,27 +12,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 DATA= OUT=$ROOT/runs/docs_en_fr
 parse_options "data= out=" "$@"
 [ -n "$DATA" ] || die "give the folder of the PO files: $0 --data DIR; see $0 --help"
-own_folder "$OUT" docs_en_fr
 set_up
 export OMP_NUM_THREADS=1
 
-prepare_text() {
-    say "reading PO files; splitting text by sentencepiece, markup masked"
-    mkdir -p "$OUT/raw"
-    tool docs_en_fr.pairs "$DATA" "$OUT/raw"
-    rnnsearch prepare "$OUT/raw" "$OUT/text" -s en -t fr --sentencepiece 8000
-    fairseq-preprocess --user-dir "$USER_DIR" -s en -t fr --joined-dictionary --destdir "$OUT/text/bin" --workers 2 \
-        --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" --testpref "$OUT/text/test" > "$OUT/preprocess.log" 2>&1 ||
-        die_of_log "$OUT/preprocess.log" fairseq-preprocess
-}
-once "$OUT/text" prepare_text
+say "reading PO files; splitting text by sentencepiece, markup masked"
+once "$OUT/raw" tool docs_en_fr.pairs "$DATA"
+prepare() { rnnsearch prepare "$OUT/raw" "$1" -s en -t fr --sentencepiece 8000; }
+once "$OUT/text" prepare
+once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr --joined-dictionary
 
-train() { # UPDATES: train up to so many, to which the learning rate falls
-    [ ! -f "$OUT/checkpoints/.done-$1" ] || return 0
+train() { # UPDATES MODEL: train up to so many, to which the learning rate falls; average the last ten checkpoints
     say "training bahdanau_gru_small up to update $1; full log in $OUT/train.log"
     # shellcheck disable=SC2046  # one option or none
-    fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr --update-word current \
-        --dropout 0.25 --readout-dropout 0.25 --word-dropout 0.05 --share-all-embeddings \
+    fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr \
+        --update-word current --dropout 0.25 --readout-dropout 0.25 --word-dropout 0.05 --share-all-embeddings \
         --criterion smoothed_nll --label-smoothing 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 \
         --clip-norm 1 --lr 0.007 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update "$1" \
         --max-update "$1" --max-tokens 3000 $(fast_precision) \
@@ -40,16 +33,13 @@ train() { # UPDATES: train up to so many, to which the learning rate falls
         --save-interval 1000 --validate-interval 1000 --validate-interval-updates 500 --save-interval-updates 250 \
         --keep-interval-updates 10 --save-dir "$OUT/checkpoints" --log-format simple --log-interval 50 2>&1 |
         show_progress "$OUT/train.log" || die_of_log "$OUT/train.log" fairseq-train
-    touch "$OUT/checkpoints/.done-$1"
+    ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average --output "$2"
 }
 # The learning rate falls to zero, rises to a third of its peak, and falls again.
-train 8500
-train 12500
-
-say "averaging the last ten checkpoints"
-rm -rf "$OUT/model" "$OUT/model.pt"
-ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average --output "$OUT/model.pt"
-rnnsearch export "$OUT/model.pt" --output "$OUT/model" --half --examples "$ROOT/recipes/docs_en_fr/examples.en"
+once "$OUT/model-8500.pt" train 8500
+once "$OUT/model-12500.pt" train 12500
+once "$OUT/model" rnnsearch export "$OUT/model-12500.pt" --half \
+    --examples "$ROOT/recipes/docs_en_fr/examples.en" --output
 
 say "translating the test files with a beam of 12"
 rnnsearch translate "$OUT/raw/test.en" --model "$OUT/model" --beam 12 --lenpen 2 --output "$OUT/test.fr"

@@ -4,40 +4,35 @@
 # curves of both, and write a report that compares their translations. The model is small (n = 128), because Adadelta needs
 # many updates; the pairs are many, because it learns a few by heart before it aligns them. About three CPU hours.
 #
-#   recipes/reproduce/adadelta.sh [--out DIR] [--updates N] [--seed N] [--jobs N]
+#   recipes/reproduce/adadelta.sh [--out DIR] [--updates N] [--seed N]
 #
 # --out      output folder (default: runs/adadelta); interrupted runs are resumed there
 # --updates  updates of each training (default: 20,000)
 # --seed     seed of training (default: 1)
-# --jobs     models to train at a time (default: 1); on a CPU, give 2, and OMP_NUM_THREADS=1
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-OUT=$ROOT/runs/adadelta UPDATES=20000 SEED=1 JOBS=1
-parse_options "out= updates= seed= jobs=" "$@"
-at_least_one UPDATES SEED JOBS
-own_folder "$OUT" adadelta
+OUT=$ROOT/runs/adadelta UPDATES=20000 SEED=1
+parse_options "out= updates= seed=" "$@"
 set_up
 
-once "$OUT/text" tool grammar --train 100000 "$OUT/text"
+once "$OUT/text" tool grammar --train 100000
 
 # run.sh trains by Adadelta, unless its last options say otherwise. Adam has the settings of grammar.sh.
-train() { # NAME
-    local options=()
-    [ "$1" = Adadelta ] || options=(--optimizer adam --lr 0.003 --warmup-updates 100 --lr-scheduler polynomial_decay
-        --total-num-update BUDGET --end-learning-rate 0.0002)
-    bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --src en --trg fr --out "$OUT/$1" --models RNNsearch-50 \
+ADAM=(--optimizer adam --lr 0.003 --warmup-updates 100 --lr-scheduler polynomial_decay --total-num-update "$UPDATES"
+    --end-learning-rate 0.0002)
+mkdir -p "$OUT/runs"
+for name in Adadelta Adam; do
+    options=()
+    if [ $name = Adam ]; then options=("${ADAM[@]}"); fi
+    bash "$ROOT/recipes/reproduce/run.sh" --tokens "$OUT/text" --src en --trg fr --out "$OUT/$name" --models RNNsearch-50 \
         --arch bahdanau_gru_small --words 800 --budget "$UPDATES" --interval 500 --rare 0 -- \
         --embedding-size 128 --hidden-size 128 --alignment-size 128 --maxout-size 128 \
         --seed "$SEED" --update-word current "${options[@]}"
-}
-export ROOT OUT UPDATES SEED
-export -f train
-printf '%s\n' Adadelta Adam | each_line "$JOBS" train
+    ln -sfn "../$name/runs/RNNsearch-50" "$OUT/runs/$name"
+done
 
 say "both trainings beside each other"
-mkdir -p "$OUT/runs"
-for name in Adadelta Adam; do ln -sfn "../$name/runs/RNNsearch-50" "$OUT/runs/$name"; done
 ln -sfn ../Adam/runs/data "$OUT/runs/data"
 tool reproduce.report "$OUT/runs" -s en -t fr --output "$OUT/report"
 rnnsearch plot curve "$OUT"/runs/{Adadelta,Adam}/train.log --output "$OUT/report/curve.png"
-show_model "$OUT/runs/Adadelta/checkpoints/checkpoint_best.pt" --beam 12
+show_model "$OUT/runs/Adadelta/model.pt" --beam 12

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recipes.reproduce.bleu import bleu
 from recipes.reproduce.compare import HOW, comparison
-from recipes.reproduce.document import Section, Table
+from recipes.reproduce.document import Section, escape, missing, table
 from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns, by_seed
 from recipes.reproduce.systems import Translations
@@ -16,7 +16,6 @@ from rnnsearch_fairseq.plots.words import join_pieces
 from rnnsearch_fairseq.text.lines import unescaped
 
 EXAMPLES = 3  # sentences of Table 3
-SEED = 1
 NONE = "–"
 # Repetitions are bounded, since a line of a log may be of any length.
 GPU = re.compile(r"rank {1,9}([0-9]{1,9}): capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
@@ -30,9 +29,9 @@ OF_PAPER = (
 WORKERS = re.compile(r"training on ([0-9]{1,9}) devices")
 
 
-def draw_sentences(numbers: Sequence[int], count: int, seed: int = SEED) -> list[int]:
+def draw_sentences(numbers: Sequence[int], count: int) -> list[int]:
     """``count`` of ``numbers``, drawn by chance, in ascending order; all of them if they are fewer."""
-    return sorted(random.Random(seed).sample(numbers, min(count, len(numbers))))
+    return sorted(random.Random(1).sample(numbers, min(count, len(numbers))))
 
 
 def table_1(runs: BahdanauRuns) -> Section:
@@ -49,22 +48,22 @@ def table_1(runs: BahdanauRuns) -> Section:
         (runs.by_fairseq, range(len(runs.test))),
     )
     rows = [[name, *(score(translations, name, numbers) for translations, numbers in columns)] for name in runs.systems]
-    section = Section("Table 1: BLEU", [Table(["model", "all", "no unknown words", "all, fairseq's search"], rows)])
-    section.blocks.append(
+    blocks = [
+        table(["model", "all", "no unknown words", "all, fairseq's search"], rows),
         "The first two columns score translations of the highest total log-probability, which the search of the "
-        "original program finds. fairseq's own search takes the highest mean over the words."
-    )
-    missing = runs.lacking(TRANSLATIONS, BANNED, FAIRSEQ)
+        "original program finds. fairseq's own search takes the highest mean over the words.",
+    ]
+    lacking = runs.lacking(TRANSLATIONS, BANNED, FAIRSEQ)
     if runs.known is None:
-        missing = ["the dictionaries, which tell unknown words", *missing]
+        lacking = ["the dictionaries, which tell unknown words", *lacking]
     else:
         others = f", except by {'; '.join(runs.others)}: the same translations as in the column before"
-        section.blocks.append(
+        how = (
             f"All: {len(runs.test):,} sentences. No unknown words: the {len(runs.known):,} of them with none in source "
             f"and reference, translated with unknown words banned{others if runs.others else ''}."
         )
-    section.missing(missing)
-    return section
+        blocks.append(escape(how))
+    return "Table 1: BLEU", [*blocks, *missing(lacking)]
 
 
 def table_2(runs: BahdanauRuns) -> Section:
@@ -84,16 +83,12 @@ def table_2(runs: BahdanauRuns) -> Section:
         seed = (TRAINED_BY.findall(read_log(path)) or [NONE])[-1]
         begin = [name, seed, f"{last.updates:,}", str(last.number), f"{hours:.2f}"]
         rows.append([*begin, device(path), str(best.number), *numbers])
-    section = Section("Table 2: training")
-    if rows:
-        header = ["model", "seed", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
-        section.blocks.append(Table(header, rows))
-        section.blocks.append(
-            "Hours in updates, without validation. NLL in nats a sentence, in the epoch of lowest development loss: on "
-            "the development set the lowest, on the training set the mean while it was learnt from."
-        )
-    section.missing(runs.lacking(LOG))
-    return section
+    header = ["model", "seed", "updates", "epochs", "hours", "device", "best epoch", "train NLL", "dev NLL"]
+    how = (
+        "Hours in updates, without validation. NLL in nats a sentence, in the epoch of lowest development loss: on "
+        "the development set the lowest, on the training set the mean while it was learnt from."
+    )
+    return "Table 2: training", [*([table(header, rows), how] if rows else []), *missing(runs.lacking(LOG))]
 
 
 def device(log: Path) -> str:
@@ -109,35 +104,30 @@ def device(log: Path) -> str:
     return f"{count} × {' / '.join(names)}" if count > 1 else names[0]
 
 
-def table_3(runs: BahdanauRuns, sentences: Sequence[int] | None, seed: int = SEED) -> Section:
-    """Source, reference and every system's translation of ``sentences``, in words.
+def table_3(runs: BahdanauRuns) -> Section:
+    """Source, reference and every system's translation of some sentences, in words.
 
-    None: the paper's three that are in the test set or, if there are none, long ones, drawn.
+    They are the paper's three that are in the test set or, if there are none, long ones, drawn.
     """
-    if sentences is None:
-        sentences = [number for number, line in enumerate(runs.test.source) if join_pieces(line).startswith(OF_PAPER)]
+    sentences = [number for number, line in enumerate(runs.test.source) if join_pieces(line).startswith(OF_PAPER)]
     if not sentences:
-        sentences = draw_sentences(runs.test.of_length(runs.least), EXAMPLES, seed)
-    section = Section("Table 3: long sentences")
+        sentences = draw_sentences(runs.test.of_length(runs.least), EXAMPLES)
+    blocks = []
     for number in sentences:
         texts = [("source", join_pieces(runs.test.source[number])), ("reference", runs.test.reference_words[number])]
         texts += [(name, lines[number]) for name, lines in runs.systems.items()]
         rows = [[name, unescaped(text)] for name, text in texts]
-        section.blocks.append(Table([f"sentence {number}", f"{runs.test.lengths[number]} words"], rows))
+        blocks.append(table([f"sentence {number}", f"{runs.test.lengths[number]} words"], rows))
     if not sentences:
         longest = max(runs.test.lengths)
-        section.blocks.append(f"No sentence has {runs.least} words or more; the longest has {longest}.")
-    section.missing(runs.lacking(TRANSLATIONS))
-    return section
+        blocks.append(f"No sentence has {runs.least} words or more; the longest has {longest}.")
+    return "Table 3: long sentences", [*blocks, *missing(runs.lacking(TRANSLATIONS))]
 
 
 def significance(seeds: Sequence[BahdanauRuns]) -> Section:
     """The difference in BLEU of every two systems, on all sentences, and its interval."""
-    section = Section("Significance")
     names = dict.fromkeys(name for runs in seeds for name in runs.systems)
     if len(names) < 2:
-        section.blocks.append("Not compared: it takes two systems.")
-        return section
+        return "Significance", ["Not compared: it takes two systems."]
     translations = {name: by_seed(seeds, name) for name in names}
-    section.blocks += [comparison(translations, seeds[0].test.reference_words)[1], HOW]
-    return section
+    return "Significance", [comparison(translations, seeds[0].test.reference_words)[1], HOW]

@@ -1,12 +1,8 @@
 """BLEU by source length, as in Figure 2 of Bahdanau et al. (2015).
 
-``python -m recipes.reproduce.by_length NAME=FILE... --source FILE --reference FILE [--output FILE] [--picture FILE]``
-
-Each FILE is an output of fairseq-generate, of any model, or plain text, one translation a line. --source and
---reference are the test set. Pieces of BPE or sentencepiece are joined. The paper does not say how its curves were
-made; here sentences of 1 to W words make the first bin, W + 1 to 2 W the next, and so on, and each bin is scored as a
-corpus of its own. --longest makes one bin of all longer sentences. Words are separated by spaces; end-of-sentence does
-not count. A bin of few sentences says little, so the table and the picture (in grey) give the number of sentences.
+The paper does not say how its curves were made; here sentences of 1 to 10 words make the first bin, 11 to 20 the next,
+and so on, and each bin is scored as a corpus of its own. A bin of few sentences says little, so the table and the
+picture (in grey) give the number of sentences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +11,12 @@ from math import inf
 from pathlib import Path
 
 from recipes.reproduce.bleu import bleu
-from recipes.reproduce.command import NamedFiles, command_line
-from recipes.reproduce.document import Table, markdown_block, write_text
-from recipes.reproduce.systems import TestSet, Translations, read_systems, read_test_set
-from rnnsearch_fairseq.errors import Count, print_without_traceback
+from recipes.reproduce.document import table
+from recipes.reproduce.systems import TestSet, Translations
 from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
 
-WIDTH = 10
-MOST_TICKS = 15
-LONGEST = "sentences of more words than this make one bin (default: there is no such bin)"
+WIDTH = 10  # words of a bin
+MAX_TICKS = 15
 
 
 @dataclass(frozen=True)
@@ -35,9 +28,6 @@ class Bin:
     sentences: Sequence[int]
     bleu: Mapping[str, float]
 
-    def __str__(self) -> str:
-        return span(self.first, self.last)
-
 
 def span(first: int, last: float) -> str:
     """The lengths of a bin, as people write them."""
@@ -46,10 +36,10 @@ def span(first: int, last: float) -> str:
     return f"{first}–{last}" if first < last else str(first)
 
 
-def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH, longest: float = inf) -> list[Bin]:
+def bleu_by_length(test: TestSet, systems: Translations, longest: float = inf) -> list[Bin]:
     """The bins from 1 word to the longest sentence; sentences of more than ``longest`` words make one."""
     bins = []
-    for first, last in test.bins(width, longest):
+    for first, last in test.bins(WIDTH, longest):
         sentences = test.of_length(first, last)
         references = [test.reference_words[number] for number in sentences]
         scores = {
@@ -61,17 +51,21 @@ def bleu_by_length(test: TestSet, systems: Translations, width: int = WIDTH, lon
     return bins
 
 
-def length_table(bins: Sequence[Bin], systems: Sequence[str]) -> Table:
+def length_table(bins: Sequence[Bin], systems: Sequence[str]) -> str:
     """A row for each bin."""
     rows = [
-        [str(bin), str(len(bin.sentences)), *(f"{bin.bleu[name]:.2f}" if bin.bleu else "–" for name in systems)]
+        [
+            span(bin.first, bin.last),
+            str(len(bin.sentences)),
+            *(f"{bin.bleu[name]:.2f}" if bin.bleu else "–" for name in systems),
+        ]
         for bin in bins
     ]
-    return Table(["words", "sentences", *systems], rows)
+    return table(["words", "sentences", *systems], rows)
 
 
 def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -> None:
-    """Draw a line for each system to ``picture`` (PNG, SVG or PDF by its ending): length across, BLEU up.
+    """Draw a line for each system to ``picture``: length across, BLEU up.
 
     A point stands in the middle of its bin; no line goes through a bin without sentences.
 
@@ -89,36 +83,13 @@ def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -
         lines += axes.plot(middles, heights, markersize=5, color=f"C{number}", clip_on=False, zorder=3, **style)
     top = max([score for bin in bins for score in bin.bleu.values()], default=0)
     axes.set(xlim=(0, ends[-1]), ylim=(0, min(1.1 * top, 100) or 1), xlabel="Sentence length", ylabel="BLEU score")
-    axes.set_xticks([0, *ends][:: -(-len(bins) // MOST_TICKS)])
+    axes.set_xticks([0, *ends][:: -(-len(bins) // MAX_TICKS)])
     grey = {"transform": axes.get_xaxis_transform(), "color": "0.45", "fontsize": 8}
     for middle, bin in zip(middles, bins):
-        upright = 90 if len(bins) > MOST_TICKS else 0
+        upright = 90 if len(bins) > MAX_TICKS else 0
         axes.text(middle, 1.01, str(len(bin.sentences)), ha="center", va="bottom", rotation=upright, **grey)
     axes.text(ends[-1] * 1.01, 1.01, "sentences", ha="left", va="bottom", **grey)
     legend = figure.legend(lines, systems, loc="upper left", bbox_to_anchor=(0.92, 0.89), frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)
     write_picture(figure, picture)
-
-
-def main() -> None:
-    """The command line of this module."""
-    parser = command_line(__doc__, "file of the table; default: standard output")
-    parser.add_argument("systems", action=NamedFiles, nargs="+", metavar="NAME=FILE", help="translations; see above")
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="test set, one sentence a line")
-    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its reference translations")
-    parser.add_argument("--width", action=Count, default=WIDTH, metavar="W", help=f"words of a bin (default: {WIDTH})")
-    parser.add_argument("--longest", type=int, default=inf, metavar="N", help=LONGEST)
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="picture to write: .png, .svg or .pdf")
-    args = parser.parse_args()
-    test = read_test_set(args.source, args.reference)
-    bins = bleu_by_length(test, read_systems(args.systems, test), args.width, args.longest)
-    inputs = (args.source, args.reference, *args.systems.values())
-    write_text(markdown_block(length_table(bins, list(args.systems))) + "\n", args.output, inputs)
-    if args.picture is not None:
-        plot_by_length(bins, list(args.systems), args.picture)
-
-
-if __name__ == "__main__":
-    print_without_traceback()
-    main()

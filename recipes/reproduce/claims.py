@@ -1,7 +1,7 @@
 """Whether the numbers of runs agree with the claims of Bahdanau et al. (2015)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from math import inf
 
@@ -10,186 +10,185 @@ import numpy as np
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import INTERVAL, PAIRED, PRESENT, Difference, Scored, draw
 from recipes.reproduce.by_length import WIDTH, span
-from recipes.reproduce.document import Bullets, Section
+from recipes.reproduce.document import Section, bullets, escape
 from recipes.reproduce.runs import BANNED, OTHERS, TRANSLATIONS, BahdanauRuns, by_seed
 
-FEWEST = 20  # sentences, to test a claim on
-FLOOR = 5  # BLEU, below which nothing is decided
+MIN_SENTENCES = 20  # to test a claim on
+MIN_BLEU = 5  # below it nothing is decided
 VERY_LONG = 50  # words
-MARGIN, SHARE = 2, 0.1  # the margin in BLEU, and its largest share of the higher score
-AS_GOOD, NO_FALL = (-1, inf), (-inf, 1)  # in margins
+MARGIN, MARGIN_SHARE = 2, 0.1  # the margin in BLEU, and its largest share of the higher score
+AT_LEAST_AS_GOOD, NO_FALL = (-1, inf), (-inf, 1)  # bounds of a difference, in margins
 ALL, KNOWN, SHORT, LONG = "all sentences", "no unknown words", "short sentences", "long sentences"
 FIFTY = f"sentences of {VERY_LONG} words or more"
-RNNENCDEC, RNNSEARCH = ("RNNencdec-30", "RNNencdec-50"), ("RNNsearch-30", "RNNsearch-50")
+ENCDEC_30, ENCDEC_50, SEARCH_30, SEARCH_50 = "RNNencdec-30", "RNNencdec-50", "RNNsearch-30", "RNNsearch-50"
+LONGER = f"{SEARCH_50}⋆"
 PHRASE_BASED = "phrase-based"  # of recipes/reproduce/phrase_based.sh; the paper's is Moses
-LONGER = f"{RNNSEARCH[1]}⋆"
-# The BLEU of a system on a part of the test set: a row for each seed, a column for each row of a draw.
-BleuOf = Callable[[str, str], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """The BLEU of a system on a part of the test set; of two parts, the fall to the second in percent of the first."""
-
-    system: str
-    parts: tuple[str, ...]
-
-    def value(self, bleu: BleuOf) -> np.ndarray:
-        """The quantity by each seed, in each row of a draw."""
-        scores = [bleu(self.system, part) for part in self.parts]
-        return scores[0] if len(scores) == 1 else 100 * (1 - scores[1] / scores[0])
-
-
-@dataclass(frozen=True)
-class Claim:
-    """In each of ``pairs``, the first quantity minus the second lies between the bounds ``claimed``.
-
-    The bounds are zero and infinity, or multiples of a margin: 2 BLEU, but at most a tenth of the higher score.
-    """
-
-    text: str
-    pairs: Sequence[tuple[Quantity, Quantity]]
-    claimed: tuple[float, float] = PRESENT
-
-    @property
-    def used(self) -> list[tuple[str, str]]:
-        """The systems and parts of the test set that are compared."""
-        return [(quantity.system, part) for pair in self.pairs for quantity in pair for part in quantity.parts]
-
-    def verdict(self, difference: Difference) -> str:
-        """Whether a measured difference agrees."""
-        if self.claimed == PRESENT:
-            return difference.verdict()
-        margin = float(min(MARGIN, SHARE * max(difference.first, difference.second)))
-        return difference.verdict((self.claimed[0] * margin, self.claimed[1] * margin))
-
-    def answer(self, bleu: BleuOf) -> str:
-        """The verdict, and the numbers behind it."""
-        verdicts, numbers = [], []
-        for pair in self.pairs:
-            begin = [bleu(quantity.system, quantity.parts[0])[:, 0].mean() for quantity in pair]
-            # Two falls must both have a height. Of two scores, one may be low: that it is the lower one is decided.
-            if (max if len(pair[0].parts) == 1 else min)(begin) < FLOOR:
-                verdicts.append("undecided")
-                text = f"below {FLOOR} BLEU: {begin[0]:.2f}, {begin[1]:.2f}"
-            else:
-                same_models = pair[0].system == pair[1].system
-                difference = Difference.between(*(quantity.value(bleu) for quantity in pair), same_models)
-                verdicts.append(self.verdict(difference))
-                text = str(difference)
-            numbers.append(f"{pair[0].parts[0]}: {text}" if len(self.pairs) > 1 else text)
-        verdict = min(verdicts, key=("does not agree", "undecided", "agrees").index)
-        return f"{verdict} ({'; '.join(numbers)})"
-
-
-def above(better: str, worse: str, part: str) -> Claim:
-    """A system has a higher BLEU than another one."""
-    return Claim(f"{better} is above {worse}, {part}", [(Quantity(better, (part,)), Quantity(worse, (part,)))])
-
+VERDICTS = ("does not agree", "undecided", "agrees")
+# A system and a part of the test set: its BLEU there. With two parts: the fall of its BLEU from the first part to the
+# second, in percent of the first.
+Quantity = tuple[str, ...]
 
 HOW = (
     f"In brackets stand two BLEU scores, their difference, and {INTERVAL}; short and long sentences are resampled "
     f"separately. {PAIRED} Of 'falls less' they are two falls of BLEU from short to long sentences, in percent of the "
     "BLEU on short ones. 'Above', 'falls' and 'falls less' agree if the interval is above zero, and do not agree if it "
-    f"is below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most {SHARE:.0%} "
-    "of the higher score; 'at least as good' if it is above minus the margin. They do not agree if it is wholly "
-    "outside. 'In every bin' agrees if every bin agrees, and does not agree if one of them does not. All else is "
-    f"undecided, and so is what begins below {FLOOR} BLEU. Claims on fewer than {FEWEST} sentences are not tested."
+    f"is below. 'Does not fall' agrees if the interval is below the margin of {MARGIN} BLEU, but at most "
+    f"{MARGIN_SHARE:.0%} of the higher score; 'at least as good' if it is above minus the margin. They do not agree if "
+    "it is wholly outside. 'In every bin' agrees if every bin agrees, and does not agree if one of them does not. All "
+    f"else is undecided, and so is what begins below {MIN_BLEU} BLEU. Claims on fewer than {MIN_SENTENCES} sentences "
+    "are not tested."
 )
 
 
-def of_paper(bins: Sequence[str]) -> dict[str, list[Claim]]:
-    """The claims, by their place in the paper. RNNsearch-50⋆ is not in Figure 2."""
-    return {
-        "Section 5.1 and Table 1: RNNsearch is better than RNNencdec in all cases; even RNNsearch-30 is better than "
-        "RNNencdec-50.": [
-            above(better, worse, part)
-            for better, worse in (*zip(RNNSEARCH, RNNENCDEC), (RNNSEARCH[0], RNNENCDEC[1]))
-            for part in (ALL, KNOWN)
-        ],
-        "Table 1: RNNsearch-50⋆, trained longer, is better than RNNsearch-50.": [
-            above(LONGER, RNNSEARCH[1], part) for part in (ALL, KNOWN)
-        ],
-        "Section 5.1: on sentences of known words, RNNsearch is as good as the phrase-based system.": [
-            replace(
-                above(name, PHRASE_BASED, KNOWN),
-                text=f"{name} is at least as good as {PHRASE_BASED}, {KNOWN}",
-                claimed=AS_GOOD,
-            )
-            for name in (RNNSEARCH[1], LONGER)
-        ],
-        "Figure 2: RNNsearch is better than RNNencdec at every length.": [
-            Claim(
-                f"{better} is above {worse} in every bin",
-                [(Quantity(better, (part,)), Quantity(worse, (part,))) for part in bins],
-            )
-            for better, worse in zip(RNNSEARCH, RNNENCDEC)
-        ],
-        "Section 5.1 and Figure 2: RNNencdec gets much worse as sentences get longer.": [
-            Claim(f"{name} falls with length", [(Quantity(name, (SHORT,)), Quantity(name, (LONG,)))])
-            for name in RNNENCDEC
-        ],
-        "Section 5.1 and Figure 2: RNNsearch-30 and RNNsearch-50 are more robust to the length of sentences.": [
-            Claim(
-                f"{less} falls less with length than {more}",
-                [(Quantity(more, (SHORT, LONG)), Quantity(less, (SHORT, LONG)))],
-            )
-            for less in RNNSEARCH
-            for more in RNNENCDEC
-        ],
-        f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": [
-            Claim(
-                f"{RNNSEARCH[1]} does not fall with length, {FIFTY}",
-                [(Quantity(RNNSEARCH[1], (SHORT,)), Quantity(RNNSEARCH[1], (FIFTY,)))],
-                NO_FALL,
-            )
-        ],
-    }
+class Claims:
+    """The claims on ``seeds``, runs of one test set, whose sentences of more than ``longest`` words are one bin."""
+
+    def __init__(self, seeds: Sequence[BahdanauRuns], longest: float = inf) -> None:
+        self.seeds, self.test, least = seeds, seeds[0].test, seeds[0].least
+        self.systems = {PHRASE_BASED}.union(*(runs.folders for runs in seeds))
+        bins = {f"{span(*bin)} words": self.test.of_length(*bin) for bin in self.test.bins(WIDTH, longest)}
+        self.bins = [name for name, sentences in bins.items() if len(sentences) >= MIN_SENTENCES]
+        self.parts: dict[str, Sequence[int]] = {
+            ALL: range(len(self.test)),
+            KNOWN: seeds[0].known or [],
+            SHORT: self.test.of_length(0, least - 1),
+            LONG: self.test.of_length(least),
+            FIFTY: self.test.of_length(VERY_LONG),
+            **bins,
+        }
+        tested = [part for part, sentences in self.parts.items() if len(sentences) >= MIN_SENTENCES]
+        self.drawn = dict(zip(tested, draw(*(len(self.parts[part]) for part in tested))))
+        self._scored = cache(self._score)
+        self._bleu = cache(self._score_part)
+
+    def by_place(self) -> dict[str, list[str]]:
+        """The claim of each place in the paper, and its verdicts; RNNsearch-50⋆ is not in Figure 2."""
+        return {
+            "Section 5.1 and Table 1: RNNsearch is better than RNNencdec in all cases; even RNNsearch-30 is better "
+            "than RNNencdec-50.": [
+                line
+                for better, worse in ((SEARCH_30, ENCDEC_30), (SEARCH_50, ENCDEC_50), (SEARCH_30, ENCDEC_50))
+                for part in (ALL, KNOWN)
+                for line in self._above(better, worse, part)
+            ],
+            "Table 1: RNNsearch-50⋆, trained longer, is better than RNNsearch-50.": [
+                line for part in (ALL, KNOWN) for line in self._above(LONGER, SEARCH_50, part)
+            ],
+            "Section 5.1: on sentences of known words, RNNsearch is as good as the phrase-based system.": [
+                line for name in (SEARCH_50, LONGER) for line in self._as_good_as_phrase_based(name)
+            ],
+            "Figure 2: RNNsearch is better than RNNencdec at every length.": [
+                *self._above_in_every_bin(SEARCH_30, ENCDEC_30),
+                *self._above_in_every_bin(SEARCH_50, ENCDEC_50),
+            ],
+            "Section 5.1 and Figure 2: RNNencdec gets much worse as sentences get longer.": [
+                *self._falls(ENCDEC_30),
+                *self._falls(ENCDEC_50),
+            ],
+            "Section 5.1 and Figure 2: RNNsearch-30 and RNNsearch-50 are more robust to the length of sentences.": [
+                line
+                for robust in (SEARCH_30, SEARCH_50)
+                for other in (ENCDEC_30, ENCDEC_50)
+                for line in self._falls_less(robust, other)
+            ],
+            f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": self._does_not_fall(
+                SEARCH_50
+            ),
+        }
+
+    def _above(self, better: str, worse: str, part: str) -> list[str]:
+        return self._test(f"{better} is above {worse}, {part}", [((better, part), (worse, part))])
+
+    def _as_good_as_phrase_based(self, name: str) -> list[str]:
+        text = f"{name} is at least as good as {PHRASE_BASED}, {KNOWN}"
+        return self._test(text, [((name, KNOWN), (PHRASE_BASED, KNOWN))], AT_LEAST_AS_GOOD)
+
+    def _above_in_every_bin(self, better: str, worse: str) -> list[str]:
+        pairs = [((better, part), (worse, part)) for part in self.bins]
+        return self._test(f"{better} is above {worse} in every bin", pairs)
+
+    def _falls(self, name: str) -> list[str]:
+        return self._test(f"{name} falls with length", [((name, SHORT), (name, LONG))])
+
+    def _falls_less(self, robust: str, other: str) -> list[str]:
+        text = f"{robust} falls less with length than {other}"
+        return self._test(text, [((other, SHORT, LONG), (robust, SHORT, LONG))])
+
+    def _does_not_fall(self, name: str) -> list[str]:
+        return self._test(f"{name} does not fall with length, {FIFTY}", [((name, SHORT), (name, FIFTY))], NO_FALL)
+
+    def _test(
+        self, claim: str, pairs: Sequence[tuple[Quantity, Quantity]], claimed: tuple[float, float] = PRESENT
+    ) -> list[str]:
+        """The claim that in each pair the first quantity minus the second lies between the bounds ``claimed``.
+
+        With its verdict and the numbers behind it, or why it is not tested; nothing if a model has no folder.
+        """
+        used = [(name, part) for pair in pairs for name, *parts in pair for part in parts]
+        if not used or not {name for name, _ in used} <= self.systems:
+            return []
+        absent = [_missing_file(name, part) for name, part in used if not self._scored(name, part == KNOWN)]
+        few = [f"{part}: {len(self.parts[part])}" for _, part in used if part not in self.drawn]
+        if absent or few:
+            return [f"{claim}: not tested ({', '.join(dict.fromkeys(absent or few))})"]
+        verdicts, numbers = zip(*(self._compare(*pair, claimed) for pair in pairs))
+        if len(pairs) > 1:
+            numbers = [f"{first[1]}: {text}" for (first, _), text in zip(pairs, numbers)]
+        return [f"{claim}: {min(verdicts, key=VERDICTS.index)} ({'; '.join(numbers)})"]
+
+    def _compare(self, first: Quantity, second: Quantity, claimed: tuple[float, float]) -> tuple[str, str]:
+        """The verdict on the difference of two quantities, and the difference in words."""
+        begin = [self._bleu(name, part)[:, 0].mean() for name, part, *_ in (first, second)]
+        # Two falls must both have a height. Of two scores, one may be low: that it is the lower one is decided.
+        if (max if len(first) == 2 else min)(begin) < MIN_BLEU:
+            return "undecided", f"below {MIN_BLEU} BLEU: {begin[0]:.2f}, {begin[1]:.2f}"
+        difference = Difference.between(self._value(first), self._value(second), first[0] == second[0])
+        return verdict(difference, claimed), str(difference)
+
+    def _value(self, quantity: Quantity) -> np.ndarray:
+        """The quantity by each seed, in each row of a draw."""
+        name, *parts = quantity
+        scores = [self._bleu(name, part) for part in parts]
+        return scores[0] if len(scores) == 1 else 100 * (1 - scores[1] / scores[0])
+
+    def _score(self, name: str, banned: bool) -> list[Scored]:
+        return [scored_by_bleu(lines, self.test.reference_words) for lines in by_seed(self.seeds, name, banned)]
+
+    def _score_part(self, name: str, part: str) -> np.ndarray:
+        """The BLEU on a part of the test set: a row for each seed, a column for each row of a draw."""
+        seeds = self._scored(name, part == KNOWN)
+        in_part = [replace(seed, statistics=seed.statistics[self.parts[part]]) for seed in seeds]
+        return np.array([seed.scores(self.drawn[part]) for seed in in_part])
+
+
+def verdict(difference: Difference, claimed: tuple[float, float]) -> str:
+    """Whether a measured difference lies between the bounds ``claimed``: zero and infinity, or multiples of a margin.
+
+    The margin is 2 BLEU, but at most a tenth of the higher score.
+    """
+    if claimed == PRESENT:
+        return difference.verdict()
+    margin = float(min(MARGIN, MARGIN_SHARE * max(difference.first, difference.second)))
+    return difference.verdict((claimed[0] * margin, claimed[1] * margin))
 
 
 def claims(seeds: Sequence[BahdanauRuns], longest: float = inf) -> Section | None:
     """Whether the numbers agree with each of the paper's claims, or why a claim is not tested.
 
-    Claims on models that have no folder are left out; None if these are all. ``seeds`` are runs of one test set, whose
-    sentences of more than ``longest`` words are one bin.
+    Claims on models that have no folder are left out; None if these are all.
     """
-    test, least = seeds[0].test, seeds[0].least
-    parts: dict[str, Sequence[int]] = {ALL: range(len(test)), KNOWN: seeds[0].known or []}
-    parts |= {SHORT: test.of_length(0, least - 1), LONG: test.of_length(least), FIFTY: test.of_length(VERY_LONG)}
-    parts |= {f"{span(*bin)} words": test.of_length(*bin) for bin in test.bins(WIDTH, longest)}
-    tested = [part for part, sentences in parts.items() if len(sentences) >= FEWEST]
-    drawn = dict(zip(tested, draw(*(len(parts[part]) for part in tested))))
-
-    @cache
-    def scored(name: str, banned: bool) -> list[Scored]:
-        return [scored_by_bleu(lines, test.reference_words) for lines in by_seed(seeds, name, banned)]
-
-    @cache
-    def bleu(name: str, part: str) -> np.ndarray:
-        of = scored(name, part == KNOWN)
-        return np.array([replace(one, statistics=one.statistics[parts[part]]).scores(drawn[part]) for one in of])
-
-    def answer(claim: Claim) -> str:
-        absent = [_file(name, part) for name, part in claim.used if not scored(name, part == KNOWN)]
-        few = [f"{part}: {len(parts[part])}" for _, part in claim.used if part not in drawn]
-        if absent or few:
-            return f"not tested ({', '.join(dict.fromkeys(absent or few))})"
-        return claim.answer(bleu)
-
-    models = {PHRASE_BASED}.union(*(runs.folders for runs in seeds))
-    section = Section("The paper's claims")
-    section.blocks.append(
-        f"Of the {len(test):,} sentences, {len(parts[LONG]):,} are long ({least} words or more) and "
-        f"{len(parts[SHORT]):,} short; {len(parts[FIFTY]):,} have {VERY_LONG} words or more. {HOW}"
+    tested = Claims(seeds, longest)
+    blocks = [block for place, lines in tested.by_place().items() if lines for block in (escape(place), bullets(lines))]
+    numbers = {part: f"{len(sentences):,}" for part, sentences in tested.parts.items()}
+    how = (
+        f"Of the {numbers[ALL]} sentences, {numbers[LONG]} are long ({seeds[0].least} words or more) and "
+        f"{numbers[SHORT]} short; {numbers[FIFTY]} have {VERY_LONG} words or more. {HOW}"
     )
-    for place, of in of_paper([part for part in tested if part.endswith(" words") and part != KNOWN]).items():
-        answers = [f"{one.text}: {answer(one)}" for one in of if one.pairs and {name for name, _ in one.used} <= models]
-        section.blocks += [place, Bullets(answers)] if answers else []
-    return section if len(section.blocks) > 1 else None
+    return ("The paper's claims", [escape(how), *blocks]) if blocks else None
 
 
-def _file(name: str, part: str) -> str:
+def _missing_file(name: str, part: str) -> str:
     """The file that a claim misses of a system."""
-    return (
-        f"no {OTHERS}/{name}" if name == PHRASE_BASED else f"no {BANNED if part == KNOWN else TRANSLATIONS} of {name}"
-    )
+    if name == PHRASE_BASED:
+        return f"no {OTHERS}/{name}"
+    return f"no {BANNED if part == KNOWN else TRANSLATIONS} of {name}"

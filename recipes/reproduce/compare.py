@@ -1,9 +1,9 @@
 """BLEU of several systems, and the difference of every two, over all seeds of each.
 
-``python -m recipes.reproduce.compare REFERENCE NAME=FILE[,FILE]... [--output FILE]``
-
 The FILEs of a name are translations by the same system trained with different seeds, one sentence a line, tokenised as
 REFERENCE is; line N of each is the same sentence.
+
+  python -m recipes.reproduce.compare test.fr A=seed1.fr,seed2.fr B=other.fr
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,21 @@ from pathlib import Path
 
 from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.bootstrap import INTERVAL, Difference, in_words
-from recipes.reproduce.command import NamedFiles, command_line, provenance
-from recipes.reproduce.document import Section, Table, to_markdown, write_text
-from rnnsearch_fairseq.errors import print_without_traceback
+from recipes.reproduce.document import escape, provenance, table, to_markdown
+from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_parallel
 
+HOW = escape(f"BLEU of A minus BLEU of B, and {INTERVAL}.")
 
-def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> list[Table]:
-    """BLEU of each system, by its name the translations by each seed; and the difference of every two systems."""
-    scores = {name: [scored_by_bleu(lines, references).resampled for lines in of] for name, of in seeds.items()}
-    each = [[name, ", ".join(f"{score[0]:.2f}" for score in of)] for name, of in scores.items()]
+
+def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> list[str]:
+    """Tables of BLEU of each system, by its name the translations by each seed; and the difference of every two."""
+    scores = {
+        name: [scored_by_bleu(lines, references).resampled for lines in translations]
+        for name, translations in seeds.items()
+    }
+    by_seed = [[name, ", ".join(f"{score[0]:.2f}" for score in resampled)] for name, resampled in scores.items()]
     rows, names = [], list(scores)
     for place, first in enumerate(names):
         for second in names[place + 1 :]:
@@ -28,23 +33,29 @@ def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequenc
             means = [f"{apart.first:.2f}", f"{apart.second:.2f}", f"{apart.first - apart.second:+.2f}"]
             rows.append([first, second, *means, f"{apart.low:+.2f} to {apart.high:+.2f}", in_words(apart.seeds)])
     header = ["A", "B", "BLEU of A", "BLEU of B", "A − B", "95 % interval", "seeds"]
-    return [Table(["system", "BLEU of each seed"], each), Table(header, rows)]
-
-
-HOW = f"BLEU of A minus BLEU of B, and {INTERVAL}."
+    return [table(["system", "BLEU of each seed"], by_seed), table(header, rows)]
 
 
 def main() -> None:
     """The command line of this module."""
-    parser = command_line(__doc__)
-    parser.add_argument("reference", type=Path, help="the translations to compare with")
-    parser.add_argument("systems", action=NamedFiles, nargs="+", metavar="NAME=FILE", help="translations; see above")
+    parser = make_parser(__doc__)
+    parser.add_argument("reference", type=Path, metavar="REFERENCE", help="the translations to compare with")
+    parser.add_argument("systems", nargs="+", metavar="NAME=FILE[,FILE]", help="translations")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     args = parser.parse_args()
-    files = {name: [Path(part) for part in str(paths).split(",")] for name, paths in args.systems.items()}
-    seeds = {name: [read_parallel(args.reference, path)[1] for path in paths] for name, paths in files.items()}
+    seeds: dict[str, list[list[str]]] = {}
+    for system in args.systems:
+        name, _, paths = system.partition("=")
+        if not (name and paths):
+            raise InputError(f"{system!r}: not NAME=FILE; give each system a name")
+        seeds[name] = read_parallel(args.reference, *map(Path, paths.split(",")))[1:]
     tables = comparison(seeds, read_parallel(args.reference)[0])
-    inputs = (args.reference, *(path for paths in files.values() for path in paths))
-    write_text(to_markdown([Section("BLEU", [provenance(), *tables, HOW])]), args.output, inputs)
+    text = to_markdown([("BLEU", [provenance(), *tables, HOW])])
+    if args.output is None:
+        print(text, end="")
+        return
+    with open_output(args.output) as out:
+        out.write(text.encode())
 
 
 if __name__ == "__main__":

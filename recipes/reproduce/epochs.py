@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from math import inf, isnan
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.train_log import INTERVAL, Statistics, read_log, read_statistics
+from rnnsearch_fairseq.plots.train_log import Statistics, read_kinds
 
 
 @dataclass(frozen=True)
@@ -31,32 +31,22 @@ class Epoch:
 
 
 def read_train_log(path: Path) -> list[Epoch]:
-    """The finished epochs in the output of ``fairseq-train`` or its ``--log-file``, with any --log-format but none.
-
-    Where training was resumed into the same file, an epoch that was trained again replaces itself and all after it.
+    """Read the finished epochs in the output of ``fairseq-train`` or its ``--log-file``.
 
     Raises:
-        InputError: the file cannot be read, holds no finished epoch, or says too little of one.
+        InputError: the file cannot be read, holds no finished epoch, or does not say how long one took.
     """
-    epochs: dict[int, Epoch] = {}
-    validated: list[tuple[int, Statistics]] = []  # epoch and statistics, updates ascending
-    dev_set = None
-    for line_number, line in enumerate(read_log(path).split("\n"), 1):
-        number, subset, statistics = read_statistics(line) or (0, None, {})
-        try:
-            if subset == INTERVAL:
-                continue
-            if subset is not None:
-                dev_set = dev_set or subset
-                if subset == dev_set:
-                    updates = statistics["num_updates"]
-                    validated = [(n, dev) for n, dev in validated if dev["num_updates"] < updates]
-                    validated.append((number, statistics))
-            elif number > 0:
-                epochs = {earlier: epoch for earlier, epoch in epochs.items() if earlier < number}
-                epochs[number] = _epoch(number, statistics, [dev for n, dev in validated if n == number])
-        except KeyError as missing:
-            raise InputError(f"{path}, line {line_number}: epoch {number} has no {missing}; train it anew") from None
+    kinds = read_kinds(path)
+    validated = next((lines for subset, lines in kinds.items() if subset), {})
+    epochs: dict[float, Epoch] = {}  # one that was ended by --max-update, and went on later, has two lines
+    for updates, train in kinds.get(None, {}).items():
+        if "train_wall" not in train:
+            raise InputError(f"{path}: epoch {train['epoch']} has no train_wall; train it anew")
+        in_epoch = [dev for dev in validated.values() if dev["epoch"] == train["epoch"]]
+        dev = min(in_epoch, key=_loss, default={})
+        of_dev = (dev.get(name) for name in ("loss", "ppl", "nll_sentence_nats"))
+        numbers = updates, train["train_wall"], train.get("nll_sentence_nats")
+        epochs[train["epoch"]] = Epoch(train["epoch"], *numbers, *of_dev)
     if not epochs:
         raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple")
     return list(epochs.values())
@@ -68,11 +58,7 @@ def best_epoch(epochs: Sequence[Epoch]) -> Epoch | None:
     return min(validated, key=lambda epoch: epoch.dev_loss, default=None)
 
 
-def _epoch(number: int, train: Statistics, validated: Sequence[Statistics]) -> Epoch:
-    """Raises KeyError with the name of a statistic that ``train`` lacks and fairseq logs of every epoch."""
-    if not isfinite(train["num_updates"]):
-        raise KeyError("num_updates")
-    # A loss that is missing or not a number is the highest.
-    dev = min(validated, key=lambda dev: inf if isnan(dev.get("loss", inf)) else dev.get("loss", inf), default={})
-    of_dev = (dev.get(name) for name in ("loss", "ppl", "nll_sentence_nats"))
-    return Epoch(number, int(train["num_updates"]), train["train_wall"], train.get("nll_sentence_nats"), *of_dev)
+def _loss(dev: Statistics) -> float:
+    """The loss of a validation; one that is missing or not a number is the highest."""
+    loss = dev.get("loss", inf)
+    return inf if isnan(loss) else loss

@@ -1,7 +1,5 @@
 """The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
 
-``python -m recipes.reproduce.eriguchi_tables RUNS --reference FILE [--trees FILE] [--output FILE]``
-
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
 anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
 or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed; claims pool all
@@ -14,29 +12,29 @@ simple6.tok, simple20.tok, lengths6.tok
              for Table 4: translations by beams of 6 and 20, without and with length statistics
 score.jsonl  of a model with trees, the output of rnnsearch score: the share of attention on phrases
 
-Translations and the reference are tokens of the same tokeniser, one sentence a line. --trees has the parses that
-rnnsearch trees wrote: then the sentences that have one are scored once more by themselves, since training has no other
-ones. Under each table stand the runs and files that are missing, and whether the numbers agree with the paper's claims,
-do not agree, or decide nothing. The translations are kept in runs-1.tar.xz beside --output.
+Translations and the reference are tokens of the same tokeniser, one sentence a line. Under each table stand the runs
+and files that are missing, and whether the numbers agree with the paper's claims, do not agree, or decide nothing. The
+reference and all translations are kept in runs-1.tar.xz beside --output.
+
+  python -m recipes.reproduce.eriguchi_tables RUNS --reference test.ja --output tables.md
 """
 
 import itertools
 import re
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import torch
 
 from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference
-from recipes.reproduce.command import command_line, provenance
-from recipes.reproduce.document import Bullets, Section, Table, to_markdown, write_text
+from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
 from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import packed
 from recipes.reproduce.token_scores import TokenScores, score_tokens
-from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_parallel
 from rnnsearch_fairseq.text.scores import read_scores
@@ -54,8 +52,7 @@ NAME = re.compile(rf"({'|'.join(MODELS)})-(softmax|blackout[1-9][0-9]*)(-seed[0-
 BEST = "tree2seq-softmax"
 SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 
-LOG, SCORES = "train.log", "score.jsonl"
-NO_TREE = "-"
+LOG, SCORES, REFERENCE = "train.log", "score.jsonl", "reference.tok"
 TRANSLATIONS = "lengths20.tok"
 SEARCHES = {
     "simple6": ("simple", 6),
@@ -67,6 +64,7 @@ SEARCHES = {
 SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("simple6", "simple20"))
 OUR_CLAIM = ("lengths6", "simple6")
 ABOUT_THREE = (2, 4)
+HEADER = ("model", "objective", "perplexity", "RIBES", "BLEU")
 HOW = (
     f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the interval is above "
     "zero, does not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no "
@@ -100,10 +98,8 @@ class EriguchiRuns:
         InputError: the folder holds no run, or a file is bad.
     """
 
-    def __init__(self, folder: Path, reference: Path, trees: Path | None = None) -> None:
+    def __init__(self, folder: Path, reference: Path) -> None:
         self.folder, self.reference = folder, reference
-        parses = read_parallel(reference, trees)[1] if trees else []
-        self.parsed = [number for number, parse in enumerate(parses) if parse != NO_TREE]
         folders = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         names = [name for name in folders if NAME.fullmatch(name)]
         if not names:
@@ -141,14 +137,7 @@ class EriguchiRuns:
         return {search: self._scored(path) for search, path in paths.items() if path.exists()} if others else {}
 
     def _score(self, path: Path) -> TokenScores:
-        scores = score_tokens(*read_parallel(self.reference, path))
-        if not self.parsed:
-            return scores
-        by_itself = {
-            f"{name}, parsed": replace(scored, statistics=scored.statistics[self.parsed])
-            for name, scored in scores.measures.items()
-        }
-        return replace(scores, measures=scores.measures | by_itself)
+        return score_tokens(*read_parallel(self.reference, path))
 
 
 def _order(objective: str) -> tuple[bool, int]:
@@ -159,8 +148,8 @@ def _order(objective: str) -> tuple[bool, int]:
 
 def table_3(runs: EriguchiRuns) -> Section:
     """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
-    rows, missing = _model_rows(runs, TABLE_3)
-    header = [*_header(rows), "seconds an epoch", "epochs"]
+    rows, lacking = _model_rows(runs, TABLE_3)
+    header = [*HEADER, "seconds an epoch", "epochs"]
     rows = [[*cells, f"{run.seconds:g}", str(run.epochs)] for cells, run in rows]
     claims = []
     for objective in runs.objectives:
@@ -173,17 +162,17 @@ def table_3(runs: EriguchiRuns) -> Section:
         for objective in runs.objectives[:-1]:
             claims += _claim(runs, f"{model}-softmax", f"{model}-{objective}")
             claims += _time_claim(runs, f"{model}-softmax", f"{model}-{objective}")
-    return _section("Table 3: models and objectives", Table(header, rows), missing, claims)
+    return _section("Table 3: models and objectives", table(header, rows), lacking, claims)
 
 
 def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
-    rows, missing, claims = [], [], []
+    rows, lacking, claims = [], [], []
     for name, searches in {SEARCHED: {}, **runs.searches}.items():
         if not searches and name != SEARCHED:
             continue
-        missing += [f"{name} (no {search}.tok)" for search in SEARCHES if search not in searches]
+        lacking += [f"{name} (no {search}.tok)" for search in SEARCHES if search not in searches]
         for search, scores in searches.items():
             lengths = [f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
             label, beam = SEARCHES[search]
@@ -196,17 +185,17 @@ def table_4(runs: EriguchiRuns) -> Section:
             if both:
                 ours = " (not a claim of the paper)" if (better, worse) == OUR_CLAIM else ""
                 claims.append(agreement(f"{name}: {better} beats {worse}{ours}", *zip(*both), same_models=True))
-    return _section("Table 4: searches", Table(header, rows), missing, claims)
+    return _section("Table 4: searches", table(header, rows), lacking, claims)
 
 
 def table_5(runs: EriguchiRuns) -> Section:
     """With and without sequential LSTMs: development set perplexity, RIBES, BLEU."""
-    rows, missing = _model_rows(runs, TABLE_5)
+    rows, lacking = _model_rows(runs, TABLE_5)
     claims = []
     for objective in runs.objectives:
         claims += _claim(runs, f"tree2seq-{objective}", f"phrases_only-{objective}")
-    table = Table(_header(rows), [cells for cells, _ in rows])
-    return _section("Table 5: the sequential LSTMs", table, missing, claims)
+    cells = [cells for cells, _ in rows]
+    return _section("Table 5: the sequential LSTMs", table(HEADER, cells), lacking, claims)
 
 
 def attention(runs: EriguchiRuns) -> Section:
@@ -219,16 +208,12 @@ def attention(runs: EriguchiRuns) -> Section:
             rows.append([path.parent.name, f"{100 * share.mean():.1f}", f"{100 * (share > 0.5).double().mean():.1f}"])
     header = ["run", "weight on phrases", "target words with most weight on phrases"]
     how = "In percent, over the target words of the references of the sentences with a parse."
-    return Section("Attention to phrases", [Table(header, rows), how] if rows else [f"No run has {SCORES}."])
-
-
-def _header(rows: Sequence[tuple[list[str], EriguchiRun]]) -> list[str]:
-    return ["model", "objective", *(rows[0][1].measures if rows else ("perplexity", "RIBES", "BLEU"))]
+    return "Attention to phrases", [table(header, rows), how] if rows else [f"No run has {SCORES}."]
 
 
 def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[list[str], EriguchiRun]], list[str]]:
     """The first cells of each run's row, with the run; and the runs that are missing, with the reason."""
-    rows, missing = [], []
+    rows, lacking = [], []
     for model, objective, seed in itertools.product(models, runs.objectives, runs.seeds):
         name = f"{model}-{objective}{seed}"
         run = runs.complete.get(name)
@@ -236,16 +221,13 @@ def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[l
             numbers = [f"{number:.2f}" for number in run.measures.values()]
             rows.append(([MODELS[model], objective + seed.replace("-seed", ", seed "), *numbers], run))
         elif (objective in OBJECTIVES and not seed) or runs.lacks(name) != "no folder":
-            missing.append(f"{name} ({runs.lacks(name)})")
-    return rows, missing
+            lacking.append(f"{name} ({runs.lacks(name)})")
+    return rows, lacking
 
 
-def _section(title: str, table: Table, missing: Sequence[str], claims: Sequence[str]) -> Section:
+def _section(title: str, numbers: str, lacking: Sequence[str], claims: Sequence[str]) -> Section:
     """A table, the runs that are missing in it, and the claims."""
-    section = Section(title, [table])
-    section.missing(missing)
-    section.blocks += ["The paper's claims:", Bullets(claims or ["nothing to compare"])]
-    return section
+    return title, [numbers, *missing(lacking), "The paper's claims:", bullets(claims or ["nothing to compare"])]
 
 
 def agreement(
@@ -286,28 +268,29 @@ def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
 
 def report(runs: EriguchiRuns) -> str:
     """All tables, as Markdown."""
-    sections = [table(runs) for table in (table_3, table_4, table_5, attention)]
-    sections[0].blocks.insert(0, provenance())
+    sections = [make_section(runs) for make_section in (table_3, table_4, table_5, attention)]
+    sections[0][1].insert(0, provenance())
     if runs.others:
-        sections[-1].blocks.append(f"In no table: {', '.join(runs.others)}.")
-    return to_markdown([*sections, Section("How claims are tested", [HOW])])
+        sections[-1][1].append(escape(f"In no table: {', '.join(runs.others)}."))
+    return to_markdown([*sections, ("How claims are tested", [escape(HOW)])])
 
 
 def main() -> None:
     """The command line of this module."""
-    parser = command_line(__doc__)
-    parser.add_argument("runs", type=Path, help="folder of runs; see above")
+    parser = make_parser(__doc__)
+    parser.add_argument("runs", type=Path, metavar="RUNS", help="folder of runs; see above")
     tokens = "the test set's target side, as tokens"
     parser.add_argument("--reference", type=Path, metavar="FILE", required=True, help=tokens)
-    parser.add_argument("--trees", type=Path, metavar="FILE", help="its source's parses, - where there is none")
+    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file to write")
     args = parser.parse_args()
-    inputs = (args.reference, *args.runs.glob("*/*"))
-    write_text(report(EriguchiRuns(args.runs, args.reference, args.trees)), args.output, inputs)
-    if args.output is not None:
-        files = sorted(path for path in args.runs.glob("*/*") if path.suffix == ".tok" or path.name == LOG)
-        with open_output(args.output.with_name("runs-1.tar.xz")) as out:
-            out.write(packed(args.runs, files))
-        print(f"tables of {args.runs} -> {args.output}")
+    files = sorted(path for path in args.runs.glob("*/*") if path.suffix == ".tok" or path.name == LOG)
+    contents = {args.output: report(EriguchiRuns(args.runs, args.reference)).encode()}
+    kept = {REFERENCE: args.reference, **{str(path.relative_to(args.runs)): path for path in files}}
+    contents[args.output.with_name("runs-1.tar.xz")] = packed(kept)
+    for path, content in contents.items():
+        with open_output(path) as out:
+            out.write(content)
+    print(f"tables of {args.runs} -> {args.output}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Write a corpus of the built-in grammar in which sentences of all lengths are equally frequent, up to 60 words.
 
-``python -m recipes.reproduce.even_lengths OUT [--train N] [--valid N] [--test N]``
-
 1 to 10 words, 11 to 20 words, and so on, the bins of ``recipes.reproduce.by_length``, get equal numbers of pairs. No
 English sentence is there twice. OUT gets the files of ``recipes.grammar``.
+
+  python -m recipes.reproduce.even_lengths corpus
 """
 
 import random
@@ -13,12 +13,11 @@ from pathlib import Path
 
 from recipes.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish, write_parts
 from recipes.grammar.derivations import Grammar
-from recipes.reproduce.command import command_line
-from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
+from rnnsearch_fairseq.errors import Count, InputError, make_parser, print_without_traceback
 
 WIDTH = 10  # words of a bin
 SIZES = {"train": 200_000, "valid": 600, "test": 1_200}
-MOST_MISSES = 100_000  # draws in a row without a new sentence, after which there are too few
+MAX_MISSES = 100_000  # draws in a row without a new sentence, after which there are too few
 
 
 def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
@@ -42,7 +41,7 @@ def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
             drawn[bin][key] = pair
             missing[bin] -= 1
             misses = 0
-        elif (misses := misses + 1) > MOST_MISSES:
+        elif (misses := misses + 1) > MAX_MISSES:
             raise InputError(
                 f"the grammar has too few sentences of some length for {sum(sizes):,} pairs; ask for fewer"
             )
@@ -57,7 +56,7 @@ def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
 
 def main() -> None:
     """The command line of this module."""
-    parser = command_line(__doc__, output="")
+    parser = make_parser(__doc__)
     parser.add_argument("folder", type=Path, metavar="OUT", help="folder to write")
     for part, size in SIZES.items():
         parser.add_argument(f"--{part}", action=Count, default=size, help=f"{part} sentence pairs ({size:,})")

@@ -6,21 +6,16 @@
 #   recipes/reproduce/long_sentences.sh [--out DIR] [--models NAMES] [--seed N]
 #
 # --out     output folder (default: runs/long_sentences); the models are in OUT/seed-N; interrupted runs are resumed
-# --models  models to train, separated by commas (default: both); two calls can train two models at a time
+# --models  models to train, separated by commas (default: both)
 # --seed    seed of training (default: 1); the corpus stays the same
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 OUT=$ROOT/runs/long_sentences SEED=1 MODELS=RNNencdec-50,RNNsearch-50
 parse_options "out= models= seed=" "$@"
-at_least_one SEED
-own_folder "$OUT" long_sentences
 set_up
 
-write_text() {
-    say "writing 200,000 pairs of the grammar, of all lengths: two minutes"
-    tool reproduce.even_lengths "$OUT/text"
-}
-once "$OUT/text" write_text
+say "writing 200,000 pairs of the grammar, of all lengths: two minutes"
+once "$OUT/text" tool reproduce.even_lengths
 
 # The settings of grammar.sh, for more updates.
 # shellcheck disable=SC2046  # one option or none

@@ -26,7 +26,7 @@ except ImportError as error:  # they are no dependency of the package
     sys.exit(f"error: {error}; call recipes/reproduce/phrase_based.sh, which installs it")
 
 ALIGNED_BY = "HMM"
-MOST_TUNED_ON = 500  # pairs of valid: the simplex translates them about a hundred times
+MAX_TUNING_PAIRS = 500  # pairs of valid: the simplex translates them about a hundred times
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def train_and_translate(text: Path, languages: Sequence[str], folder: Path) -> l
     )
     test = codes.read(text / f"test.{languages[0]}")
     parameters = ThotSmtParameters(str(folder / "tm"), str(folder / "lm"))
-    with ThotSmtModelTrainer(ALIGNED_BY, Parts(train, valid.take(MOST_TUNED_ON)), parameters) as trainer:
+    with ThotSmtModelTrainer(ALIGNED_BY, Parts(train, valid.take(MAX_TUNING_PAIRS)), parameters) as trainer:
         trainer.train(lambda status: print(f"{status.percent_completed or 0:.0%} {status.message}", file=sys.stderr))
         trainer.save()
         print(f"BLEU of valid: {100 * trainer.stats.metrics['bleu']:.2f}; weights: {trainer.parameters.model_weights}")

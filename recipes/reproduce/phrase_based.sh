@@ -12,27 +12,22 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 RUNS= SRC= TRG=
 parse_options "runs= src= trg=" "$@"
 [ -n "$RUNS" ] && [ -n "$SRC" ] && [ -n "$TRG" ] || die "--runs, --src and --trg are needed; see $0 --help"
-[ -f "$RUNS/bin/.done" ] || die "$RUNS has no text; make it by recipes/reproduce/run.sh"
+[ -d "$RUNS/text" ] || die "$RUNS has no text; make it by recipes/reproduce/run.sh"
 OUT=$RUNS/phrase_based
-mkdir -p "$OUT"
 set_up
 
-install_thot() {
-    say "installing Thot into $OUT/venv"
-    python -m venv "$OUT/venv"
-    "$OUT/venv/bin/python" -m pip --disable-pip-version-check install --quiet sil-thot==3.5.3 sil-machine==1.9.2
+if [ ! -x "$OUT/venv/bin/pip" ]; then python -m venv "$OUT/venv"; fi
+"$OUT/venv/bin/pip" --disable-pip-version-check install --quiet sil-thot==3.5.3 sil-machine==1.9.2
+join_pieces() { # FOLDER
+    mkdir -p "$1"
+    for name in {train,valid,test}.{"$SRC","$TRG"}; do sed -E 's/@@( |$)//g' "$RUNS/text/$name" > "$1/$name"; done
 }
-join_pieces() {
-    mkdir -p "$OUT/text"
-    for name in {train,valid,test}.{"$SRC","$TRG"}; do
-        sed -E 's/@@( |$)//g' "$RUNS/text/$name" > "$OUT/text/$name"
-    done
-}
-once "$OUT/venv" install_thot
 once "$OUT/text" join_pieces
 
 say "training and tuning; full log in $OUT/log"
-mkdir -p "$RUNS/runs/others"
-PYTHONPATH=$ROOT "$OUT/venv/bin/python" -m recipes.reproduce.phrase_based "$OUT/text" "$RUNS/runs/others/phrase-based" \
-    -s "$SRC" -t "$TRG" 2> "$OUT/log" || die_of_log "$OUT/log" phrase_based.py
+translate() { # FILE
+    PYTHONPATH=$ROOT "$OUT/venv/bin/python" -m recipes.reproduce.phrase_based "$OUT/text" "$1" -s "$SRC" -t "$TRG" \
+        2> "$OUT/log" || die_of_log "$OUT/log" phrase_based.py
+}
+once "$RUNS/runs/others/phrase-based" translate
 say "the translations are $RUNS/runs/others/phrase-based; call the recipe that made $RUNS again, to write its report anew"

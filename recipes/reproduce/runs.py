@@ -3,7 +3,7 @@
 import io
 import re
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 LONG = 30  # words of a long sentence
-LOG, TRANSLATIONS, BANNED, FAIRSEQ, SCORES = "train.log", "generate.out", "nounk.out", "fairseq.out", "score.jsonl"
-FILES = (LOG, TRANSLATIONS, BANNED, FAIRSEQ, SCORES)
+LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
+ALIGNMENTS, SCORES = "groundhog.jsonl", "score.jsonl"
 KEPT = (LOG, TRANSLATIONS, BANNED, FAIRSEQ)
-NOT_KEPT = re.compile(rb"^(?:[ADPT]-\d+\t|.*\| train_inner \|).*\n", re.MULTILINE)  # what is large and decides no score
+INTERVAL = re.compile(rb"^.*\| train_inner \|.*\n", re.MULTILINE)  # a line of a log, on which no report depends
 DATA, OTHERS, GOLD = "data", "others", "test.align"
 NAMES = {name: name for name in ("RNNencdec-30", "RNNsearch-30", "RNNencdec-50", "RNNsearch-50")}
 NAMES["RNNsearch-50-long"] = "RNNsearch-50⋆"
@@ -35,29 +35,25 @@ class BahdanauRuns:
     def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = LONG) -> None:
         self.folder, self.data, self.least = folder, folder / DATA, least
         folders = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        models = [path for path in folders if any((path / file).exists() for file in FILES)]
+        models = [path for path in folders if any((path / file).exists() for file in (*KEPT, SCORES))]
         models.sort(key=lambda path: list(NAMES).index(path.name) if path.name in NAMES else len(NAMES))
         self.folders = {NAMES.get(path.name, path.name): path for path in models}
         if not self.folders:
             raise InputError(f"{folder}: holds no run; give a folder that has RNNsearch-50/{TRANSLATIONS} and the like")
         self.ignored = [path.name for path in folders if path not in models and path.name not in (DATA, OTHERS)]
-        self.test = read_test_set(*(self.data / f"test.{x}" for x in (source_lang, target_lang)))
-        self.dictionaries = [self.data / f"dict.{x}.txt" for x in (source_lang, target_lang)]
+        source, reference = (self.data / f"test.{language}" for language in (source_lang, target_lang))
+        self.test = read_test_set(source, reference)
+        self.dictionaries = [self.data / f"dict.{language}.txt" for language in (source_lang, target_lang)]
         self.systems, self.banned, self.by_fairseq = (
-            read_systems(self.with_file(file), self.test) for file in (TRANSLATIONS, BANNED, FAIRSEQ)
+            read_systems(self.with_file(file), reference) for file in (TRANSLATIONS, BANNED, FAIRSEQ)
         )
-        self.others = read_systems(self._others(), self.test)
+        self.others = read_systems({path.stem: path for path in self._others()}, reference)
         self.systems |= self.others
         self.banned |= self.others
 
-    def _others(self) -> dict[str, Path]:
+    def _others(self) -> list[Path]:
         """The files of the other systems."""
-        others: dict[str, Path] = {}
-        for path in sorted((self.folder / OTHERS).glob("[!.]*")):
-            if path.stem in {*self.folders, *others}:
-                raise InputError(f"{path}: another system is called {path.stem}, too; rename the file")
-            others[path.stem] = path
-        return others
+        return sorted(path for path in (self.folder / OTHERS).glob("[!.]*") if path.stem not in self.folders)
 
     def with_file(self, file: str) -> dict[str, Path]:
         """The path of a file of each model that has it."""
@@ -74,7 +70,8 @@ class BahdanauRuns:
     def translations_kept(self) -> bytes:
         """A .tar.xz of the folder as the report reads it, without alignments and checkpoints."""
         models = [path for folder in self.folders.values() for path in sorted(folder.glob("*")) if path.name in KEPT]
-        return packed(self.folder, [*sorted(self.data.iterdir()), *self._others().values(), *models])
+        files = [*sorted(self.data.iterdir()), *self._others(), *models]
+        return packed({str(path.relative_to(self.folder)): path for path in files})
 
     @cached_property
     def known(self) -> list[int] | None:
@@ -96,17 +93,17 @@ class BahdanauRuns:
 def by_seed(seeds: Sequence[BahdanauRuns], name: str, banned: bool = False) -> list[Sequence[str]]:
     """A system's translations by each seed that has it; equal ones, as of another system in two folders, count once."""
     systems = [runs.banned if banned else runs.systems for runs in seeds]
-    found = [of[name] for of in systems if name in of]
+    found = [translations[name] for translations in systems if name in translations]
     return [lines for place, lines in enumerate(found) if lines not in found[:place]]
 
 
-def packed(folder: Path, files: Iterable[Path]) -> bytes:
-    """A .tar.xz of files in ``folder``, without what is large in them and decides no score."""
+def packed(files: Mapping[str, Path]) -> bytes:
+    """A .tar.xz of files, by their names in it, without the intervals of logs."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz") as archive:
-        for path in files:
-            lines = NOT_KEPT.sub(b"", path.read_bytes())
-            member = tarfile.TarInfo(str(path.relative_to(folder)))
+        for name, path in files.items():
+            lines = INTERVAL.sub(b"", path.read_bytes())
+            member = tarfile.TarInfo(name)
             member.size = len(lines)
             archive.addfile(member, io.BytesIO(lines))
     return content.getvalue()

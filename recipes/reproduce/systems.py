@@ -1,18 +1,14 @@
-"""A test set and systems' translations of it, from outputs of ``fairseq-generate`` or plain text."""
+"""A test set, and systems' translations of it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from pathlib import Path
 
-from recipes.reproduce.generated import read_generated
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.words import join_pieces, words_of
 from rnnsearch_fairseq.text.lines import read_parallel
 
-TRANSLATION = re.compile(rb"^H-\d+\t", re.MULTILINE)
 Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
@@ -50,7 +46,7 @@ class TestSet:
 
 
 def read_test_set(source: Path, reference: Path) -> TestSet:
-    """Read a test set from two files.
+    """Read a test set.
 
     Raises:
         InputError: a file is bad, or the two differ in their numbers of lines.
@@ -58,32 +54,10 @@ def read_test_set(source: Path, reference: Path) -> TestSet:
     return TestSet(*read_parallel(source, reference))
 
 
-def read_system(path: Path) -> list[str]:
-    """A system's translations, in the order of the test set, pieces joined to words.
+def read_systems(files: Mapping[str, Path], reference: Path) -> dict[str, list[str]]:
+    """Read the translations of each system, in words.
 
     Raises:
-        InputError: the file is bad.
+        InputError: a file is bad, or has not as many lines as the references.
     """
-    try:
-        generated = TRANSLATION.search(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    if generated:
-        return [" ".join(words_of(pair.target[:-1])[0]) for pair in read_generated(path)]
-    return [join_pieces(line) for line in read_parallel(path)[0]]
-
-
-def read_systems(named: Mapping[str, Path], test: TestSet) -> dict[str, list[str]]:
-    """The translations of each system.
-
-    Raises:
-        InputError: a file is bad, or does not have one translation for each sentence of the test set.
-    """
-    systems = {name: read_system(path) for name, path in named.items()}
-    for name, translations in systems.items():
-        if len(translations) != len(test):
-            raise InputError(
-                f"{named[name]}: {len(translations)} translations, but the test set has {len(test)} sentences; "
-                "give those of the same test set"
-            )
-    return systems
+    return {name: [join_pieces(line) for line in read_parallel(reference, path)[1]] for name, path in files.items()}

@@ -10,66 +10,65 @@
 # --data    folder with {train,dev}.{en,ja} and parses in {train,dev}.tree (Penn brackets; without these files, Link
 #           Grammar parses the text); without --data the corpus is downloaded
 # --out     output folder (default: runs/tanaka_en_ja); an interrupted run is resumed there
-# --epochs  passes over the training pairs at most (default: 24); with a larger number than before, training continues
+# --epochs  passes over the training pairs at most (default: 24)
 # --jobs    models to train at a time (default: 1); on a CPU, give the number of cores, and OMP_NUM_THREADS=1
-source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
-source "$ROOT/recipes/tree_models.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-train() { # NAME OPTIONS...: Section 4.2's training, up to EPOCHS, from the last checkpoint
-    local run=$OUT/runs/$1
-    mkdir -p "$run"
-    [ "$(cat "$run/.epochs" 2>/dev/null)" = "$EPOCHS" ] && return
-    say "training $1; full log in $run/train.log"
-    fairseq-train "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree --max-words 50 \
-        --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --stop-min-lr 0.0625 --clip-norm 3 \
-        --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints \
-        --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2}" 2>&1 |
-        show_progress "$run/train.log" "$1" || die_of_log "$run/train.log" fairseq-train
-    rm -f "$run"/{*.tok,score.jsonl}
-    echo "$EPOCHS" > "$run/.epochs"
+DATA= OUT=$ROOT/runs/tanaka_en_ja EPOCHS=24 JOBS=1
+parse_options "data= out= epochs= jobs=" "$@"
+set_up
+TEXT=$OUT/text
+
+if [ -z "$DATA" ]; then
+    DATA=$OUT/raw
+    say "downloading 50,500 pairs of the Tanaka corpus to $DATA"
+    download() { # NAME FILE
+        curl --fail --silent --show-error --location --output "$2" \
+            "https://raw.githubusercontent.com/odashi/small_parallel_enja/master/$1" ||
+            die "cannot download $1; fetch small_parallel_enja by other means and give its folder: $0 --data DIR"
+    }
+    for name in {train,dev}.{en,ja}; do once "$DATA/$name" download "$name"; done
+fi
+
+prepare() { # FOLDER
+    local part side column parses
+    mkdir "$1"
+    for part in train dev; do
+        parses=$DATA/$part.tree
+        if [ ! -f "$parses" ]; then
+            parses=$OUT/parses/$part.tree
+            once "$parses" rnnsearch parse "$DATA/$part.en" --output
+        fi
+        rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$1/$part.tree"
+        cp "$DATA/$part.en" "$DATA/$part.ja" "$1"
+    done
+    # Before anything is counted; the paper trains on parsed sentences only. Of the 500 development sentences, the 36 without
+    # a parse are left out, too: models with trees learn nothing of such sentences, so these must not choose the epoch.
+    rnnsearch limit "$1/train" "$1/kept" -s en -t ja --trees tree --max-words 50
+    rnnsearch limit "$1/dev" "$1/valid" -s en -t ja --trees tree --max-words 50
+    # The last 4,000 pairs are the test set, and the others, without its English sentences, the training text.
+    paste "$1"/kept.{en,ja,tree} > "$1/kept"
+    tail -n 4000 "$1/kept" > "$1/test"
+    head -n -4000 "$1/kept" | awk -F'\t' 'NR == FNR { held[$1]; next } !($1 in held)' "$1/test" - > "$1/train"
+    for part in train test; do
+        column=0
+        for side in en ja tree; do cut -f $((column += 1)) "$1/$part" > "$1/$part.$side"; done
+    done
+    rm "$1"/{kept,kept.en,kept.ja,kept.tree,train,test}
+    # How text to translate becomes words: English is split by Moses, in lower case; Japanese must be given in words.
+    cat > "$1/preparation.json" << 'END'
+{"en": {"tokenizer": "moses", "moses_no_escape": true, "moses_no_dash_splits": true, "lowercase": true}, "ja": {}}
+END
 }
-
-translate() { # RUN NAME BEAM OPTIONS...: translate the test set to RUN/NAME.tok
-    local run=$OUT/runs/$1 name=$2
-    [ -f "$run/$name.tok" ] && return
-    say "translating the test set by $1: $name"
-    fairseq-generate "$OUT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree --gen-subset test \
-        --path "$run/checkpoints/checkpoint_best.pt" --search tree2seq --beam "$3" --max-len-b 100 --batch-size 32 \
-        "${@:4}" > "$run/$name.out" 2> "$run/$name.log" || die_of_log "$run/$name.log" fairseq-generate
-    translations "$run/$name.out" > "$run/$name.part"
-    [ "$(wc -l < "$run/$name.part")" = 4000 ] || die "$run/$name.out: not one translation for each sentence"
-    mv "$run/$name.part" "$run/$name.tok"
+binarise_with_trees() { # BIN
+    binarise "$TEXT" -s en -t ja --thresholdsrc 2 --thresholdtgt 2 "$1"
+    binarise "$TEXT" --only-source -s tree "$1"
 }
+say "preparing: a line of transitions for each sentence, words seen once are unknown, length statistics"
+once "$TEXT" prepare
+once "$TEXT/bin" binarise_with_trees
+once "$OUT/lengths" rnnsearch lengths "$TEXT/train.en" "$TEXT/train.ja" --output
 
-train_and_translate() { # MODEL OBJECTIVE SEED: train MODEL-OBJECTIVE, and translate with a beam of 20 and length statistics
-    set -euo pipefail
-    local run=$1-$2 beam
-    [ "$3" = 1 ] || run+=-seed$3
-    # shellcheck disable=SC2046  # options are several words
-    train "$run" $(tree_options "$1" "$2") --seed "$3"
-    translate "$run" lengths20 20 --length-statistics "$OUT/lengths"
-    case $1 in
-        tree2seq | phrases_only) attend "$run" ;;
-    esac
-    case $1-$2 in
-        tree2seq-blackout*)
-            for beam in 6 20; do translate "$run" "simple$beam" "$beam"; done
-            translate "$run" lengths6 6 --length-statistics "$OUT/lengths"
-            ;;
-    esac
-}
-
-attend() { # RUN: write the attention of the model to words and phrases, on the first 500 pairs of the test set
-    local run=$OUT/runs/$1 side
-    [ -f "$run/score.jsonl" ] && return
-    for side in en ja tree; do head -n 500 "$OUT/text/test.$side" > "$run/first.$side"; done
-    rnnsearch score --model "$run/checkpoints/checkpoint_best.pt" --prepared "$run/first.en" "$run/first.ja" \
-        --trees "$run/first.tree" --output "$run/score.jsonl" 2> "$run/score.log" || die_of_log "$run/score.log" "rnnsearch score"
-    rm "$run"/first.*
-}
-
-export OUT EPOCHS
-export -f say die die_of_log show_progress translations tree_options train translate attend train_and_translate
 { # the models that decide the paper's main claim first
     for seed in 1 2 3; do
         for objective in softmax blackout2000; do
@@ -78,9 +77,11 @@ export -f say die die_of_log show_progress translations tree_options train trans
     done
     echo "tree2seq blackout500 1"
     for objective in softmax blackout2000; do echo "phrases_only $objective 1"; done
-} | each_line "$JOBS" train_and_translate
+} | xargs -P "$JOBS" -L 1 bash "$ROOT/recipes/tanaka_en_ja/model.sh" "$OUT" "$EPOCHS"
 
 say "the paper's tables, on the test set"
-tool reproduce.eriguchi_tables "$OUT/runs" --reference "$OUT/text/test.ja" --output "$OUT/tables.md"
+tool reproduce.eriguchi_tables "$OUT/runs" --reference "$TEXT/test.ja" --output "$OUT/tables.md"
 cat "$OUT/tables.md"
-show_tree_model "$OUT/runs/tree2seq-blackout2000/checkpoints/checkpoint_best.pt"
+show_model "$OUT/runs/tree2seq-blackout2000/model.pt" --search tree2seq --beam 20 --max-len-b 100 \
+    --length-statistics "$(realpath --relative-base="$ROOT" "$OUT/lengths")"
+echo "  # translate takes parses, too: rnnsearch parse TEXT --output TREES, and --trees TREES"

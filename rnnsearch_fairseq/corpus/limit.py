@@ -4,7 +4,7 @@ TEXT and OUT are names without language: all stands for all.en and all.ja, both 
 1 to --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
 without a parse is left out.
 
-  rnnsearch limit text/train text/kept -s en -t ja --trees tree --max-words 50
+  rnnsearch limit text/train text/kept -s en -t fr --max-words 50
 """
 
 from collections.abc import Iterable

@@ -1,11 +1,10 @@
 """Prepare raw parallel text for training: clean it, split it into parts and words, and say what to expect.
 
 Files are split at random into OUT/raw/{train,valid,test}.LANGUAGE; a folder with train.en, train.fr and so on stays
-split. Words become sentencepieces or, from a million pairs on, Moses tokens. OUT changes only at the end.
+split. Words become sentencepieces or, from a million pairs on, Moses tokens. OUT changes only at the end. In place of
+two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and .tsv ("source TAB target"), or folders.
 
-  rnnsearch prepare corpus.en corpus.fr text -s en -t fr       two files; line N of both is the same sentence
-  rnnsearch prepare a.po b.xlf c.tmx d.tsv text -s en -t fr    documents, memories, lines "source TAB target"
-  rnnsearch prepare docs text -s en -t fr                      a folder of such files, or of {train,valid,test}.{en,fr}
+  rnnsearch prepare corpus.en corpus.fr text -s en -t fr
 """
 
 import argparse
@@ -33,7 +32,7 @@ from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs
-from rnnsearch_fairseq.text.markup import SYMBOLS, mask_pair
+from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, mask_pair
 from rnnsearch_fairseq.text.preparation import RECORD, SUBWORDS, Preparation, write_preparations
 from rnnsearch_fairseq.text.scripts import lacks_blanks, lacks_common_words
 
@@ -87,7 +86,7 @@ def prepare(
         InputError: no training pair is short enough, or the text has more characters than sentencepieces.
     """
     sample = [*islice(parts["train"], SAMPLE)]
-    has_markup = sum(_mask(pair) != pair for pair in sample) >= MARKUP_SHARE * len(sample)
+    has_markup = sum(any(map(has_code, pair)) for pair in sample) >= MARKUP_SHARE * len(sample)
     settings = _choose_subwords(settings, parts["train"], languages, has_markup)
     words = Preparation(
         tokenizer=None if settings.tokenized or settings.sentencepiece else "moses",
@@ -186,8 +185,7 @@ def _start_worker(preparation: Preparation, languages: Pair) -> None:
 def _encode_pair(pair: Pair) -> Pair:
     if _codecs[0].preparation.markup:
         pair = _mask(pair)
-    source, target = (" ".join(codec.encode(line)) for codec, line in zip(_codecs, pair))
-    return source, target
+    return " ".join(_codecs[0].encode(pair[0])), " ".join(_codecs[1].encode(pair[1]))
 
 
 def _say(line: str) -> None:

@@ -1,100 +1,135 @@
-"""Translate what is not translated in PO and XLIFF files."""
+"""Translate what is not translated in documents."""
 
 import contextlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
-from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS, fill, is_document, read_document
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.documents.choice import Choice, choose, with_accelerator, without_accelerator
+from rnnsearch_fairseq.documents.formats import Document, is_document, read_document
+from rnnsearch_fairseq.documents.pieces import Piece, cut, join, texts
+from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import shown
-from rnnsearch_fairseq.text.markup import SPAN, same_markup
-from rnnsearch_fairseq.text.scores import AlignedPair
-from rnnsearch_fairseq.text.scripts import count_words
 
-Search = Callable[[Sequence[Source]], Iterable[Sequence[AlignedPair]]]
+Search = Callable[[Sequence[Source]], Iterable[Sequence[Any]]]  # translations, whose `text` is read
 
 GROUP = 400  # sentences that are searched together
-LINE_END = re.compile(r"(^\s+|\s*\n\s*|\s+$)")
-SENTENCE_END = re.compile(r"(?<=[.!?])(\s+)(?=[^\W\d_a-zß-ÿ]|[`:*(])")
-QUOTED = re.compile(r"(`{1,2}).+?\1")  # code, and the titles of links
-LETTER = re.compile(r"[^\W\d_]")
 
 
 def translate_documents(translator: Translator, search: Search, data: Path, out: Path) -> None:
     """Write a document, or those in a folder, with what was not translated filled in, and report on standard error.
 
-    Of a sentence's translations by ``search``, the first that keeps its markup is taken; if none does, the first.
+    Of a sentence's translations by ``search``, the first that keeps markup, numbers and the last sign is taken, or else
+    the one that lacks the least; what it lacks is named.
 
     Raises:
-        InputError: there is no document, or one cannot be read, before any is translated; or one cannot be written.
+        InputError: there is no document, or one cannot be read or is for another language, before any is translated; or
+            one cannot be written.
     """
-    paths = sorted(filter(is_document, data.rglob("*"))) if data.is_dir() else [data]
-    outputs = {path: out / path.relative_to(data) for path in paths}
-    if not paths:
-        raise InputError(f"{data}: holds no .po, .pot, .xlf or .xliff file; give another folder")
-    for path, output in outputs.items():
-        check_not_input(output, [path])
-        read_document(path)
+    outputs = _plan(translator, data, out)
     counts: Counter[str] = Counter(files=len(outputs))
     for path, output in outputs.items():
-        content, units = read_document(path)
-        blanks = {n: unit.sources for n, unit in enumerate(units) if any(unit.sources) and not any(unit.targets)}
-        found = _translate(dict.fromkeys(chain(*blanks.values())), translator, search, path)
-        filled = {}
-        for number, sources in blanks.items():
-            if all(text in found for text in sources):
-                best, filled[number] = zip(*(found[text] for text in sources))
-                counts["best"] += not all(map(same_markup, sources, best))
-                counts["taken"] += not all(map(same_markup, sources, filled[number]))
-        counts.update(blank=len(blanks), filled=len(filled))
+        document = read_document(path)
+        counts += _fill(document, translator, search, path)
         with contextlib.suppress(OSError):  # `open_output` tells why a file cannot be written there
             output.parent.mkdir(parents=True, exist_ok=True)
         with open_output(output) as file:
-            file.write(fill(content, units, filled))
+            file.write(bytes(document.store))
     report = (
         "files: {files:,}; messages without a translation: {blank:,}, filled in for review: {filled:,}; of these with "
-        "markup missing or changed: {taken:,} (with the best translation, whatever its markup: {best:,})"
+        "something missing or changed, named above: {faulty:,}"
     )
     print(report.format_map(counts), file=sys.stderr)
 
 
-def _translate(texts: Iterable[str], translator: Translator, search: Search, path: Path) -> dict[str, tuple[str, str]]:
-    """The best translation of each text and the one to take, for the texts that can be read."""
-    parts = {text: cut(text) for text in texts}
-    found, sources = {}, {}
-    for part in dict.fromkeys(chain(*parts.values())):
+def _plan(translator: Translator, data: Path, out: Path) -> dict[Path, Path]:
+    """The output of each document, all of which can be read."""
+    paths = [data]
+    if data.is_dir():
+        paths = [path for path in sorted(data.rglob("*")) if path.is_file() and is_document(path)]
+        paths = [path for path in paths if ".pot" not in path.suffixes]  # templates are filled for no language
+        if not paths:
+            raise InputError(f"{data}: holds no .po, .xlf, .xliff or .ts file; give another folder")
+        if data.resolve() in (out.resolve(), *out.resolve().parents):
+            raise InputError(f"{out}: it would replace an input, or be one; give a folder outside {data}")
+    outputs = {path: out / path.relative_to(data) for path in paths}
+    inputs = {path.resolve() for path in paths}
+    target = translator.languages[1]
+    for path, output in outputs.items():
+        if output.resolve() in inputs:
+            check_not_input(output, [output])
+        language = read_document(path).language
+        if language and _without_region(language) != _without_region(target):
+            raise InputError(f"{path}: asks for {shown(language)}, and the model writes {target}; give another file")
+    return outputs
+
+
+def _without_region(language: str) -> str:
+    return re.split("[-_@]", language.lower())[0]
+
+
+def _fill(document: Document, translator: Translator, search: Search, path: Path) -> Counter[str]:
+    """Fill in the units of a document that have no translation, and name those that are not right."""
+    blanks = [unit for unit in document.units if any(unit.sources) and not any(unit.targets)]
+    pieces: dict[str, list[Piece]] = {}
+    left: dict[str, str] = {}  # the reason for which a text is left as it is
+    for source in chain.from_iterable(unit.sources for unit in blanks):
         try:
-            if LETTER.search(SPAN.sub("", part)):
-                sources[part] = translator.read_source(part, None, shown(part))
-            else:
-                found[part] = part, part
+            pieces[source] = cut(source)
         except InputError as error:
-            print(f"{path}: left as it is: {error}", file=sys.stderr)
+            left[source] = str(error)
+    choices = _translate(chain.from_iterable(map(texts, pieces.values())), translator, search, path.name)
+    counts = Counter(blank=len(blanks))
+    for unit in blanks:
+        faults = [left[source] for source in unit.sources if source in left]
+        faults += [
+            choices[text].faults[0]
+            for source in unit.sources
+            for text in texts(pieces.get(source, []))
+            if not choices[text].text
+        ]
+        if faults:
+            print(f"{path}, {unit.name}: left as it is: {faults[0]}", file=sys.stderr)
+            continue
+        faults = unit.fill([join(pieces[source], lambda text: choices[text].text) for source in unit.sources])
+        faults += chain.from_iterable(_faults(pieces[source], choices) for source in unit.sources)
+        if faults:
+            listing = in_short(", ".join(faults))
+            print(f"{path}, {unit.name}: {shown(unit.sources[0])}: its translation {listing}", file=sys.stderr)
+        counts += Counter(filled=1, faulty=bool(faults))
+    return counts
+
+
+def _faults(pieces: Sequence[Piece], choices: dict[str, Choice]) -> Iterator[str]:
+    for piece in pieces:
+        for fault in choices[piece.text].faults if piece.translated else ():
+            yield join([Piece(fault, inside=piece.inside)])
+        for parts in piece.inside.values():
+            yield from _faults(parts, choices)
+
+
+def _translate(parts: Iterable[str], translator: Translator, search: Search, name: str) -> dict[str, Choice]:
+    """The translation to take of each text; it is empty if the text cannot be read, and the fault says why."""
+    choices, sources, labels = {}, {}, {}
+    for part in dict.fromkeys(parts):
+        labels[part] = without_accelerator(part)
+        try:
+            sources[part] = translator.read_source(labels[part][0], None, shown(part))
+        except InputError as error:
+            choices[part] = Choice("", [str(error)])
     groups = (list(sources.values())[start : start + GROUP] for start in range(0, len(sources), GROUP))
     hidden = not sys.stderr.isatty()
-    progress = tqdm(sources, path.name, unit=" sentences", disable=hidden, leave=False, dynamic_ncols=True)
+    progress = tqdm(sources, name, unit=" sentences", disable=hidden, leave=False, dynamic_ncols=True)
     for part, translations in zip(progress, chain.from_iterable(map(search, groups))):
-        if best := [each.text for each in translations if each.text]:
-            found[part] = best[0], next((text for text in best if same_markup(part, text)), best[0])
-    joined = ((text, [found[part] for part in cuts]) for text, cuts in parts.items() if found.keys() >= {*cuts})
-    return {text: ("".join(best for best, _ in pairs), "".join(taken for _, taken in pairs)) for text, pairs in joined}
-
-
-def cut(text: str) -> list[str]:
-    """Cut a text into lines, long lines into sentences, and what stands between them: the parts joined are the text."""
-    parts = []
-    for line in LINE_END.split(text):
-        if count_words(line) > MAX_UNIT_WORDS:
-            protected = QUOTED.sub(lambda quoted: quoted[0].replace(" ", "\0"), line)
-            parts += (sentence.replace("\0", " ") for sentence in SENTENCE_END.split(protected))
-        else:
-            parts.append(line)
-    return parts
+        text, mark = labels[part]
+        choice = choose(text, [translation.text for translation in translations], translator.known_characters)
+        choices[part] = choice._replace(text=with_accelerator(choice.text, mark))
+    return choices

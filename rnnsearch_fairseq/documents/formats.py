@@ -1,135 +1,158 @@
-"""Read translators' documents, PO (gettext) and XLIFF (1 and 2), and fill in what is not translated in them.
+"""Read documents, PO (gettext), XLIFF (1 and 2), TS (Qt) and Markdown, and fill in what is not translated in them.
 
-A unit is what is translated at a time: a message of PO, a ``<trans-unit>`` of XLIFF 1 or a ``<segment>`` of XLIFF 2.
-Only the units that are filled change; every other byte stays. Tags inside a unit of XLIFF are part of its text.
+The stores of translate-toolkit read, change and write them; PO comes back byte for byte but for the messages filled.
 """
 
-import codecs
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.parsers import expat
-from xml.sax.saxutils import escape
 
+from rnnsearch_fairseq.documents.units import Unit
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.lines import open_bytes, unescaped
+from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
+from rnnsearch_fairseq.text.markup import list_spans
 
-MOST_BYTES = 1 << 26  # of a document, which is held in memory
-
-# A message of PO that is not obsolete.
-ENTRY = re.compile(
-    rb"(?P<comments>(?:^#(?!~)[^\n]*\n)*)"
-    rb"(?P<message>(?:^(?:msgctxt|msgid|msgid_plural)%(line)s(?:^%(line)s)*)+)"
-    rb"(?:^msgstr(?:\[\d+\])?%(line)s(?:^%(line)s)*)+" % {b"line": rb'[ \t]*"[^\n]*(?:\n|\Z)'},
-    re.MULTILINE,
-)
-INSIDE = r"""(?:[^>"']|"[^"]*"|'[^']*')*"""  # of a tag of XML: a value in quotation marks may hold >
-# A unit of XLIFF: its source and, directly after it, its target. One whose target stands elsewhere is passed over.
-UNIT = re.compile(
-    rb"<!--.*?-->|(?P<tag><(?P<prefix>(?:[\w.-]+:)?)(?P<name>trans-unit|segment)(?=[\s>])%(any)s(?<!/)>)(?P<gap>%(gap)s)"
-    rb"(?P<source><(?P=prefix)source(?=[\s>])%(any)s(?<!/)>(?P<text>%(text)s)</(?P=prefix)source\s*>"
-    rb"(?:%(gap)s<(?P=prefix)seg-source[\s>]%(text)s</(?P=prefix)seg-source\s*>)?)(?:(?P<between>%(gap)s)"
-    rb"<(?P=prefix)target(?=[\s/>])(?P<attributes>%(any)s)(?:/>|>(?P<target>%(text)s)</(?P=prefix)target\s*>)"
-    rb"|(?!(?:(?!</?(?P=prefix)(?:trans-unit|segment|alt-trans)\b).)*<(?P=prefix)target\b))"
-    % {
-        b"any": f"{INSIDE}?".encode(),  # as short as possible
-        b"gap": rb"(?:\s|<!--.*?-->)*",
-        b"text": rb"(?:<!\[CDATA\[.*?\]\]>|(?!</?(?P=prefix)(?:(?:seg-)?source|target)\b).)*",
-    },
-    re.DOTALL,
-)
-CONTENT = re.compile(rf"<!\[CDATA\[(?P<plain>.*?)\]\]>|<!--.*?-->|(?P<tag><{INSIDE}>)|(?P<escaped>[^<]+)", re.DOTALL)
-STATE = re.compile(rb"""\s+(state(?:-qualifier)?|approved)\s*=\s*["']([^"']*)["']""")
+MAX_BYTES = 1 << 26  # of a document, which is held in memory
 MAX_UNIT_WORDS = 100  # in a training pair, and in a piece of a message that is translated at a time
-UNFINISHED = (b"new", b"initial", b"needs-")  # how those states of XLIFF begin that ask for a translator
+HEAD = 4096  # bytes, in which a file shows what it is
+XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
+TS = re.compile(rb"\A[^<]*<(?:\?xml|!DOCTYPE TS|TS)\b")
+PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
+MAX_CONTEXT = 10_000  # messages in a context of TS, each of which lxml looks for among all
+DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
 
 
-class Unit(NamedTuple):
-    """A unit of a document; ``sources`` are its text, or the singular and the plural of a message with plural forms.
+class Document(NamedTuple):
+    """A document: its store, which ``bytes`` writes, its units that may be translated, and the language they ask for.
 
-    ``targets`` are its translations, empty where there are none, and ``finished`` unless they are marked as fuzzy or as
-    in need of translation or review. ``write`` gives, from other translations, the new bytes from ``start`` to ``end``.
+    The language is None if the document does not name it.
     """
 
-    sources: list[str]
-    targets: list[str]
-    finished: bool
-    start: int
-    end: int
-    write: Callable[[Sequence[str]], bytes]
+    store: Any
+    units: list[Unit]
+    language: str | None = None
 
 
 def is_document(path: Path) -> bool:
-    """Whether the name of a file is that of a document."""
-    return path.suffix.lower() in READERS
+    """Whether a file is named as one that holds sources and translations.
+
+    Files of TypeScript are named as those of Qt, so that these are looked into.
+    """
+    return _suffix(path) in BILINGUAL and (_suffix(path) != ".ts" or _begins(path, TS))
 
 
-def read_document(path: Path) -> tuple[bytes, list[Unit]]:
-    """Return the content of a document, and its units that may be translated.
+def is_readable(path: Path) -> bool:
+    """Whether a file is a document by its name or its content, which is never translated line by line."""
+    return (_suffix(path) in READERS and _suffix(path) != ".ts") or _begins(path, XML, PO)
+
+
+def read_document(path: Path) -> Document:
+    """Read a document, packed if its name ends in .gz; if it begins as XML or PO, its name does not matter.
 
     Raises:
-        InputError: the file cannot be read, is too large, or is not what its name says.
+        InputError: it cannot be read, is too large, or is not what its name says.
     """
+    check_rereadable(path)
     with open_bytes(path) as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise InputError(f"{path}: has more than {MOST_BYTES:,} bytes; split it")
-    return content, READERS[path.suffix.lower()](path, content)
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes; split it")
+    readers = {XML: _read_xml, PO: _read_po}
+    begins = next((readers[pattern] for pattern in readers if pattern.search(content[:HEAD])), None)
+    return (begins or READERS[_suffix(path)])(path, content)
 
 
-def fill(content: bytes, units: Sequence[Unit], translations: Mapping[int, Sequence[str]]) -> bytes:
-    """The document with translations of some of its ``units``, given by their numbers."""
-    parts, place = [], 0
-    for number in sorted(translations):
-        parts += [content[place : units[number].start], units[number].write(translations[number])]
-        place = units[number].end
-    return b"".join([*parts, content[place:]])
+def _suffix(path: Path) -> str:
+    """The ending of a file's name in lower case, before ``.gz``."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _read_po(path: Path, content: bytes) -> list[Unit]:
+def _begins(path: Path, *patterns: re.Pattern[bytes]) -> bool:
+    """Whether a regular file begins as one of the patterns says."""
+    if not path.is_file():
+        return False
+    with open_bytes(path) as file:
+        head = file.read(HEAD)
+    return any(pattern.search(head) for pattern in patterns)
+
+
+def refuse_document(where: str, head: bytes) -> None:
+    """Refuse a document among lines of text, which begins with ``head``.
+
+    Raises:
+        InputError: this is the beginning of XML or PO.
+    """
+    if XML.search(head[:HEAD]) or PO.search(head[:HEAD]):
+        raise InputError(f"{where}: a document, not lines of text; give it as a file, and --output")
+
+
+def _read_po(path: Path, content: bytes) -> Document:
     from translate.storage.pypo import pofile
 
     try:
-        store = pofile.parsestring(content)
-    except (ValueError, LookupError) as error:
+        store = pofile(BytesIO(content))
+        written = bytes(store)
+    except DAMAGE as error:
         raise InputError(f"{path}: not a PO file ({in_short(error)}); mend what msgfmt --check says") from error
-    entries = [*ENTRY.finditer(content)]
-    messages = [unit for unit in store.units if unit.msgid and not unit.isobsolete()]
-    if len(entries) != len(messages):
-        cure = "delete its byte order mark" if content.startswith(codecs.BOM_UTF8) else "rewrite it with msgcat"
-        raise InputError(f"{path}: messages are not laid out as usual; {cure}")
-    return [
-        Unit(
-            _forms(message.source),
-            _forms(message.target),
-            not message.isfuzzy(),
-            *entry.span(),
-            lambda texts, entry=entry, message=message: _write_po(path, store.encoding, entry, message, texts),
-        )
-        for entry, message in zip(entries, messages)
-        if not message.isheader()
+    if written.count(b"msgstr") != content.count(b"msgstr"):
+        raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
+    messages = [
+        unit for unit in store.units if not unit.isheader() and not unit.isobsolete() and any(_forms(unit.source))
     ]
+    return Document(store, [*map(_po_unit, messages)], store.gettargetlanguage())
+
+
+def _po_unit(message: Any) -> Unit:
+    sources, targets = _forms(message.source), _forms(message.target)
+
+    def fill(texts: Sequence[str]) -> list[str]:
+        # The first form is the singular, unless a language has only one. "One file of %2$s" is no format of gettext's.
+        spans = list_spans(sources[0])
+        incomplete = "$" in "".join(spans) and Counter(spans) != Counter(list_spans(sources[-1]))
+        singular = texts[-1 if incomplete or len(targets) == 1 else 0]
+        message.target = [singular, *[texts[-1]] * (len(targets) - 1)]
+        message.markfuzzy()
+        return ["is that of the plural, since gettext allows no %2$ without %1$"] * incomplete
+
+    return Unit(f"line {message.line_number}", sources, targets, not message.isfuzzy(), fill)
 
 
 def _forms(text: Any) -> list[str]:
-    return [str(form) for form in getattr(text, "strings", [text])]
+    """The forms of a message's text, of which it has one if it has no plural forms."""
+    return [str(form) for form in getattr(text, "strings", [text or ""])]
 
 
-def _write_po(path: Path, encoding: str, entry: re.Match[bytes], message: Any, texts: Sequence[str]) -> bytes:
-    numbers = range(len(_forms(message.target)))
-    # The first form is the singular, unless a language has only one.
-    message.target = [texts[-1 if number or len(numbers) == 1 else 0] for number in numbers]
-    comments = entry["comments"]
-    if not message.isfuzzy():
-        comments, flags = re.subn(rb"(?m)^#,", b"#, fuzzy,", comments, count=1)
-        comments += b"" if flags else f"#, fuzzy{message.newline}".encode()
+def _read_xml(path: Path, content: bytes) -> Document:
+    from lxml import etree
+    from translate.misc.xml_helpers import parse_xml
+    from translate.storage.ts2 import tsfile
+    from translate.storage.xliff import Xliff1File
+    from translate.storage.xliff2 import Xliff2File
+
+    from rnnsearch_fairseq.documents.xliff import xliff_units
+
     try:
-        translated = re.search("^msgstr.*", str(message), re.MULTILINE | re.DOTALL)[0].encode(encoding)
-    except UnicodeEncodeError as error:
-        character = error.object[error.start]
-        raise InputError(f"{path}: {encoding} lacks {character!r}; rewrite it with msgconv -t UTF-8") from error
-    return comments + entry["message"] + translated
+        root = parse_xml(content)
+        name = etree.QName(root).localname
+        if max(map(len, root), default=0) > MAX_CONTEXT and name == "TS":
+            raise ValueError(f"a context has more than {MAX_CONTEXT:,} messages")
+        if name == "TS":
+            store, read = tsfile(BytesIO(content)), _ts_units
+        elif name == "xliff":
+            store_type = Xliff2File if root.get("version", "").startswith("2") else Xliff1File
+            store, read = store_type(BytesIO(content)), xliff_units
+            store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
+        else:
+            raise ValueError(f"its first element is {name}")
+        units = [unit for element in store.units for unit in read(element)]
+        return Document(store, units, store.gettargetlanguage())
+    except etree.XMLSyntaxError as error:
+        raise not_well_formed(path, error) from error
+    except DAMAGE as error:
+        raise InputError(f"{path}: not XLIFF or TS ({in_short(error) or 'incomplete'}); export it again") from error
 
 
 def not_well_formed(path: Path, error: Any) -> InputError:
@@ -137,62 +160,60 @@ def not_well_formed(path: Path, error: Any) -> InputError:
     return InputError(f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again")
 
 
-def _read_xliff(path: Path, content: bytes) -> list[Unit]:
-    translatable, inherited, parser = set(), ["yes"], expat.ParserCreate()
+def _ts_units(message: Any) -> Iterator[Unit]:
+    sources, targets = _forms(message.source), _forms(message.target) or [""]
 
-    def start(name: str, attributes: dict[str, str]) -> None:
-        inherited.append(attributes.get("translate", inherited[-1]))
-        if inherited[-1] != "no":
-            translatable.add(parser.CurrentByteIndex)
+    def fill(texts: Sequence[str]) -> list[str]:
+        message.target = [texts[0]] * len(targets) if message.hasplural() else texts[0]
+        message.markfuzzy()
+        return []
 
-    parser.StartElementHandler, parser.EndElementHandler = start, lambda name: inherited.pop()
+    if message.istranslatable() and any(sources):
+        yield Unit(f"line {message.xmlelement.sourceline}", sources, targets, not message.isreview(), fill)
+
+
+class _Page:
+    """A page of Markdown; front matter, code and addresses stay as they are."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.translations: dict[str, str] = {}
+        self.sources = list(dict.fromkeys(unit.source for unit in self._parse().units))
+
+    def _parse(self) -> Any:
+        from translate.storage.markdown import MarkdownFile
+
+        return MarkdownFile(
+            BytesIO(self.content),
+            callback=lambda text: self.translations.get(text, text),
+            extract_code_blocks=False,
+            extract_frontmatter=False,
+            no_placeholders=True,
+        )
+
+    def __bytes__(self) -> bytes:
+        end = "\n" * self.content.endswith(b"\n")
+        return (self._parse().filesrc.rstrip("\n") + end).encode()
+
+
+def _read_markdown(path: Path, content: bytes) -> Document:
     try:
-        parser.Parse(content.decode().encode(), True)
-    except expat.ExpatError as error:
-        raise not_well_formed(path, error) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not in UTF-8; export it again") from error
-    return [_xliff_unit(place) for place in UNIT.finditer(content) if place.start() in translatable]
+        page = _Page(content)
+    except (*DAMAGE, RecursionError) as error:
+        raise InputError(f"{path}: not a page of Markdown ({in_short(error)}); convert it to UTF-8") from error
+    return Document(page, [_page_unit(page, f"text {number}", source) for number, source in enumerate(page.sources, 1)])
 
 
-def _xliff_unit(place: re.Match[bytes]) -> Unit:
-    source, target = _text(place["text"]), _text(place["target"])
-    state = dict(STATE.findall(place["tag"] + (place["attributes"] or b""))).get(b"state", b"")
-    if source == target and state.startswith(UNFINISHED):  # as tools for translators write it before the translation
-        target = ""
-    finished = not state.startswith(UNFINISHED)
-    return Unit([source], [target], finished, *place.span(), lambda texts: _write_xliff(place, texts[0]))
+def _page_unit(page: _Page, name: str, source: str) -> Unit:
+    def fill(texts: Sequence[str]) -> list[str]:
+        page.translations[source] = texts[0]
+        return []
+
+    return Unit(name, [source], [""], False, fill)
 
 
-def _write_xliff(place: re.Match[bytes], text: str) -> bytes:
-    tag, name, gap, prefix = STATE.sub(b"", place["tag"]), place["name"], place["gap"], place["prefix"]
-    between = place["between"] if place["between"] is not None else gap if not gap.strip() else b""
-    attributes = STATE.sub(b"", place["attributes"] or b"").rstrip()
-    if name == b"segment":
-        tag = tag.replace(name, b'segment state="initial"', 1)
-    else:
-        attributes += b' state="needs-review-translation"'
-    written = _xml(text, place["text"].decode()).encode()
-    target = [b"<", prefix, b"target", attributes, b">", written, b"</", prefix, b"target>"]
-    return b"".join([tag, gap, place["source"], between, *target])
-
-
-def _text(content: bytes | None) -> str:
-    """The text of an element of XML; tags in it stay."""
-    parts = CONTENT.finditer((content or b"").decode())
-    return "".join(part["plain"] or part["tag"] or unescaped(part["escaped"] or "") for part in parts)
-
-
-def _xml(text: str, source: str) -> str:
-    """A translation as XML, with the tags of its source; without tags if it has not the same."""
-    tags = [part["tag"] for part in CONTENT.finditer(source) if part["tag"]]
-    parts = re.split(f"({'|'.join(map(re.escape, tags)) or '(?!)'})", text)
-    written = "".join(part if number % 2 else escape(part) for number, part in enumerate(parts))
-    try:
-        expat.ParserCreate().Parse(f"<a>{written}</a>", True)
-    except expat.ExpatError:
-        tags = []
-    return written if sorted(tags) == sorted(parts[1::2]) else escape("".join(parts[::2]))
-
-
-READERS = {".po": _read_po, ".pot": _read_po, ".xlf": _read_xliff, ".xliff": _read_xliff}
+BILINGUAL = {
+    **dict.fromkeys((".po", ".pot"), _read_po),
+    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts"), _read_xml),
+}
+READERS = {**BILINGUAL, ".tmx": _read_xml, ".md": _read_markdown, ".markdown": _read_markdown}

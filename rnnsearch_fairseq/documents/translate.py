@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rnnsearch_fairseq.documents.fill import translate_documents
-from rnnsearch_fairseq.documents.formats import is_document
+from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
@@ -169,6 +169,8 @@ def main() -> None:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         progress = stack.enter_context(_progress(args.file, args.output is not None))
+        if args.file is None:
+            refuse_document("standard input", sys.stdin.buffer.peek())
         numbers = itertools.count()
         for sources in read_sources(translator, args.file, args.trees, args.prepared):
             for best, number in zip(translate_group(translator, sources, args.nbest or 1, dictionary), numbers):
@@ -184,7 +186,7 @@ def main() -> None:
 
 
 def _holds_documents(path: Path | None) -> bool:
-    return path is not None and (os.path.isdir(path) or is_document(path))
+    return path is not None and (os.path.isdir(path) or is_readable(path))
 
 
 def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextManager:

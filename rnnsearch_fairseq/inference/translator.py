@@ -44,7 +44,7 @@ from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.search import Ensemble, OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
-from rnnsearch_fairseq.text.markup import find_spans, mask, unmask
+from rnnsearch_fairseq.text.markup import find_spans, known_characters, mask, unmask
 from rnnsearch_fairseq.text.scores import END, AlignedPair
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
 
@@ -114,6 +114,7 @@ class Translator:
         self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
+        self.known_characters = known_characters(self.source_vocabulary.symbols)
         try:
             self.networks = [member.network.to(device) for member in members]
         except (RuntimeError, AssertionError) as error:
@@ -223,8 +224,8 @@ class Translator:
         """
         _check_text(sentence, where)
         sentence = sentence.translate(BLANK_LINE_ENDS)
-        spans = [] if prepared else find_spans(sentence)
-        masked = mask(sentence, spans)
+        spans = [] if prepared else find_spans(sentence, self.known_characters)
+        masked = mask(sentence, spans, self.known_characters)
         copy = None if prepared or LETTER.search(masked) else sentence.rstrip()
         if not self.source_codec.preparation.markup:
             spans, masked = [], sentence
@@ -239,7 +240,7 @@ class Translator:
     ) -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source`."""
         _check_text(sentence, where)
-        return self._split(self.target_codec, mask(sentence, source.spans), where, prepared)
+        return self._split(self.target_codec, mask(sentence, source.spans, self.known_characters), where, prepared)
 
     def search(
         self,

@@ -114,7 +114,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return model
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """As in fairseq, with the last batch in every task."""
+        """Translate the last batch in every task, which fairseq may leave out; else as in fairseq."""
         cfg.dataset.required_batch_size_multiple = 1  # else sentences may be left out (data/data_utils.py:357)
         super().prepare_for_inference_(cfg)
 

@@ -1,50 +1,140 @@
 """Markup in text: numbered symbols stand for it while a model translates, so that it comes out as it went in.
 
-A span of markup is what a translator copies: ````code````, ``:role:`target```, the target of a titled link, a URL, a
-tag, ``|substitution|``, ``%s``, ``%(name)s``, ``{name}``, ``[1]_`` or ``&amp;``. The first of a text becomes ⟦1⟧, the
-second ⟦2⟧; equal spans have one number.
+A span of markup is what a translator copies: code, the target of a link, a tag, a placeholder, an option, a path, an
+address, a name with capitals inside, a number with points or commas inside, or characters that the model does not know.
+Spans that touch each other, or have one blank or sign between them, are one span, with the quotation marks around it.
+The first span of a text becomes ⟦1⟧, the second ⟦2⟧; equal spans have one number.
+
+Every pattern takes time in proportion to the text: what repeats cannot begin in the middle of itself. Of
+translate-toolkit's placeables, those that are used here do, too; others take quadratic or exponential time.
 """
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from itertools import chain
 
-MOST_SPANS = 9  # of a text; later ones stay text
-SYMBOLS = [f"⟦{number}⟧" for number in range(1, MOST_SPANS + 1)]
-SPAN = re.compile(
-    r"""
-    ⟦\d⟧                                              # text that looks like a symbol
-    | ``(?:[^`]|`(?!`))+``                            # ``code``
-    | (?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`       # :role:`target`
-    | (?<=\s)<[^<>`\s]+>(?=`)                         # the target of :role:`title <target>` and `title <URL>`_
-    | </?[a-zA-Z](?:[^<>"']|"[^"<]*"|'[^'<]*'|["'](?=[^<>]*>))*>   # a tag, or <URL>
-    | (?:https?|ftp)://[^\s<>`"')\]]*[\w/#]
-    | \|[\w.-]+\|                                     # |substitution|
-    | %\(\w+\)[#0\ +-]{0,3}[\d.]{0,5}[diouxXeEfFgGcrsa]   # %(name)s
-    | %[#0+-]{0,3}\d{0,3}(?:\.\d{1,3})?[diouxXeEfFgGcrsa](?!\w)   # %s
-    | \{\w*(?:[.\[!:][^{}\s]*)?\}                     # {name}
-    | \[(?:\d+|\#\w*|\*)\]_                           # [1]_ and [#name]_
-    | &\#?\w+;
-    """,
-    re.VERBOSE,
-)
-_SYMBOL = re.compile(r"\s?⟦(\d)⟧")
+from translate.storage.placeables.general import CamelCasePlaceable, QtFormattingPlaceable
+
+MAX_SPANS = 9  # of a text; later ones stay text
+SYMBOLS = [f"⟦{number}⟧" for number in range(1, MAX_SPANS + 1)]
+PROGRAM = r"""
+    ⟦\d+⟧                                              # text that looks like a symbol
+    | ```(?:[^`]|`(?!``))*``` | ~~~[^~]*~~~            # ```a block of code```
+    | ``(?:[^`]|`(?!`))+``                             # ``code``
+    | (?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`        # :role:`target`
+    | \{[\w:+-]{1,40}\}`[^`<>]+`                       # {role}`target`
+    | (?<![\w>)`])`(?![^`\n]*\s<[^`<>\s]+>`)[^`\n]+`(?![`_])      # `code`, but not `title <target>`
+    | (?<=\s)<[^<>`\s]+>(?=`)                          # the target of `title <target>`
+    | !?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))          # the beginning of [title](target) and [title][target]
+    | \](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])      # and its end
+    | \[(?:\d+|\#\w*|\*)\]_ | \[\^\w+\]                # [1]_, [#name]_ and [^1]
+    | \[/?\w+\s\w+=[^\[\]\n]*\] | \[[^\s\[\](),/|]*[,/|][^\s\[\]()]*\](?!\()      # [name key="value"] and [y,n,?]
+    | \*?\|[\w.-]+\|\*?                                # |substitution|
+    | \{\{\{?[^{}]*\}\}\}? | \{[%#][^{}]*\}            # {{ name }} and {% if name %}
+    | \{\s?\w+\s?,\s?(?:plural|select|selectordinal|choice),(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}
+    | \{\s?\w+\s?,\s?(?:number|date|time)\b[^{}]*\}    # {count, number}
+    | [$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}\s]*)?\ ?\}   # {name}, {0!r}, ${name}, #{name} and %{name}
+    | %\(\w+\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z]         # %(name)s
+    | %<\w+>[\#0+-]{0,3}[\d.]{0,5}\w+                  # %<name>d
+    | %%[a-zA-Z_]\w*%% | %[a-zA-Z_]\w+%(?!\w) | %%     # %%name%%, %name% and %%
+    | %(?:\d{1,2}\$)?[\#0+'-]{0,4}(?:\d{1,4}|\*(?:\d\$)?)?(?:\.(?:\d{1,4}|\*(?:\d\$)?)?)?[a-zA-Z@]\w*   # %1$-8.2lf
+    | (?<![\w:]):[a-z_]\w*:?(?![\w:`])                 # :name
+    | \$(?=[^$\n]*\\)[^$\n]+\$ | \\(?:[a-z]+|[A-Z]\w*|[^\w\s])    # $\alpha$, \name and \*
+    | (?<![\w$])\$\w+(?:[.,]\d+)*(?:\([^()\s]*\))?     # $name and $name(key)
+    | (?<![\w@])@{1,2}:?\w+(?:[.-]\w+)*@{0,2}          # @name, @@name@@ and @:name
+    | (?<![\w\#&])\#{1,2}\w+\#{1,2} | <<[^<>\s]+>>     # #name#, ##name## and <<name>>
+    | (?<![\w!])![a-z_]\w*                             # !name
+    | (?<!\w)__\w+ | \b[^\W_]+(?:_+[^\W_]+)+\b(?:\([\w\s,.=*'"-]{0,60}\))?        # __name__, my_name and my_name(x, y)
+    | (?<![\w*'")\]-])(?:--(?=[%${<])|(?:-[a-zA-Z]|--\w)[\w-]*)(?:=[^\s<>"'`()\[\]]+)?          # --option=value
+"""
+COMMON = r"""
+    <(?:/?[a-zA-Z]|!--|[%?])[^<>]*> | </?\d+/?>             # a tag, or <URL>
+    | (?:https?|ftp|file|git|ssh)://[^\s<>"`')\]]*[\w/\#]
+    | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}
+    | &(?:[a-zA-Z]\w{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});
+    | (?<![\w/.<>~-])(?:~|\.{1,2})?(?:/[\w.+@~-]*\w)+/?          # /path/to/file
+    | \b[A-Z]:\\[\w\\.-]+                              # C:\path
+    | (?<![\w/.-])\w+(?:/[\w.-]*\w){2,} | \*\.\w+      # path/to/file and *.txt
+    | \b[a-zA-Z_]\w+(?:(?:\.|::)[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\)|/[\w./?=&%\#-]*\w)?      # os.path.join(x)
+    | \b[a-zA-Z_]\w*\(\)                               # open()
+    | (?<![\w.-])\w[\w.-]*=[\w./:-]*\w | (?<!\S)\.\w[\w.-]*(?:/[\w.-]*\w)*\b      # key=value and .config/file
+    | \b(?:Alt|Cmd|Ctrl|Meta|Shift|Super)(?:[+-]\w+)+ | \b[A-Z]+(?:-\d+)+\b     # Ctrl+C and ISO-8859-1
+    | (?<![\w.,])v?\d+(?:[.,:/-]\d+)+\w*(?:[+-]\w+)*   # 1.2.3-rc1, 1,000 and 2026-11-27
+    | (?<![\w&])\#(?:\d+|[0-9a-fA-F]{6})\b | (?<!\S)\#(?!\S) | \b0x[0-9a-fA-F]+\b       # #12, # alone and 0xff
+    | [\u00a2-\u00a9\u00ac\u00ae-\u00b1\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # signs: ±, →, ≠
+"""
+SPAN = re.compile(PROGRAM, re.VERBOSE)
+ANY_SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
+TOOLKIT = QtFormattingPlaceable.regex, CamelCasePlaceable.regex  # %1 and names like GitHub
+ASCII_LETTER = re.compile("[a-zA-Z]")
+LETTER = re.compile(r"[^\W\d_]")
+TOKEN = re.compile(r"\w+|[^\w\s]+")
+NOT_ASCII = re.compile("[^\0-\x7f]+")
+BETWEEN = re.compile(r"[^\w,;]?")  # joins two spans
+QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
+SYMBOL = re.compile(r"\s?⟦(\d+)⟧")
 
 
-def find_spans(text: str) -> list[str]:
-    """The different spans of markup in a text that have symbols, in the order of their numbers."""
-    return list(dict.fromkeys(SPAN.findall(text)))[:MOST_SPANS]
+def known_characters(symbols: Sequence[str]) -> set[str]:
+    """The characters that a model can read: those in the symbols of its source vocabulary, and those of ASCII."""
+    return set(chain(map(chr, range(128)), *symbols))
 
 
-def mask(text: str, spans: Sequence[str]) -> str:
-    """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays."""
+def has_code(text: str) -> bool:
+    """Whether a text has markup of programs and documentation, which text for readers has not."""
+    return SPAN.search(text) is not None
+
+
+def find_spans(text: str, known: Container[str] | None = None) -> list[str]:
+    """The different spans of a text that have symbols, in the order of their numbers.
+
+    Args:
+        known: the characters that the model knows; None: all.
+    """
+    spans = (text[start:end] for start, end in _join(text, _find(text, known)))
+    return list(dict.fromkeys(spans))[:MAX_SPANS]
+
+
+def list_spans(text: str, known: Container[str] | None = None) -> list[str]:
+    """The spans of a text before any are joined, as often as they occur."""
+    return [text[start:end] for start, end in _find(text, known)]
+
+
+def hide_spans(text: str, known: Container[str] | None = None, by: str = "\0") -> str:
+    """The text with each character inside a span replaced by another one."""
+    return _hide(text, _find(text, known), by)
+
+
+def has_letter(text: str) -> bool:
+    """Whether there is a letter outside the spans of a text, so that there is something to translate."""
+    return LETTER.search(hide_spans(text)) is not None
+
+
+def mask(text: str, spans: Sequence[str], known: Container[str] | None = None) -> str:
+    """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays. See `find_spans`."""
     symbols = dict(zip(spans, SYMBOLS))
-    return SPAN.sub(lambda match: symbols.get(match[0], match[0]), text)
+    parts, last = [], 0
+    for start, end in _joined_and_single(text, known) if symbols else ():
+        if start >= last and text[start:end] in symbols:
+            parts += [text[last:start], symbols[text[start:end]]]
+            last = end
+    return "".join([*parts, text[last:]])
 
 
 def mask_pair(source: str, target: str) -> tuple[str, str]:
-    """Replace the spans that both sides have by symbols, numbered as they stand in ``source``."""
-    kept = set(SPAN.findall(target))
-    spans = [span for span in dict.fromkeys(SPAN.findall(source)) if span in kept][:MOST_SPANS]
+    """Replace the spans that both sides have equally often by symbols, numbered as they stand in ``source``.
+
+    Where the target has not a whole span, those that are joined in it are taken one by one.
+    """
+    counts = [Counter(side[start:end] for start, end in _joined_and_single(side)) for side in (source, target)]
+    kept, last = {}, 0
+    for start, end in _joined_and_single(source):
+        span = source[start:end]
+        if start >= last and counts[0][span] == counts[1][span]:
+            kept[span], last = None, end
+    spans = [*kept][:MAX_SPANS]
     return mask(source, spans), mask(target, spans)
 
 
@@ -55,9 +145,64 @@ def unmask(text: str, spans: Sequence[str]) -> str:
         number = int(match[1])
         return match[0].replace(match[0].lstrip(), spans[number - 1]) if 0 < number <= len(spans) else ""
 
-    return _SYMBOL.sub(span, text)
+    return SYMBOL.sub(span, text)
 
 
 def same_markup(source: str, target: str) -> bool:
     """Whether two texts have the same spans of markup, each equally often."""
-    return sorted(SPAN.findall(source)) == sorted(SPAN.findall(target))
+    return Counter(list_spans(source)) == Counter(list_spans(target))
+
+
+def _find(text: str, known: Container[str] | None) -> list[tuple[int, int]]:
+    """Where spans begin and end, in order."""
+    places = [match.span() for match in ANY_SPAN.finditer(text)]
+    for pattern in TOOLKIT:
+        places += [match.span() for match in pattern.finditer(_hide(text, places))]
+    if known is not None and NOT_ASCII.search(text):
+        places += _find_unknown(_hide(text, places), known)
+    return sorted(places)
+
+
+def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
+    """Words with a character that is unknown, or of another script in a Latin text, and signs that are unknown."""
+    latin = 2 * len(ASCII_LETTER.findall(text)) > len(LETTER.findall(text))
+
+    def is_unknown(character: str) -> bool:
+        if latin and character.isalpha() and not unicodedata.name(character, "LATIN").startswith("LATIN"):
+            return True
+        return not all(part in known for part in unicodedata.normalize("NFKC", character))
+
+    for token in TOKEN.finditer(text):
+        unknown = [not character.isascii() and is_unknown(character) for character in token[0]]
+        if any(unknown) and token[0][0].isalnum():
+            yield token.span()
+        else:
+            yield from ((token.start() + n, token.start() + n + 1) for n, sign in enumerate(unknown) if sign)
+
+
+def _hide(text: str, places: Sequence[tuple[int, int]], by: str = "\0") -> str:
+    parts, last = [], 0
+    for start, end in sorted(places):
+        parts += [text[last:start], by * (end - start)]
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def _joined_and_single(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
+    """Where spans begin and end, and where those that are joined do, in order and the longest first."""
+    places = _find(text, known)
+    return sorted({*places, *_join(text, places)}, key=lambda place: (place[0], -place[1]))
+
+
+def _join(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in (_with_quotes(text, *place) for place in places):
+        if joined and (start < joined[-1][1] or BETWEEN.fullmatch(text, joined[-1][1], start)):
+            start = joined.pop()[0]
+        joined.append((start, end))
+    return [_with_quotes(text, *place) for place in joined]
+
+
+def _with_quotes(text: str, start: int, end: int) -> tuple[int, int]:
+    quoted = start > 0 and end < len(text) and QUOTES.get(text[start - 1]) == text[end]
+    return (start - 1, end + 1) if quoted else (start, end)

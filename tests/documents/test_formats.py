@@ -1,8 +1,8 @@
 """Translators' documents: what is read, and that only what is filled changes."""
 
-import codecs
 import difflib
 import re
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,42 +10,45 @@ import pytest
 
 from rnnsearch_fairseq.corpus.pairs import UNFINISHED, UNTRANSLATED, read_units
 from rnnsearch_fairseq.documents import formats
-from rnnsearch_fairseq.documents.formats import fill, read_document
+from rnnsearch_fairseq.documents.formats import read_document
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import same_markup
 
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset={}\\n"\n\n'
 PO = (
     HEADER.format("UTF-8")
-    + r"""# In no editor's order and width.
-#~ msgid "gone"
+    + r"""#~ msgid "gone"
 #~ msgstr ""
-#, python-format
+
 #: a.py:1
+#, python-format
 msgctxt "menu"
 msgid "%d "
-  "cat"
+"cat"
 msgstr ""
+
 #, fuzzy
 #| msgid "old"
 msgid "doubtful"
-msgstr   "douteux"
+msgstr "douteux"
 
+#| msgid "older"
 msgid "Say \"hi\"\n"
-""
 msgstr ""
-""
 
 msgid "one dog"
 msgid_plural "%d dogs"
 msgstr[0] "un chien"
 msgstr[1] "%d chiens"
+
 msgid "one cat"
 msgid_plural "%d cats"
 msgstr[0] ""
 msgstr[1] ""
+
 msgid "first\nsecond"
 msgstr "premier\ndeuxième"
+
 msgid "last"
 msgstr ""
 """
@@ -56,7 +59,6 @@ FILLED_PO = r"""-#, python-format
 +msgstr "%d CAT"
 +#, fuzzy
 -msgstr ""
--""
 +msgstr "SAY \"HI\"\n"
 +#, fuzzy
 -msgstr[0] ""
@@ -68,36 +70,66 @@ FILLED_PO = r"""-#, python-format
 +msgstr "LAST"
 """
 XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
-<!-- <trans-unit><source>no</source></trans-unit> --><xliff version="1.2">
- <file original="a>b" source-language='en' datatype="plaintext"><body>
+<!-- <trans-unit><source>no</source></trans-unit> --><xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+ <file original="a&gt;b" source-language="en" datatype="plaintext"><body>
   <trans-unit id="1" approved="yes">
-   <source>The <g id="1">cat</g> &amp; dog</source>
+   <source>The <g id="1">cat</g> &amp;
+     dog</source>
   </trans-unit>
-  <trans-unit id="2"><source ><![CDATA[a < b]]></source><target lang='fr' state="new" />
+  <trans-unit id="2"><source><![CDATA[a < b]]></source><note/><target xml:lang="fr" state="new"/>
    <alt-trans><source>z</source><target>zz</target></alt-trans></trans-unit>
-  <trans-unit id="3"><source>yes</source><target state="translated">oui</target></trans-unit>
+  <trans-unit id="3"><source>yes</source><note/><target state="translated">oui</target></trans-unit>
   <trans-unit id="4"><source>no</source><target state="needs-review-l10n">non</target></trans-unit>
   <group translate="no"><trans-unit id="5"><source>rnnsearch</source></trans-unit></group>
-  <trans-unit id="6"><source>passed over</source><note/><target>elsewhere</target></trans-unit>
+  <trans-unit id="6"><note/><source>c. d</source><seg-source><mrk mtype="seg" mid="0">c.</mrk>
+<mrk mtype="seg" mid="1">d</mrk></seg-source></trans-unit>
   <trans-unit id="7"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
  </body></file>
 </xliff>
 """
 FILLED_XLIFF = """-  <trans-unit id="1" approved="yes">
-+  <trans-unit id="1">
++  <trans-unit id="1" approved="no">
 +   <target state="needs-review-translation">THE <g id="1">CAT</g> &amp; DOG</target>
--  <trans-unit id="2"><source ><![CDATA[a < b]]></source><target lang='fr' state="new" />
-+  <trans-unit id="2"><source ><![CDATA[a < b]]></source><target lang='fr'{}>A &lt; B</target>
+-  <trans-unit id="2"><source><![CDATA[a < b]]></source><note/><target xml:lang="fr" state="new"/>
++  <trans-unit id="2"><source><![CDATA[a < b]]></source><note/><target xml:lang="fr"{}>A &lt; B</target>
+-<mrk mtype="seg" mid="1">d</mrk></seg-source></trans-unit>
 -  <trans-unit id="7"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
++<mrk mtype="seg" mid="1">d</mrk></seg-source><target{}><mrk mtype="seg" mid="0">C.</mrk>
++<mrk mtype="seg" mid="1">D</mrk></target></trans-unit>
 +  <trans-unit id="7"><source>copy</source><target{}>COPY</target></trans-unit>
 """.replace("{}", ' state="needs-review-translation"')
-XLIFF2 = """<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0"><x:file id="f"><x:unit id="1">
+XLIFF2 = """<?xml version="1.0" encoding="UTF-8"?>
+<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:2.0" version="2.0"><x:file id="f"><x:unit id="1">
 <x:segment><x:source>The <x:ph id="1"/>cat</x:source></x:segment>
 <x:segment state="final"><x:source>yes</x:source><x:target>oui</x:target></x:segment></x:unit></x:file></x:xliff>
 """
 FILLED_XLIFF2 = """-<x:segment><x:source>The <x:ph id="1"/>cat</x:source></x:segment>
 +<x:segment state="initial"><x:source>The <x:ph id="1"/>cat</x:source>{}</x:segment>
 """.replace("{}", '<x:target>THE <x:ph id="1"/>CAT</x:target>')
+TS = """<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="fr_FR">
+<context>
+    <name>Window</name>
+    <message>
+        <source>yes</source>
+        <translation>oui</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n cat(s)</source>
+        <translation type="unfinished">
+            <numerusform></numerusform>
+            <numerusform></numerusform>
+        </translation>
+    </message>
+</context>
+</TS>
+"""
+FILLED_TS = """-            <numerusform></numerusform>
+-            <numerusform></numerusform>
++            <numerusform>%N CAT(S)</numerusform>
++            <numerusform>%N CAT(S)</numerusform>
+"""
 DOGS = [("one dog", "un chien"), ("%d dogs", "%d chiens"), ("first", "premier"), ("second", "deuxième")]
 
 
@@ -107,33 +139,46 @@ def shout(text: str) -> str:
     return "".join(part if number % 2 else part.upper() for number, part in enumerate(parts))
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def fill(path: Path, *translations: str) -> bytes:
+    """Fill what is not translated in a document: by ``translations``, or in capital letters."""
+    document, texts = read_document(path), iter(translations)
+    for unit in document.units:
+        if not any(unit.targets):
+            unit.fill([next(texts) for _ in unit.sources] if translations else [*map(shout, unit.sources)])
+    path.write_bytes(bytes(document.store))
+    return path.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "filled", "pairs", "blank", "unfinished"),
     [
         ("a.po", PO, FILLED_PO, DOGS, 4, 1),
-        ("a.xlf", XLIFF, FILLED_XLIFF, [("yes", "oui")], 3, 1),
+        ("b.po", PO.replace("\n", "\r\n"), FILLED_PO, DOGS, 4, 1),
+        ("a.xlf", XLIFF, FILLED_XLIFF, [("yes", "oui")], 5, 1),
         ("a.xliff", XLIFF2, FILLED_XLIFF2, [("yes", "oui")], 1, 0),
+        ("a.ts", TS, FILLED_TS, [("yes", "oui")], 1, 0),
     ],
 )
 def test_only_what_is_filled_changes(
-    tmp_path: Path, name: str, content: str, filled: str, pairs: list, blank: int, unfinished: int, newline: str
+    tmp_path: Path, name: str, content: str, filled: str, pairs: list, blank: int, unfinished: int
 ) -> None:
     path, left_out = tmp_path / name, Counter()
-    path.write_bytes(before := content.replace("\n", newline).encode())
+    path.write_bytes(before := content.encode())
     assert [*read_units(path, left_out)] == pairs
     assert left_out == Counter({UNTRANSLATED: blank, UNFINISHED: unfinished})
-    _, units = read_document(path)
-    blanks = {number: unit.sources for number, unit in enumerate(units) if not any(unit.targets)}
-    assert fill(before, units, {}) == before
-    path.write_bytes(fill(before, units, {number: [*map(shout, texts)] for number, texts in blanks.items()}))
-    after = path.read_bytes().decode()
-    assert after.count("\n") == after.count(newline)
+    assert bytes(read_document(path).store) == before
+    after = fill(path).decode()
+    assert after.count("\r\n") in (0, after.count("\n"))
     changes = difflib.unified_diff(content.splitlines(), after.splitlines(), n=0, lineterm="")
     assert "".join(f"{line}\n" for line in changes if line[:2] not in ("--", "++", "@@")) == filled
     left_out.clear()
     assert [*read_units(path, left_out)] == pairs
     assert left_out == {UNFINISHED: blank + unfinished}
+
+
+def write_xliff(path: Path, source: str) -> Path:
+    path.write_text(f"<xliff><file><body><trans-unit><source>{source}</source></trans-unit></body></file></xliff>")
+    return path
 
 
 @pytest.mark.parametrize(
@@ -146,50 +191,89 @@ def test_only_what_is_filled_changes(
     ],
 )
 def test_tags_of_xliff_are_those_of_the_source_or_left_out(tmp_path: Path, translation: str, written: str) -> None:
-    path = tmp_path / "a.xlf"
-    path.write_text('<xliff><trans-unit><source><g id="1">cat</g><x/></source></trans-unit></xliff>')
-    content, units = read_document(path)
-    assert f">{written}</target>" in fill(content, units, {0: [translation]}).decode()
+    path = write_xliff(tmp_path / "a.xlf", '<g id="1">cat</g><x/>')
+    assert f">{written}</target>" in fill(path, translation).decode()
 
 
-def test_tags_may_hold_what_ends_tags_and_comments_are_no_text(tmp_path: Path) -> None:
-    path, text = tmp_path / "a.xlf", """T <x equiv-text="a > b" ctype='c>d'/> y"""
-    path.write_text(f"<xliff><trans-unit><source>{text}<!-- <note> --></source></trans-unit></xliff>")
-    content, units = read_document(path)
-    assert units[0].sources == [text]
-    assert f">{text}</target>" in fill(content, units, {0: [text]}).decode()
-    assert same_markup(text, text) and not same_markup(text, text.replace("a > b", "a > c"))
+def test_code_in_xliff_is_one_tag_and_comments_are_no_text(tmp_path: Path) -> None:
+    path = write_xliff(tmp_path / "a.xlf", """T <x a="a > b" b='c>d'/> <ph id="5">{0}</ph><!-- <note> --> &amp;""")
+    text = 'T <x a="a &gt; b" b="c&gt;d"/> <ph id="5"/> &'
+    assert read_document(path).units[0].sources == [text]
+    assert same_markup(text, text) and not same_markup(text, text.replace("a &gt; b", "a &gt; c"))
+    assert '>T <x a="a &gt; b" b="c&gt;d"/> <ph id="5">{0}</ph> &amp;</target>' in fill(path, text).decode()
+
+
+def test_only_segments_without_a_translation_are_filled(tmp_path: Path) -> None:
+    segments = '<mrk mtype="seg" mid="0">a</mrk> <mrk mtype="seg" mid="1">b</mrk>'
+    path = write_xliff(tmp_path / "a.xlf", f"a b</source><seg-source>{segments}</seg-source><target/><source>")
+    for target, written in (
+        ("<target/>", "A</mrk> <mrk mtype"),
+        (segments.replace("b<", "<").replace(">a<", ">oui<"), 'oui</mrk> <mrk mtype="seg" mid="1">B<'),
+        ("oui non", ">oui non<"),
+    ):
+        text = f"a b</source><seg-source>{segments}</seg-source><target>{target}</target><source>"
+        assert written in fill(write_xliff(path, text)).decode()
 
 
 def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     three = 'msgid "one"\nmsgid_plural "many"\nmsgstr[0] ""\nmsgstr[1] ""\nmsgstr[2] ""\n\n'
-    path.write_text(f'{HEADER.format("iso-8859-1")}{three}msgid "m"\nmsgid_plural "all"\nmsgstr[0] ""')
-    content, units = read_document(path)
-    filled = fill(content, units, {0: ["été", "étés"], 1: ["un", "tous"]}).decode("iso-8859-1")
+    text = f'{HEADER.format("iso-8859-1")}{three}msgid "m"\nmsgid_plural "all"\nmsgstr[0] ""\n'
+    path.write_text(text)
+    filled = fill(path, "été", "étés", "un", "tous").decode("iso-8859-1")
     assert 'msgstr[0] "été"\nmsgstr[1] "étés"\nmsgstr[2] "étés"\n' in filled
     assert filled.endswith('\n#, fuzzy\nmsgid "m"\nmsgid_plural "all"\nmsgstr[0] "tous"\n')
-    with pytest.raises(InputError, match=r"a\.po: iso-8859-1 lacks '猫'; rewrite it with msgconv -t UTF-8"):
-        fill(content, units, {1: ["猫", "猫"]})
+    path.write_text(text)
+    assert "charset=UTF-8" in fill(path, *["猫"] * 4).decode()
+
+
+HOSTILE = {
+    "a.xlf": ("", "<!--a-->", "<note/><source>a</source>"),
+    "b.xlf": ("<source>", "<![CDATA[a]]>", "<source-x/></source>"),
+    "c.xlf": ("<note><![CDATA[", "<trans-unit <!-- ", "]]></note><source>a</source>"),
+    "d.xlf": ("<source>a", '<x id="1"/>', "</source>"),
+    "e.xlf": ("<source>a", " ", "b</source>"),
+    "a.po": ('msgid "a"\nmsgstr ""\n\n', "#\n", ""),
+    "b.po": ('msgid "a', " ", 'b"\nmsgstr ""\n'),
+    "c.po": ('msgid "<a ', "don't ", '"\nmsgstr ""\n'),
+    "d.po": ('msgid "b"\n', '"a"\n', 'msgstr ""\n'),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_is_in_proportion_to_the_size(tmp_path: Path, name: str) -> None:
+    """Four times the file takes about four times as long; where time is quadratic, it takes 16 times."""
+    times, (before, repeated, after) = [], HOSTILE[name]
+    for number in (4_000, 16_000):
+        text = before + repeated * number + after
+        if name.endswith("xlf"):
+            text = f"<xliff><file><body><trans-unit>{text}</trans-unit></body></file></xliff>"
+        (tmp_path / name).write_text(HEADER.format("UTF-8") + text if name.endswith("po") else text)
+        start = time.process_time()
+        fill(tmp_path / name)
+        times.append(time.process_time() - start)
+    assert times[1] < 10 * max(times[0], 0.05)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.po", b'msgid "a"\nmsgstr "b', r"a\.po: not a PO file .*; mend what msgfmt --check says"),
-        ("a.po", b'msgid "a"\n\nmsgstr "b"\n', "not laid out as usual; rewrite it with msgcat"),
-        ("a.po", codecs.BOM_UTF8 + PO.encode(), "delete its byte order mark"),
+        ("a.po", b'msgid "a"\nmsgstr "b"\n\nmsgid "c" msgstr "d"\n', "not laid out as usual; rewrite it with msgcat"),
         ("a.po", PO.replace("UTF-8", "unheard").encode(), "not a PO file .*; mend"),
-        ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf, line 14: not well-formed XML"),
-        ("a.xlf", XLIFF.replace("UTF-8", "UTF-16").encode("utf-16"), "not in UTF-8"),
+        ("a.xlf", XLIFF.replace("</group>", "").encode(), r"a\.xlf, line \d+: not well-formed XML"),
+        ("a.xlf", b"<xliff/>", r"a\.xlf: not XLIFF or TS"),
+        ("a.xlf", b"<html/>", "not XLIFF or TS .*its first element is html"),
         ("a.po", b"#" * 100_000, "has more than 99,999 bytes; split it"),
+        ("a.ts", TS.encode(), "a context has more than 2 messages"),
         ("b.po", None, r"b\.po: cannot be read"),
     ],
 )
 def test_bad_documents_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, message: str
 ) -> None:
-    monkeypatch.setattr(formats, "MOST_BYTES", 99_999)
+    monkeypatch.setattr(formats, "MAX_BYTES", 99_999)
+    monkeypatch.setattr(formats, "MAX_CONTEXT", 2)
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):

@@ -1,5 +1,6 @@
 """Markup: which spans are found, and that they come out as they went in."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,18 @@ import pytest
 import rnnsearch_fairseq
 from rnnsearch_fairseq.corpus import prepare
 from rnnsearch_fairseq.text.codec import TextCodec
-from rnnsearch_fairseq.text.markup import SYMBOLS, find_spans, mask, mask_pair, same_markup, unmask
+from rnnsearch_fairseq.text.markup import (
+    SYMBOLS,
+    find_spans,
+    has_code,
+    has_letter,
+    known_characters,
+    list_spans,
+    mask,
+    mask_pair,
+    same_markup,
+    unmask,
+)
 from rnnsearch_fairseq.text.preparation import read_preparations
 from tests.trained import train
 
@@ -17,16 +29,53 @@ from tests.trained import train
     [
         ("Call ``f(x)`` and :py:func:`open`, then :func:`open`.", ["``f(x)``", ":py:func:`open`", ":func:`open`"]),
         ("See :ref:`the guide <guide-1>` or `a page <https://a.org/b>`_.", ["<guide-1>", "<https://a.org/b>"]),
-        ("From https://a.org/b_c?d=1, <b>bold</b> &amp; |version| [1]_", None),
-        ("%s of %(total)d, %.2f and {name} {0!r} {}", ["%s", "%(total)d", "%.2f", "{name}", "{0!r}", "{}"]),
-        ("100% sure, 5 < 6, a | b, x{ y }, `a`, 50 %sure *and* so on", []),
-        ("``a`` " * 3 + "``b`` ⟦1⟧", ["``a``", "``b``", "⟦1⟧"]),
+        (
+            "Run `pip install demo`, not ```a\n``b`` c``` nor {fab}`apple`.",
+            "`pip install demo`|```a\n``b`` c```|{fab}`apple`",
+        ),
+        ("See [the list][opts] and ![the picture](img/a.png).", "[|][opts]|![|](img/a.png)"),
+        (
+            "From https://a.org/b_c?d=1 is <b>bold</b> in |version| [1]_",
+            "https://a.org/b_c?d=1|<b>|</b>|\\|version\\| [1]_",
+        ),
+        ("The {{ size }} in {% if new %}new{% endif %}", "{{ size }}|{% if new %}|{% endif %}"),
+        ("${path} or #{method}, {name}, {0!r}, {1:>10.2f} and {}", "${path}|#{method}|{name}|{0!r}|{1:>10.2f}|{}"),
+        ("Move %2$s below %1$s, %.*s or %lu by %5.1f%%", "%2$s|%1$s|%.*s|%lu|%5.1f%%"),
+        ("%(total)d, %@, %<count>d and %L3", "%(total)d|%@|%<count>d|%L3"),
+        ("%%ARGS%% and %file%, then %subject to %email1", "%%ARGS%%|%file%|%subject|%email1"),
+        ("Add :number words, $var in @channel by !user or __count__", ":number|$var|@channel|!user|__count__"),
+        ("--no-cache, then -h or --file=a.txt in /etc/demo/a.ini", "--no-cache|-h|--file=a.txt|/etc/demo/a.ini"),
+        ("--3way of --%s, [y,n,d%s,?] in .git/config if a.b=true", "--3way|--%s|[y,n,d%s,?]|.git/config|a.b=true"),
+        ("Call os.path.join() or my_function(a, b) by me@a.org", "os.path.join()|my_function(a, b)|me@a.org"),
+        ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
+        ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
+        ("failed to run '%s' or “{0}”", "'%s'|“{0}”"),
+        ("100% sure, 5 < 6, a | b, e.g. this and/or that, *and* so on: read-only, Yes!", ""),
+        ("``a`` or " * 3 + "``b`` for ⟦1⟧", "``a``|``b``|⟦1⟧"),
     ],
 )
-def test_spans_of_markup(text: str, spans: list[str] | None) -> None:
-    expected = ["https://a.org/b_c?d=1", "<b>", "</b>", "&amp;", "|version|", "[1]_"] if spans is None else spans
-    assert find_spans(text) == expected
-    assert unmask(mask(text, expected), expected) == text
+def test_spans_of_markup(text: str, spans: list[str] | str) -> None:
+    if isinstance(spans, str):
+        spans = [span.replace("\0", "|") for span in spans.replace("\\|", "\0").split("|") if span]
+    assert find_spans(text) == spans
+    assert unmask(mask(text, spans), spans) == text
+
+
+def test_spans_that_touch_are_one() -> None:
+    for text in ("{a}{b}", "{{ size }} {{ unit }}", "</kbd>+<kbd>", "'%s'/%s", "[![a](b)"):
+        assert len(find_spans(f"x {text}")) == (2 if text.endswith("(b)") else 1)
+    assert find_spans("%s, %s") == ["%s"]
+    assert list_spans("'%s'/%s") == ["%s", "%s"]
+
+
+def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
+    known = known_characters(["▁café", "π", "字", "は"])
+    assert {"é", "z", "π"} <= known and "試" not in known
+    text = "Save 💾 the file of 試, the letter π → café…"
+    assert find_spans(text, known) == (spans := ["💾", "試", "π →"])
+    assert mask(text, spans, known) == "Save ⟦1⟧ the file of ⟦2⟧, the letter ⟦3⟧ café…"
+    assert find_spans(text) == ["💾", "→"]
+    assert find_spans("字は π は 試 は a", known) == ["試"]
 
 
 def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
@@ -35,8 +84,35 @@ def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
         "Use ⟦1⟧ or :term:`tree`, not ⟦2⟧.",
         "Pas ⟦2⟧ mais ⟦1⟧ ou :term:`arbre <tree>`.",
     )
+    assert mask_pair("Run '%s' now", "Lancer « %s »") == ("Run '⟦1⟧' now", "Lancer « ⟦1⟧ »")
+    assert mask_pair("%d/%s of %s", "%s de %d/%s") == ("⟦1⟧ of ⟦2⟧", "⟦2⟧ de ⟦1⟧")
+    assert mask_pair("`a` in ``f(a)``", "``a`` : `a`") == ("⟦1⟧ in ``f(a)``", "``a`` : ⟦1⟧")
     assert unmask("Pas ⟦2⟧ mais ⟦1⟧ ⟦9⟧.", ["``a``", "``b``"]) == "Pas ``b`` mais ``a``."
     assert same_markup("``a`` %s", "%s ``a``") and not same_markup("``a``", "``a`` ``a``")
+
+
+def test_words_beside_spans_and_code_are_recognised() -> None:
+    assert has_letter("the %s") and not has_letter("%s: ``--help`` 1,000 https://a.org")
+    assert has_code("the %s") and not has_code("In 1.5 h on GitHub: <b>see</b> https://a.org &amp; a|b, yes-or-no 5%")
+
+
+REPEATED = """` `` ``a `a `a< { {a {a,plural,{ {{ {% % %( %1$ %< %%a :a :a:` $ $a\\ @a !a a_ __ - --a= < <a <!--
+#a ## << a/a/ *.a a::a Ctrl+ A-1 0x [a [^a [a_b= \\A @: $a(
+a= a.= .a/ [a, a, a@ a. a@a. &#1 / /a ~/ a/ aa.aa( 1. # aA ⟦1 测 💾 \\ [ ![ [a ]( ](a](a" | |a {a. '%s' (( a* }"""
+
+
+@pytest.mark.parametrize("tail", ["", "!\n`>"])
+def test_time_is_in_proportion_to_the_text(tail: str) -> None:
+    """Four times the text takes about four times as long; where time is quadratic, it takes 16 times."""
+    known = set(map(chr, range(128)))
+    for repeated in [*REPEATED.split(), " ", "<a don't ", "`a "]:
+        times = []
+        for size in (5_000, 20_000):
+            text = repeated * (size // len(repeated)) + tail
+            start = time.process_time()
+            find_spans(text, known)
+            times.append(time.process_time() - start)
+        assert times[1] < 10 * max(times[0], 0.02), repeated
 
 
 def test_markup_is_prepared_and_translated_as_symbols(tmp_path: Path) -> None:

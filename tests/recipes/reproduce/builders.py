@@ -15,21 +15,6 @@ def write(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-def reference(lengths: Sequence[int]) -> list[str]:
-    return [" ".join(f"t{place % 7}" for place in range(length)) for length in lengths]
-
-
-def broken(lengths: Sequence[int], short: int, long: int) -> list[str]:
-    """The references with so many wrong words in each short and in each long sentence, spread out."""
-    lines = []
-    for line in reference(lengths):
-        words = line.split()
-        for place in range(short if len(words) < 30 else long):
-            words[place * 3 % len(words)] = "wrong"
-        lines.append(" ".join(words))
-    return lines
-
-
 def record(number: int, source: str, target: str, alignment: list[list[float]]) -> str:
     """A line of rnnsearch score."""
     words = {"source": [*source.split(), "</s>"], "target": [*target.split(), "</s>"]}

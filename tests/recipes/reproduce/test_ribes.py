@@ -1,14 +1,11 @@
-"""RIBES, against the paper's examples and scores by hand; and scores of files of tokens."""
+"""RIBES, against the paper's examples and scores by hand; and BLEU of tokens."""
 
 import math
-from pathlib import Path
 
 import pytest
 
 from recipes.reproduce.ribes import align, sentence_ribes
-from recipes.reproduce.token_scores import main, score_tokens
-from rnnsearch_fairseq.errors import InputError
-from tests.recipes.reproduce.builders import printed_by, write
+from recipes.reproduce.token_scores import score_tokens
 
 
 @pytest.mark.parametrize(
@@ -36,17 +33,6 @@ from tests.recipes.reproduce.builders import printed_by, write
 def test_scores_by_hand(reference: str, hypothesis: str, positions: list[int], score: float) -> None:
     assert align(reference.split(), hypothesis.split()) == positions
     assert sentence_ribes(reference.split(), hypothesis.split()) == pytest.approx(score)
-
-
-def test_each_file_has_a_line_with_bleu_and_ribes(tmp_path: Path) -> None:
-    reference = write(tmp_path / "dev.ja", ["a b c d f"])
-    one, same = write(tmp_path / "one", ["a b c d e"]), write(tmp_path / "same", ["a b c d f"])
-    # Of one: precisions 4/5, 3/4, 2/3, 1/2; four of its five words are aligned, all in order.
-    bleu, ribes = 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 100 * (4 / 5) ** 0.25
-    expected = [f"{one}\tBLEU {bleu:.2f}\tRIBES {ribes:.2f}", f"{same}\tBLEU 100.00\tRIBES 100.00"]
-    assert printed_by(main, reference, one, same).splitlines() == expected
-    with pytest.raises(InputError, match=r"dev.ja has 1, .*short has 2"):
-        printed_by(main, reference, write(tmp_path / "short", ["a", "b"]))
 
 
 def test_tokens_are_taken_as_they_are_and_an_empty_translation_counts() -> None:

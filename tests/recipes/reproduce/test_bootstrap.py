@@ -1,0 +1,64 @@
+"""Differences of corpus scores, their intervals, and verdicts."""
+
+import random
+
+import numpy as np
+import pytest
+
+from recipes.reproduce.bleu import metric, scored_by_bleu
+from recipes.reproduce.bootstrap import PRESENT, RESAMPLES, Difference, draw
+from recipes.reproduce.claims import AT_LEAST_AS_GOOD, NO_FALL, verdict
+
+SEEDS = [np.array([score] * 3) for score in (30.0, 31.0, 32.0)]
+
+
+def test_intervals_are_those_of_sacrebleu() -> None:
+    generator = random.Random(1)
+    references = [" ".join(f"t{place % 7}" for place in range(12))] * 100
+    shares = [generator.random() * 0.4 for _ in references]
+    hypotheses = [
+        " ".join("wrong" if generator.random() < share else word for word in line.split())
+        for line, share in zip(references, shares)
+    ]
+    scores = scored_by_bleu(hypotheses, references).scores(draw(100)[0])
+    assert scores[0] == pytest.approx(metric().corpus_score(hypotheses, [references]).score, abs=1e-12)
+    expected = metric().corpus_score(hypotheses, [references], n_bootstrap=RESAMPLES)
+    assert np.diff(np.quantile(scores[1:], [0.025, 0.975])) / 2 == pytest.approx(expected._ci, rel=0.1)
+    same = Difference.between([scores], [scores])
+    assert (same.low, same.high) == (0, 0)  # paired
+
+
+@pytest.mark.parametrize(
+    ("others", "spread"),
+    [
+        ([np.array([20.0] * 3)] * 3, 4.30 / 3**0.5),  # Student's t, 2 degrees of freedom
+        (SEEDS[:2], 4.30 / 3**0.5),  # two seeds have no variance of their own
+        (SEEDS, 2.78 * (2 / 3) ** 0.5),  # 4 degrees
+    ],
+)
+def test_three_seeds_give_their_variance(others: list[np.ndarray], spread: float) -> None:
+    apart = Difference.between(SEEDS, others)
+    assert apart.seeds == (3, len(others))
+    assert apart.high - apart.low == pytest.approx(2 * spread)
+
+
+def test_two_searches_by_the_same_models_are_paired_by_seed() -> None:
+    apart = Difference.between(SEEDS, [scores - gain for scores, gain in zip(SEEDS, (9, 10, 11))], same_models=True)
+    assert (apart.low, apart.high) == pytest.approx((10 - 4.30 / 3**0.5, 10 + 4.30 / 3**0.5))
+
+
+@pytest.mark.parametrize(
+    ("score", "low", "high", "present", "no_fall", "as_good"),
+    [
+        (30, 0.1, 1.9, "agrees", "agrees", "agrees"),
+        (30, -0.1, 2.1, "undecided", "undecided", "agrees"),
+        (30, -3, -2.1, "does not agree", "agrees", "does not agree"),
+        (30, 2.1, 3, "agrees", "does not agree", "agrees"),
+        (2.3, 0.1, 1.9, "agrees", "undecided", "agrees"),  # the margin is a tenth of the score
+        (0, 0, 0, "undecided", "undecided", "undecided"),
+    ],
+)
+def test_verdicts(score: float, low: float, high: float, present: str, no_fall: str, as_good: str) -> None:
+    difference = Difference(score, score, low, high)
+    verdicts = [verdict(difference, claimed) for claimed in (PRESENT, NO_FALL, AT_LEAST_AS_GOOD)]
+    assert verdicts == [present, no_fall, as_good]

@@ -1,0 +1,147 @@
+"""Each stored report is made again from the translations that are kept beside it."""
+
+import re
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from recipes.reproduce import compare, eriguchi_tables, report
+from rnnsearch_fairseq.errors import InputError
+from tests.recipes.reproduce.builders import record, write
+
+RECIPES = Path(__file__).resolve().parents[3] / "recipes"
+CAPTIONS = Path(__file__).resolve().parents[4] / "shared/data/multi30k_tok/test_2016_flickr.fr"
+# They need alignments, which are too large to be kept.
+ALIGNMENTS = re.compile("(RUNS 2, )?(Figure 3|Alignment error rate|Monotony)")
+
+
+def call(main: Callable[[], None], *words: object) -> None:
+    with mock.patch.object(sys, "argv", ["program", *map(str, words)]):
+        main()
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+def sections(path: Path) -> dict[str, str]:
+    """The text under each heading, but for the commit and the command line."""
+    text = re.sub("^Commit: .*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(section.split("\n", 1) for section in re.split("^## ", text, flags=re.MULTILINE)[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "options"),
+    [
+        ("reproduce/report", ()),
+        ("reproduce/adadelta", ()),
+        ("reproduce/long_sentences", ()),
+        ("multi30k_en_fr/report", ("--long", 20)),
+        ("docs_en_fr/report", ("--longest", 70)),
+    ],
+)
+def test_reports_on_the_first_paper(folder: str, options: tuple[object, ...], tmp_path: Path) -> None:
+    out, archives = tmp_path / "out", sorted((RECIPES / folder).glob("runs-*.tar.xz"))
+    runs = [unpack(archive, tmp_path / archive.stem) for archive in archives]
+    call(report.main, *runs, "-s", "en", "-t", "fr", *options, "--output", out)
+    stored, made = sections(RECIPES / folder / "report.md"), sections(out / "report.md")
+    assert list(made) == list(stored)
+    for title in stored:
+        assert made[title] == stored[title] or ALIGNMENTS.match(title), title
+    for archive, kept in zip(archives, runs):
+        again = unpack(out / archive.name, tmp_path / "again" / archive.stem)
+        files = {path.relative_to(kept): path.read_bytes() for path in kept.rglob("*") if path.is_file()}
+        assert files == {path.relative_to(again): path.read_bytes() for path in again.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_tables_of_the_second_paper(tmp_path: Path) -> None:
+    stored = RECIPES / "tanaka_en_ja"
+    runs = unpack(stored / "runs-1.tar.xz", tmp_path / "runs")
+    call(
+        eriguchi_tables.main, runs, "--reference", runs / eriguchi_tables.REFERENCE, "--output", tmp_path / "tables.md"
+    )
+    assert sections(tmp_path / "tables.md") == sections(stored / "tables.md")
+
+
+@pytest.mark.skipif(not CAPTIONS.exists(), reason="the corpus is not here")
+def test_comparison_with_models_of_fairseq(tmp_path: Path) -> None:
+    best = RECIPES / "multi30k_en_fr/best"
+    systems = {
+        "RNNsearch": ("rnnsearch-1", "rnnsearch-2"),
+        "RNNsearch, ensemble": ("rnnsearch-ensemble",),
+        "lstm, usual settings": ("lstm-usual",),
+        "lstm": ("lstm-1", "lstm-2"),
+        "transformer": ("transformer",),
+        "transformer, published settings": ("transformer-published-1", "transformer-published-2"),
+    }
+    words = [f"{name}={','.join(str(best / f'{file}.fr') for file in files)}" for name, files in systems.items()]
+    call(compare.main, CAPTIONS, *words, "--output", tmp_path / "report.md")
+    assert sections(tmp_path / "report.md") == sections(best / "report.md")
+    with pytest.raises(InputError, match=r"short.* 1"):
+        call(compare.main, CAPTIONS, f"A={write(tmp_path / 'short', ['un'])}")
+
+
+@pytest.fixture
+def adadelta(tmp_path: Path) -> Path:
+    return unpack(RECIPES / "reproduce/adadelta/runs-1.tar.xz", tmp_path / "runs")
+
+
+def test_alignments_are_drawn_and_compared_with_gold_ones(adadelta: Path, tmp_path: Path) -> None:
+    source, reference, gold = (
+        (adadelta / f"data/test.{ending}").read_text().splitlines() for ending in ("en", "fr", "align")
+    )
+    translations = (adadelta / "Adam/groundhog.tok").read_text().splitlines()
+    perfect = []
+    for number, (line, translation, links) in enumerate(zip(source, reference, gold)):
+        first = {int(link.split("-")[1]): int(link.split("-")[0]) for link in reversed(links.split())}
+        words = len(line.split())
+        targets = [first.get(place, words) for place in range(len(translation.split()))]
+        weights = [[float(i == place) for i in range(words + 1)] for place in (*targets, words)]
+        perfect.append(record(number, line, translation, weights))
+    write(adadelta / "Adam/score.jsonl", perfect)
+    equal = [
+        record(number, line, translation, [[1.0] * (len(line.split()) + 1)] * (len(translation.split()) + 1))
+        for number, (line, translation) in enumerate(zip(source, translations))
+    ]
+    write(adadelta / "Adam/groundhog.jsonl", equal)
+    call(report.main, adadelta, "-s", "en", "-t", "fr", "--output", tmp_path / "out")
+    made = sections(tmp_path / "out/report.md")
+    pictures = re.findall(r"\]\((figure-3-\d+\.png)\)", made["Figure 3: alignments"])
+    assert len(pictures) == 4 and all((tmp_path / "out" / name).read_bytes()[1:4] == b"PNG" for name in pictures)
+    assert re.search(r"\| Adam \| \d\.\d\d \| 100\.00 \| ", made["Alignment error rate"])
+    assert "Missing: Adadelta (no score.jsonl)." in made["Alignment error rate"]
+    by_model, by_gold = re.findall(r"^\| (?:Adam|gold) \| [\d,]+ \| (.*)$", made["Monotony of alignments"], re.M)
+    assert by_model.split(" | ")[:4] == by_gold.split(" | ")[:4]
+
+
+def test_what_is_missing_is_named(adadelta: Path, tmp_path: Path) -> None:
+    for path in ("Adam/groundhog.tok", "Adam/nounk.tok", "data/dict.fr.txt", "data/test.align"):
+        (adadelta / path).unlink()
+    (adadelta / "old").mkdir()
+    call(report.main, adadelta, "-s", "en", "-t", "fr", "--long", 61, "--output", tmp_path / "out")
+    made = sections(tmp_path / "out/report.md")
+    lacking = "the dictionaries, which tell unknown words, Adam (no groundhog.tok, no nounk.tok)"
+    assert f"Missing: {lacking}." in made["Table 1: BLEU"]
+    assert "Missing: a model with groundhog.jsonl." in made["Figure 3: alignments"]
+    assert "Missing: gold alignments (data/test.align)." in made["Alignment error rate"]
+    assert "In no table: old." in made["Monotony of alignments"]
+    assert "Not compared: it takes two systems." in made["Significance"]
+    assert "No sentence has 61 words or more; the longest has 60." in made["Table 3: long sentences"]
+
+
+def test_bad_runs_are_refused(adadelta: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        call(report.main, tmp_path / "nowhere", "-s", "en", "-t", "fr", "--output", tmp_path / "out")
+    write(adadelta / "others/moses", ["un"])
+    with pytest.raises(InputError, match="moses"):
+        call(report.main, adadelta, "-s", "en", "-t", "fr", "--output", tmp_path / "out")
+    with pytest.raises(InputError, match="runs"):
+        eriguchi_tables.EriguchiRuns(adadelta, adadelta / "data/test.fr")
