@@ -1,9 +1,8 @@
 """The picture of the attention to words and phrases."""
 
-import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,48 +18,34 @@ from rnnsearch_fairseq.text.trees import Tree
 TREE = Tree((2, 1, 3, 4))
 SOURCE = ["the", "window", "is", "open", "now", ".", "</s>"]
 TARGET = ["la", "fenêtre", "est", "</s>"]
-WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(7 + 4), size=4)
 
 
 def right_branching(leaves: int) -> Tree:
     return Tree(tuple(range(1, leaves)))
 
 
-def attended(source: list[str], target: list[str], tree: Tree | None, weights: np.ndarray) -> AlignedPair:
-    """A pair whose ``weights`` are of words and then of phrases."""
-    to_words, to_phrases = (torch.from_numpy(part) for part in np.split(weights, [len(source)], axis=1))
+def attended(source: list[str], target: list[str], tree: Tree | None, number: int = 0) -> AlignedPair:
+    """A pair with weights of words and of phrases that are drawn by chance."""
     spans = [] if tree is None else tree.spans()
-    return AlignedPair(source, target, weights=to_words, phrases=spans, phrase_weights=to_phrases)
+    weights = np.random.default_rng(number).dirichlet(np.ones(len(source) + len(spans)), size=len(target))
+    to_words, to_phrases = torch.from_numpy(weights).split([len(source), len(spans)], dim=1)
+    known = [[False] * len(words) for words in (source, target)]
+    scores = {"logprobs": torch.zeros(len(target)), "weights": to_words, "phrase_weights": to_phrases}
+    return AlignedPair(source, target, *known, **scores, phrases=spans, number=number)
 
 
-EXAMPLE = attended(SOURCE, TARGET, TREE, WEIGHTS)
-
-
-def record(number: int, words: int, tree: Tree | None) -> dict[str, Any]:
-    """A sentence as ``rnnsearch_fairseq.inference.scoring`` writes it."""
-    spans = [] if tree is None else tree.spans()
-    weights = np.random.default_rng(number).dirichlet(np.ones(words + 1 + len(spans)), size=3)
-    return {
-        "id": number,
-        "source": [*(f"s{number}w{k}" for k in range(words)), "</s>"],
-        "target": [f"t{number}", "x", "</s>"],
-        "logprob": -1.0,
-        "word_logprobs": [-0.5, -0.25, -0.25],
-        "alignment": weights[:, : words + 1].tolist(),
-        "phrases": spans,
-        "phrase_attention": weights[:, words + 1 :].tolist(),
-    }
-
-
-def write(path: Path, *records: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
-    return path
+EXAMPLE = attended(SOURCE, TARGET, TREE)
 
 
 @pytest.fixture
 def scores(tmp_path: Path) -> Path:
     sizes = [(4, right_branching(3)), (12, None), (13, right_branching(13)), (9, right_branching(8)), (9, TREE)]
-    return write(tmp_path / "scores.jsonl", *(record(n, words, tree) for n, (words, tree) in enumerate(sizes)))
+    path = tmp_path / "scores.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for number, (words, tree) in enumerate(sizes):
+            source = [*(f"s{number}w{place}" for place in range(words)), "</s>"]
+            file.write(attended(source, TARGET, tree, number).to_json() + "\n")
+    return path
 
 
 @pytest.mark.parametrize("tree", [TREE, right_branching(2), right_branching(7), Tree((3, 1, 2, 4, 6, 5))])
@@ -75,9 +60,9 @@ def test_the_longest_short_parsed_sentence_is_drawn(scores: Path, tmp_path: Path
     assert "sentence 1 ->" in run(main, scores, picture, "--sentence", 1)
     run(main, scores, picture, "--sentence", 4)
     assert "<!-- 4  s4w3 s4w4 -->" in picture.read_text(encoding="utf-8")
-    without = {name: value for name, value in record(0, 4, None).items() if not name.startswith("phrase")}
-    with pytest.raises(InputError, match=r"bad\.jsonl, line 1: .*--trees"):
-        run(main, write(tmp_path / "bad.jsonl", without), picture)
+    scores.write_text(replace(EXAMPLE, phrases=None).to_json() + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"scores\.jsonl, line 1: .*--trees"):
+        run(main, scores, picture)
 
 
 def test_words_stand_before_phrases_and_both_have_their_weights(tmp_path: Path, figures: list[Figure]) -> None:
@@ -86,7 +71,8 @@ def test_words_stand_before_phrases_and_both_have_their_weights(tmp_path: Path, 
     across = [label.get_text() for label in axes.get_xticklabels()]
     assert across == [*SOURCE, "1  the window is open now", "2  the window", "3  is open now", "4  open now"]
     assert [label.get_text() for label in axes.get_yticklabels()] == TARGET
-    np.testing.assert_array_equal(axes.get_images()[0].get_array(), WEIGHTS)
+    weights = torch.cat([EXAMPLE.weights, EXAMPLE.phrase_weights], dim=1)
+    np.testing.assert_array_equal(axes.get_images()[0].get_array(), weights)
     assert axes.get_images()[0].get_clim() == (0, 1)
     assert axes.get_images()[0].get_cmap().name == "gray"
 
