@@ -83,11 +83,9 @@ def test_help_ends_in_an_example_that_works(
     examples = printed.rpartition("\nexample:\n")[2].splitlines()
     assert examples and all(line.strip().startswith(f"rnnsearch {command}") for line in examples)
     if command == "serve":  # any free port, and no waiting for requests
-        main, connections = map(
-            pytest.importorskip, (f"rnnsearch_fairseq.serve.{name}" for name in ("main", "connections"))
-        )
+        main, uvicorn = map(pytest.importorskip, ("rnnsearch_fairseq.serve.main", "uvicorn"))
         monkeypatch.setattr(main, "open_socket", lambda host, port, open_=main.open_socket: open_(host, 0))
-        monkeypatch.setattr(connections.Server, "run", lambda *_, **__: None)
+        monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
     if command == "parse" and shutil.which("link-parser") is None:
         pytest.skip("link-parser is not installed")
     monkeypatch.chdir(shutil.copytree(place, tmp_path / "place"))

@@ -19,7 +19,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
-from rnnsearch_fairseq.serve.scheduler import LATE
 from rnnsearch_fairseq.text.lines import read_lines
 
 SECONDS_TO_ANSWER = 60
@@ -89,7 +88,7 @@ def ask(url: str, sentence: str) -> str:
         if response.status != 200:
             return f"{response.status}: {answer['error']}"
         problem = answer.get("error") or answer["sentences"][0].get("error")
-        return "busy" if problem == LATE else problem or ""
+        return problem or ""
     except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
         return f"{type(error).__name__}: {error}"
     finally:

@@ -1,14 +1,12 @@
 """Draw what a tree-to-sequence model attends to, words and phrases, as in Figures 4 and 5 of Eriguchi et al. (2016).
 
 SCORES is what ``rnnsearch score --trees FILE`` or ``rnnsearch translate --trees FILE --alignments SCORES`` wrote. Each
-row is a target word, each column a source word or, right of the line, a phrase; black is the weight 0, white 1, and a
-row sums to 1. Their tree stands above the words. Phrases have the numbers of their columns: in pre-order, the root
-being 1.
+row is a target word, each column a source word or, right of the line, a phrase; black is the weight 0, white 1. Above
+the words stands their tree, whose phrases have the numbers of their columns.
 
   rnnsearch plot constituents trees.scores constituents.png
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -25,20 +23,6 @@ MAX_LABEL = 30
 LEVEL = 0.75  # height of a phrase above the phrases in it, in words
 MARGIN = 0.15
 LINE_COLOR = "tab:blue"
-
-
-def read_attention(path: Path) -> Iterator[AlignedPair]:
-    """Read the sentences of a file of scores.
-
-    Raises:
-        InputError: the file cannot be read, or is not of a model that reads trees.
-    """
-    for pair in read_scores(path):
-        if pair.phrases is None:
-            raise InputError(
-                f"{pair.where}: not a score of a model that reads trees; give what rnnsearch score --trees FILE wrote"
-            )
-        yield pair
 
 
 def make_tree(phrases: list[tuple[int, int]]) -> Tree:
@@ -86,7 +70,9 @@ def _shorten(words: list[str]) -> str:
 def main() -> None:
     """The command line of this module."""
     args = parse_arguments(__doc__, "scores", MAX_WORDS)
-    pairs = (pair for pair in read_attention(args.scores) if pair.phrases or args.sentence is not None)
+    pairs = (pair for pair in read_scores(args.scores) if pair.phrases != [] or args.sentence is not None)
     pair = choose_pair(pairs, args.scores, args.sentence, MAX_WORDS)
+    if pair.phrases is None:
+        raise InputError(f"{pair.where}: the model reads no trees; give what rnnsearch score --trees FILE wrote")
     plot_attention(pair, args.picture)
     print(f"attention of sentence {pair.number} -> {args.picture}")

@@ -19,18 +19,13 @@ from rnnsearch_fairseq.plots.train_log import Point, read_curve
 
 MAX_MARKS = 15  # on a line
 MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
-UNITS = {"hours": 3600, "minutes": 60}
 Curves = dict[str, tuple[list[Point], list[Point]]]  # by name, the points of training and of the development set
 
 
 def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
-    """Read the points of these logs that have the ``measure``, by the logs' names.
-
-    Raises:
-        InputError: a log cannot be read, or has no development set, no ``measure`` or no times.
-    """
+    """Read the points of these logs that have the ``measure``, by the logs' folders and names."""
     curves = {}
-    for name, path in zip(_names(paths), paths):
+    for path in paths:
         train, dev = (
             [point for point in points if getattr(point, MEASURES[measure]) is not None] for points in read_curve(path)
         )
@@ -39,22 +34,12 @@ def read_curves(paths: Sequence[Path], measure: str, timed: bool) -> Curves:
             raise InputError(f"{path}: holds no {measure} of a development set; {cure}")
         if timed and any(point.seconds is None for point in (*train, *dev)):
             raise InputError(f"{path}: does not say how long updates took; leave out --against time")
-        curves[name] = train, dev
+        curves["/".join(path.absolute().parts[-2:])] = train, dev
     return curves
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """The names of the logs' folders if these differ, or else their paths; a single log needs no name."""
-    folders = [path.absolute().parent.name for path in paths]
-    if len(paths) == 1:
-        return [""]
-    return folders if len(set(folders)) == len(paths) else list(map(str, paths))
 
 
 def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> None:
     """Draw the curves to ``picture``."""
-    longest = max(point.seconds or 0 for points in curves.values() for point in points[1])
-    unit = "hours" if longest >= 2 * UNITS["hours"] else "minutes"
     figure, axes = plt.subplots(figsize=(7, 4.5))
     lines, labels = [], []
     for number, (name, (train, dev)) in enumerate(curves.items()):
@@ -62,11 +47,11 @@ def plot_curves(curves: Curves, measure: str, timed: bool, picture: Path) -> Non
         marked = {"marker": MARKERS[number % len(MARKERS)], "markevery": -(-len(dev) // MAX_MARKS)}
         for kind, points, look in (("training", train, {"linewidth": 0.7}), ("development", dev, marked)):
             if points:
-                across = [point.seconds / UNITS[unit] if timed else point.updates for point in points]
+                across = [point.seconds / 3600 if timed else point.updates for point in points]
                 heights = [getattr(point, MEASURES[measure]) for point in points]
                 lines += axes.plot(across, heights, markersize=5, **style, **look)
-                labels.append(f"{name}, {kind}".removeprefix(", "))
-    axes.set(xlabel=f"Training time ({unit})" if timed else "Updates", xlim=(0, None))
+                labels.append(f"{name}, {kind}")
+    axes.set(xlabel="Training time (hours)" if timed else "Updates", xlim=(0, None))
     axes.set_ylabel("BLEU score" if measure == "bleu" else "Perplexity")
     axes.xaxis.set_major_formatter("{x:,g}")
     if measure == "perplexity":

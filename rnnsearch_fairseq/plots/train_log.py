@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.lines import open_bytes
 
 # --log-format simple and tqdm print the epoch's number, perhaps a subset, and statistics. Before that a line has the
 # time, or nothing in --log-file.
@@ -55,9 +56,6 @@ def read_kinds(path: Path) -> dict[str | None, dict[int, Statistics]]:
 
     The kinds are ``INTERVAL``, None for whole epochs, and the name of each development set. If training was resumed,
     later lines replace earlier lines of the same or higher update numbers. The number of the epoch is a statistic, too.
-
-    Raises:
-        InputError: the file cannot be read.
     """
     kinds: dict[str | None, dict[int, Statistics]] = {}
     last = 0
@@ -74,15 +72,9 @@ def read_kinds(path: Path) -> dict[str | None, dict[int, Statistics]]:
 
 
 def read_log(path: Path) -> str:
-    """Read the text of a log; only numbers and names count, so bytes that are not UTF-8 do not matter.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); give the log of fairseq-train") from error
+    """Read the text of a log; only numbers and names count, so bytes that are not UTF-8 do not matter."""
+    with open_bytes(path) as file:
+        return file.read().decode(errors="replace")
 
 
 def read_statistics(line: str) -> tuple[int, str | None, Statistics] | None:

@@ -7,39 +7,29 @@ import html
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from translate.lang.data import languages
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
-from rnnsearch_fairseq.serve.messages import (
-    MAX_CHARACTERS,
-    MAX_TRANSLATIONS,
-    Model,
-    Problem,
-    TranslationRequest,
-    first_error,
-)
-from rnnsearch_fairseq.text.scripts import count_words
+from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, TranslationRequest
+from rnnsearch_fairseq.text.scripts import count_words, language_code
 
-MAX_FIELDS = 100  # of a form
 MAX_LINE_WORDS = 40  # a longer line is cut into sentences
 SENTENCE_END = re.compile(r"(?<=[.!?] )(?=[^\W\d_a-z])|(?<=[。！？])")
 TAG = re.compile(r"(<[^<>]*>)")
-
-Text = Annotated[str, Field(max_length=MAX_CHARACTERS * MAX_TRANSLATIONS)]
 router = APIRouter()
 
 
 class TextRequest(BaseModel):
     """One text or several; other fields of LibreTranslate, such as api_key, are ignored."""
 
-    q: Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TRANSLATIONS, fail_fast=True)]
-    source: Annotated[str, Field(max_length=20)]
-    target: Annotated[str, Field(max_length=20)]
+    q: str | Annotated[list[str], Field(max_length=MAX_TRANSLATIONS, fail_fast=True)]
+    source: str
+    target: str
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, lt=MAX_TRANSLATIONS)
 
@@ -55,27 +45,29 @@ async def list_languages(request: Request) -> list[dict[str, Any]]:
     """The model's two languages; the first one is translated into the second."""
     model = request.app.state.model
     pair = ((model.source_lang, [model.target_lang]), (model.target_lang, []))
-    return [
-        {"code": code, "name": languages.get(_language(code), (code,))[0], "targets": targets} for code, targets in pair
-    ]
+    names = {code: languages.get(language_code(code), (code,))[0] for code, _ in pair}
+    return [{"code": code, "name": names[code], "targets": targets} for code, targets in pair]
 
 
-@router.post(
-    "/translate",
-    openapi_extra={"requestBody": {"content": {"application/json": {"schema": TextRequest.model_json_schema()}}}},
-)
+@router.post("/translate")
 async def translate(request: Request) -> dict[str, Any]:
-    """Translate texts as LibreTranslate does; a request that cannot be answered is refused as a whole."""
+    """Translate texts as LibreTranslate does, from JSON or a form; a request is answered or refused as a whole."""
+    body = await request.body()
+    if request.headers.get("content-type", "").startswith("application/json"):
+        asked = TextRequest.model_validate_json(body)
+    else:
+        asked = TextRequest.model_validate(dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True)))
     model = request.app.state.model
-    asked = await _read(request, model)
+    source = model.source_lang if asked.source == "auto" else asked.source
+    given, expected = (source, asked.target), (model.source_lang, model.target_lang)
+    if [*map(language_code, given)] != [*map(language_code, expected)]:
+        reason = f"{' to '.join(given)} is not supported; the model translates {' to '.join(expected)}"
+        raise HTTPException(400, str(InputError(reason)))
     is_html = asked.format == "html"
     texts = [cut(text, is_html) for text in ([asked.q] if isinstance(asked.q, str) else asked.q)]
     sentences = list(dict.fromkeys(piece.strip() for text in texts for piece in text if _has_words(piece)))
-    plain = [html.unescape(sentence) for sentence in sentences] if is_html else sentences
-    results = await _translate(plain, asked.alternatives + 1, request)
-    if is_html:
-        results = [[html.escape(translation, quote=False) for translation in several] for several in results]
-    joined = [_join(text, dict(zip(sentences, results))) for text in texts]
+    found = await _translate(sentences, is_html, asked.alternatives + 1, request)
+    joined = [_join(text, found) for text in texts]
     answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in joined]}
     if asked.alternatives:
         answer["alternatives"] = [alternatives for _, *alternatives in joined]
@@ -86,74 +78,37 @@ async def translate(request: Request) -> dict[str, Any]:
 
 def cut(text: str, is_html: bool) -> list[str]:
     """Cut a text into sentences and tags, with the blanks beside them: joined, they are the text."""
-    parts = TAG.split(text) if is_html else text.splitlines(keepends=True)
-    return [piece for part in parts for piece in _cut_line(part)]
-
-
-def _cut_line(line: str) -> list[str]:
-    return SENTENCE_END.split(line) if count_words(line) > MAX_LINE_WORDS else [line]
+    pieces = []
+    for part in TAG.split(text) if is_html else text.splitlines(keepends=True):
+        pieces += SENTENCE_END.split(part) if count_words(part) > MAX_LINE_WORDS else [part]
+    return pieces
 
 
 def _has_words(piece: str) -> bool:
     return any(map(str.isalpha, html.unescape(TAG.sub("", piece))))
 
 
-def _join(pieces: Sequence[str], found: dict[str, list[str]]) -> list[str]:
-    """The different translations of a text, best first."""
-    translations = [found.get(piece.strip(), []) for piece in pieces]
-    texts = []
-    for place in range(max(map(len, translations), default=0) or 1):
-        chosen = zip(pieces, translations)
-        texts.append("".join(_put(piece, several[: place + 1]) for piece, several in chosen))
-    return list(dict.fromkeys(texts))
-
-
-def _put(piece: str, translations: Sequence[str]) -> str:
-    """The last of the translations, if there are any, with the blanks beside the piece."""
-    return piece.replace(piece.strip(), translations[-1], 1) if translations else piece
-
-
-async def _translate(sentences: list[str], nbest: int, request: Request) -> list[list[str]]:
+async def _translate(sentences: list[str], is_html: bool, nbest: int, request: Request) -> dict[str, list[str]]:
     """The translations of each sentence, best first, asked for in requests of MAX_TRANSLATIONS."""
-    texts = []
-    for start in range(0, len(sentences), MAX_TRANSLATIONS // nbest):
-        try:
-            part = sentences[start : start + MAX_TRANSLATIONS // nbest]
-            message = TranslationRequest(sentences=part, nbest=nbest)
-        except ValidationError as error:
-            raise HTTPException(400, first_error(error.errors())) from error
-        async with submitted(message, request) as pending:
+    found = {}
+    size = MAX_TRANSLATIONS // nbest
+    for part in (sentences[start : start + size] for start in range(0, len(sentences), size)):
+        plain = [html.unescape(sentence) if is_html else sentence for sentence in part]
+        async with submitted(TranslationRequest.model_construct(sentences=plain, nbest=nbest), request) as pending:
             results = (await wait_for_answer(pending, request)).sentences
         for sentence, result in zip(part, results):
             if isinstance(result, Problem):
                 raise HTTPException(400, str(InputError(f"{result.error}: {sentence}")))
-            texts.append([translation.text for translation in result.translations])
-    return texts
+            texts = [translation.text for translation in result.translations]
+            found[sentence] = [html.escape(text, quote=False) for text in texts] if is_html else texts
+    return found
 
 
-async def _read(request: Request, model: Model) -> TextRequest:
-    """Read a request from JSON or from a form, which another site may not send."""
-    body = await request.body()
-    try:
-        if request.headers.get("content-type", "").startswith("application/json"):
-            asked = TextRequest.model_validate_json(body)
-        elif request.headers.get("sec-fetch-site") == "cross-site":
-            raise HTTPException(403, "forms of other sites are refused; send JSON")
-        else:
-            fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
-            asked = TextRequest.model_validate({name: values[-1] for name, values in fields.items()})
-    except ValidationError as error:
-        raise HTTPException(400, first_error(error.errors())) from error
-    except ValueError as error:  # no UTF-8, or too many fields
-        raise HTTPException(400, f"the form cannot be read ({error})") from error
-    pair = (model.source_lang, model.target_lang)
-    source = model.source_lang if asked.source == "auto" else asked.source
-    if [_language(source), _language(asked.target)] != list(map(_language, pair)):
-        reason = f"{source} to {asked.target} is not supported; the model translates {pair[0]} to {pair[1]}"
-        raise HTTPException(400, str(InputError(reason)))
-    return asked
-
-
-def _language(code: str) -> str:
-    """The language of a code such as fr-CA or zh_Hans."""
-    return code.replace("_", "-").split("-")[0].lower()
+def _join(pieces: Sequence[str], found: dict[str, list[str]]) -> list[str]:
+    """The different translations of a text, best first."""
+    several = [found.get(piece.strip(), [piece.strip()]) for piece in pieces]
+    texts = []
+    for place in range(max(map(len, several), default=1)):
+        chosen = [translations[min(place, len(translations) - 1)] for translations in several]
+        texts.append("".join(piece.replace(piece.strip(), text, 1) for piece, text in zip(pieces, chosen)))
+    return list(dict.fromkeys(texts))

@@ -2,28 +2,23 @@
 
 The page shows a translation while it is found, its alignment, and the other translations in the beam. Only this machine
 can reach the server, unless --host says otherwise; as it has no log-in, let other machines in only through a proxy that
-has one. Serve strangers' models from exported folders, not from checkpoints. The README of rnnsearch_fairseq/serve says
-more. Needs pip install 'rnnsearch-fairseq[serve]'.
+has one. The README of rnnsearch_fairseq/serve says more.
 
   rnnsearch serve --model checkpoints
 """
 
 import argparse
+import contextlib
 import ipaddress
 import shutil
 import socket
 
-import torch
-
 from rnnsearch_fairseq.corpus.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.documents.translate import load_with_replacements
-from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
-from rnnsearch_fairseq.inference.translator import Translator
 
-MAX_THREADS = 2
-MAX_WORDS = 100  # of a sentence
-SECONDS_TO_PARSE = 2.0  # a sentence
+SECONDS_TO_PARSE = 1.0  # a sentence
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -32,23 +27,12 @@ def parse_arguments() -> argparse.Namespace:
     add_model_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
-    parser.add_argument("--max-words", action=Count, default=MAX_WORDS, help="of a sentence (default: 100)")
     add_search_options(parser)
     return parser.parse_args()
 
 
-def make_link_parser(translator: Translator) -> LinkParser | None:
-    """A parser for the page, if the model reads trees of English sentences and link-parser is installed."""
-    parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM) is not None
-    return LinkParser(SECONDS_TO_PARSE) if parses else None
-
-
 def open_socket(host: str, port: int) -> socket.socket:
-    """Open a socket that listens for connections.
-
-    Raises:
-        InputError: this machine does not have the address, or the port is in use.
-    """
+    """Open a socket that listens for connections."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
@@ -60,20 +44,18 @@ def main() -> None:
     """The command line of this module."""
     args = parse_arguments()
     try:
-        from rnnsearch_fairseq.serve.connections import Server
-        from rnnsearch_fairseq.serve.server import LOOPBACK, make_app
+        from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, make_server
         from rnnsearch_fairseq.serve.worker import Worker
     except ImportError as error:
         raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
-    torch.set_num_threads(min(MAX_THREADS, torch.get_num_threads()))
     translator, dictionary = load_with_replacements(args)
+    parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
+    worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None, dictionary)
     listening = open_socket(args.host, args.port)
     address, port = listening.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
     hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
-    app = make_app(Worker(translator, args.max_words, make_link_parser(translator), dictionary), hosts)
+    app = make_app(worker, hosts)
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
-    try:
-        Server(app).run(sockets=[listening])
-    except KeyboardInterrupt:
-        print()
+    with contextlib.suppress(KeyboardInterrupt):
+        make_server(app).run(sockets=[listening])

@@ -1,19 +1,16 @@
 """The messages of the JSON API. FastAPI checks requests by them, and describes them at /docs and /openapi.json."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+import html
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-
-from rnnsearch_fairseq.errors import InputError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 MAX_TRANSLATIONS = 32  # of a request
-MAX_CHARACTERS = 2_000  # of a sentence
-MAX_TREE_CHARACTERS = 40_000
+DIGITS = 4
 
-Sentence = Annotated[str, Field(max_length=MAX_CHARACTERS)]
-Tree = Annotated[str, Field(max_length=MAX_TREE_CHARACTERS)]
-Rounded = Annotated[float, AfterValidator(lambda number: round(number, 4))]
+# Moses tokens may hold HTML entities.
+Words = Annotated[list[str], BeforeValidator(lambda words: [html.unescape(word) for word in words])]
+Rounded = BeforeValidator(lambda tensor: tensor if tensor is None else tensor.double().round(decimals=DIGITS).tolist())
 
 
 class Model(BaseModel):
@@ -25,21 +22,17 @@ class Model(BaseModel):
     reads_trees: bool
     examples: list[str] = Field(description="Sentences to try")
     max_words: int = Field(description="In a sentence, as the model splits it")
-    max_characters: int = Field(MAX_CHARACTERS, description="In a sentence")
     max_translations: int = Field(MAX_TRANSLATIONS, description="In a request: its sentences times nbest")
 
 
 class TranslationRequest(BaseModel):
     """Sentences to translate."""
 
-    model_config = ConfigDict(strict=True)
-    sentences: list[Sentence] = Field(
-        min_length=1, max_length=MAX_TRANSLATIONS, fail_fast=True, examples=[["A dog runs on the beach."]]
-    )
-    trees: Annotated[list[Tree | None], Field(max_length=MAX_TRANSLATIONS, fail_fast=True)] | None = Field(
+    sentences: list[str] = Field(min_length=1, fail_fast=True, examples=[["A dog runs on the beach."]])
+    trees: Annotated[list[str | None], Field(fail_fast=True)] | None = Field(
         None, description="For models that read trees: each sentence in Penn brackets or as transitions, or null"
     )
-    nbest: int = Field(1, ge=1, le=MAX_TRANSLATIONS, description="Translations of each sentence")
+    nbest: int = Field(1, ge=1, description="Translations of each sentence")
 
     @model_validator(mode="after")
     def check_numbers(self) -> "TranslationRequest":
@@ -52,31 +45,28 @@ class TranslationRequest(BaseModel):
         return self
 
 
-class Word(BaseModel):
-    """A word as the model splits text; the last one on each side is end-of-sentence, </s>."""
-
-    text: str
-    unknown: bool = Field(description="The model does not know the word, or wrote the unknown word")
-    logprob: Rounded | None = Field(None, description="ln p of a target word, given the words before it")
-
-
 class Translation(BaseModel):
     """A translation. A null among its numbers is minus infinity."""
 
+    model_config = ConfigDict(from_attributes=True)
     text: str = Field(description="<unk> stands for a word that the model does not know, unless it is replaced")
-    score: Rounded | None = Field(description="The score by which the search ranks; null: the search failed")
-    logprob: Rounded | None = Field(description="ln p of the translation, given the sentence")
-    words: list[Word]
-    alignment: list[list[float]] | None = Field(
-        description="Weights: a row for each target word; null if there are none"
+    score: float | None = Field(description="The score by which the search ranks; null: the search failed")
+    target: Words = Field(description="The words of the translation as the model splits text, and end-of-sentence")
+    target_unknown: list[bool] = Field(description="Whether the model wrote the unknown word")
+    logprobs: Annotated[list[float], Rounded] = Field(description="ln p of each word, given the words before it")
+    weights: Annotated[list[list[float]] | None, Rounded] = Field(
+        description="The attention to the source's words, a row for each target word; null if there is none"
     )
-    phrase_alignment: list[list[float]] | None = Field(description="Of phrases; null for models that read no trees")
+    phrase_weights: Annotated[list[list[float]] | None, Rounded] = Field(
+        description="The attention to phrases; null for models that read no trees"
+    )
 
 
 class Translated(BaseModel):
     """The translations of a sentence, best first."""
 
-    source: list[Word]
+    source: Words = Field(description="The words of the sentence as the model splits text, and end-of-sentence")
+    source_unknown: list[bool] = Field(description="Whether the model does not know the word")
     phrases: list[tuple[int, int]] | None = Field(description="The first word of each, from 0, and the one after it")
     translations: list[Translation]
 
@@ -98,14 +88,3 @@ class Partial(BaseModel):
 
     sentence: int = Field(description="The sentence's position in the request, from 0")
     text: str
-
-
-def first_error(errors: Sequence[Any], skipped: int = 0) -> str:
-    """The first of pydantic's errors in one sentence, which does not repeat the request.
-
-    Args:
-        skipped: parts of an error's place that name no part of the message, as "body".
-    """
-    place = ".".join(map(str, errors[0]["loc"][skipped:]))
-    reason = errors[0]["msg"].removeprefix("Value error, ")
-    return str(InputError(f"{place}: {reason}" if place else reason))

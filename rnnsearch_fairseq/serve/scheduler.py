@@ -1,20 +1,17 @@
 """One queue of requests, and the thread that translates their sentences in batches."""
 
 import asyncio
-import contextlib
 import logging
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rnnsearch_fairseq.serve.messages import Answer, Partial, Problem, Translated, TranslationRequest
 
 logger = logging.getLogger(__name__)
 
-LATE = "the server did not finish in time; please send fewer sentences, or try again in a moment"
 MAX_WAITING = 256  # requests
-MAX_SECONDS = 30.0  # from a request to its answer
 MAX_BATCH_CHARACTERS = 4_096
 MIN_CHARACTERS = 64  # a shorter sentence counts as one of these
 SECONDS_BETWEEN_REPORTS = 1.0
@@ -37,16 +34,11 @@ class PendingRequest:
 
     def report(self, number: int, news: Partial | Translated | Problem) -> None:
         """Pass on what is known of a sentence; called by the thread."""
-        with contextlib.suppress(RuntimeError):  # the event loop has ended
-            self._loop.call_soon_threadsafe(self._news.put_nowait, (number, news))
+        self._loop.call_soon_threadsafe(self._news.put_nowait, (number, news))
 
-    async def progress(self) -> AsyncIterator[Partial | Answer | Problem | None]:
-        """Yield unfinished translations, None after a second without news, and at last the answer or a problem."""
-        deadline = self._loop.time() + MAX_SECONDS
+    async def progress(self) -> AsyncIterator[Partial | Answer | None]:
+        """Yield unfinished translations, None after a second without news, and at last the answer."""
         while None in self._results:
-            if self._loop.time() >= deadline:
-                yield Problem(error=LATE)
-                return
             try:
                 number, news = await asyncio.wait_for(self._news.get(), SECONDS_BETWEEN_REPORTS)
             except asyncio.TimeoutError:
@@ -69,66 +61,49 @@ class Job:
     sentence: str
     tree: str | None
 
-    @property
-    def characters(self) -> int:
-        """The sentence's length, for the size of a batch."""
-        return max(len(self.sentence), MIN_CHARACTERS)
-
 
 class Scheduler:
-    """A thread that translates the sentences of waiting requests in batches.
+    """Translates the sentences of waiting requests in batches.
 
-    A batch begins with the next sentence of the request that has waited longest, and takes sentences of about its
-    length: one of each request, in order of arrival, then a second one of each, and so on. A request with sentences
-    left goes to the end of the queue, so that a request of one sentence never waits for all of a long request. No
-    exception ends the thread: if ``work`` fails, each sentence of the batch is tried alone.
+    A batch has one sentence of each waiting request, in order of arrival, then a second one of each, and so on. So a
+    request of one sentence never waits for all of a long request.
 
     Args:
-        work: translates the sentences of a batch and finishes each; raises Abandoned if nobody waits for them.
+        work: translates a batch and reports on each sentence; raises Abandoned if nobody waits for any of them.
     """
 
     def __init__(self, work: Callable[[Sequence[Job]], None]) -> None:
         self._work = work
         self._requests: deque[PendingRequest] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="translation", daemon=True)
-        self._thread.start()
+        self._arrived = asyncio.Event()
 
     def submit(self, request: PendingRequest) -> bool:
         """Put a request into the queue; False if too many wait."""
-        with self._changed:
-            accepted = sum(not waiting.abandoned for waiting in self._requests) < MAX_WAITING
-            if accepted:
-                self._requests.append(request)
-                self._changed.notify()
+        self._requests = deque(waiting for waiting in self._requests if not waiting.abandoned)
+        accepted = len(self._requests) < MAX_WAITING
+        if accepted:
+            self._requests.append(request)
+            self._arrived.set()
         return accepted
 
-    def close(self) -> None:
-        """Accept no more requests, and end the thread after its batch."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._closed:
-            with self._changed:
-                self._changed.wait_for(lambda: self._requests or self._closed)
-                jobs = self._take_batch()
-            if jobs:
-                self._translate(jobs)
+    async def run(self) -> None:
+        """Translate in a thread, until this task is cancelled."""
+        with ThreadPoolExecutor(1, "translation") as thread:
+            while await self._arrived.wait():
+                if jobs := self._take_batch():
+                    await asyncio.get_running_loop().run_in_executor(thread, self._translate, jobs)
+                else:
+                    self._arrived.clear()
 
     def _take_batch(self) -> list[Job]:
         jobs: list[Job] = []
-        self._requests = deque(request for request in self._requests if not request.abandoned)
-        while self._requests and sum(job.characters for job in jobs) < MAX_BATCH_CHARACTERS:
-            first = jobs[0] if jobs else self._requests[0].jobs[0]
-            similar = (request for request in self._requests if _similar_length(request.jobs[0], first))
-            if (request := next(similar, None)) is None:
-                break
-            self._requests.remove(request)
+        characters = 0
+        while self._requests and characters < MAX_BATCH_CHARACTERS:
+            request = self._requests.popleft()
+            if request.abandoned:
+                continue
             jobs.append(request.jobs.popleft())
+            characters += max(len(jobs[-1].sentence), MIN_CHARACTERS)
             if request.jobs:
                 self._requests.append(request)
         return jobs
@@ -138,15 +113,8 @@ class Scheduler:
             self._work(jobs)
         except Abandoned:
             pass
-        except Exception as error:
-            if len(jobs) > 1:
-                for job in jobs:
-                    self._translate([job])
-                return
-            logger.exception("a sentence could not be translated")
-            reason = f"sentence {jobs[0].number + 1} cannot be translated: the server failed ({type(error).__name__})"
-            jobs[0].request.report(jobs[0].number, Problem(error=reason))
-
-
-def _similar_length(job: Job, other: Job) -> bool:
-    return job.characters.bit_length() == other.characters.bit_length()
+        except Exception as error:  # the next batch may succeed
+            logger.exception("a batch could not be translated")
+            for job in jobs:
+                reason = f"sentence {job.number + 1} cannot be translated: the server failed ({type(error).__name__})"
+                job.request.report(job.number, Problem(error=reason))

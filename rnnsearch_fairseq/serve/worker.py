@@ -1,72 +1,63 @@
-"""The work of the thread: read, parse, translate and align the sentences of a batch."""
+"""The work of the thread: read, parse and translate the sentences of a batch."""
 
-import html
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
-
-from torch import Tensor
 
 from rnnsearch_fairseq.corpus.link_grammar import LinkParser
 from rnnsearch_fairseq.documents.translate import replace_unknown
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.search import OnStep
-from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated, Translation, Word
+from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated
 from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
-from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import Parse, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
-SECONDS_TO_PARSE = 5.0  # the sentences of a batch; those that are left then are translated without a parse
-DIGITS = 4
+MAX_WORDS = 100  # of a sentence
 
 
 @dataclass
 class Worker:
     """Translates batches of sentences.
 
-    Attributes:
-        max_words: a longer sentence is refused.
-        parser: parses the sentences that come without a tree.
-        dictionary: replaces unknown words, as ``rnnsearch translate --replace-unknown``; None: they stay.
+    ``parser`` parses those that come without a tree; ``dictionary`` replaces unknown words, as in `replace_unknown`.
     """
 
     translator: Translator
-    max_words: int = 100
     parser: LinkParser | None = None
     dictionary: dict[str, str] | None = None
 
     def __call__(self, jobs: Sequence[Job]) -> None:
         """Finish each job by its translations or by an error."""
         sources: dict[Job, Source] = {}
-        parse_until = time.monotonic() + SECONDS_TO_PARSE
         for job in jobs:
-            check_wanted(jobs)
+            if job.request.abandoned:
+                continue
             try:
-                sources[job] = self._read(job, parses=time.monotonic() < parse_until)
+                sources[job] = self._read(job)
             except InputError as error:
                 job.request.report(job.number, Problem(error=str(error)))
         if sources:
             nbest, watch = max(job.nbest for job in sources), self._watcher(sources)
             found = self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)
             for (job, source), pairs in zip(sources.items(), found):
-                for pair in pairs[: job.nbest] if self.dictionary is not None else ():
+                for pair in pairs if self.dictionary is not None else ():
                     replace_unknown(self.translator, source, pair, self.dictionary)
-                job.request.report(job.number, _describe(pairs[: job.nbest]))
+                about = {name: getattr(pairs[0], name) for name in ("source", "source_unknown", "phrases")}
+                job.request.report(job.number, Translated(**about, translations=pairs[: job.nbest]))
 
-    def _read(self, job: Job, parses: bool) -> Source:
+    def _read(self, job: Job) -> Source:
         where = f"sentence {job.number + 1}"
         source = self.translator.read_source(job.sentence, job.tree, where)
-        if (words := len(source.words)) > self.max_words:
-            raise InputError(f"{where} has {words} words, and at most {self.max_words} are read; split it")
-        if self.parser is None or source.tree is not None or not parses:
-            return source
-        brackets = self.parser.parse(source.words)
-        parse = read_penn(brackets) if isinstance(brackets, str) else None
-        fits = isinstance(parse, Parse) and len(parse.words) == words
-        return source._replace(tree=parse.tree) if fits else source
+        if (words := len(source.words)) > MAX_WORDS:
+            raise InputError(f"{where} has {words} words, and at most {MAX_WORDS} are read; split it")
+        if self.parser is not None and source.tree is None:
+            brackets = self.parser.parse(source.words)
+            parse = read_penn(brackets) if isinstance(brackets, str) else None
+            if isinstance(parse, Parse) and len(parse.words) == words:
+                return source._replace(tree=parse.tree)
+        return source
 
     def _watcher(self, sources: dict[Job, Source]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""
@@ -74,7 +65,8 @@ class Worker:
 
         def watch(best: dict[int, list[int]]) -> None:
             nonlocal shown
-            check_wanted(jobs)
+            if all(job.request.abandoned for job in jobs):
+                raise Abandoned
             if time.monotonic() - shown < SECONDS_BETWEEN_PARTIALS:
                 return
             shown = time.monotonic()
@@ -84,37 +76,3 @@ class Worker:
                 job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch
-
-
-def check_wanted(jobs: Iterable[Job]) -> None:
-    """Raise Abandoned if nobody waits for any of the jobs."""
-    if all(job.request.abandoned for job in jobs):
-        raise Abandoned
-
-
-def _describe(pairs: Sequence[AlignedPair]) -> Translated:
-    return Translated(
-        source=_words(pairs[0].source, pairs[0].source_unknown, repeat(None)),
-        phrases=pairs[0].phrases,
-        translations=[
-            Translation(
-                text=pair.text,
-                score=pair.score,
-                logprob=pair.logprobs.sum().item(),
-                words=_words(pair.target, pair.target_unknown, pair.logprobs.tolist()),
-                alignment=_rows(pair.weights),
-                phrase_alignment=_rows(pair.phrase_weights),
-            )
-            for pair in pairs
-        ],
-    )
-
-
-def _words(texts: Sequence[str], unknown: Sequence[bool], logprobs: Iterable[float | None]) -> list[Word]:
-    # Moses tokens may hold HTML entities.
-    words = zip(map(html.unescape, texts), unknown, logprobs)
-    return [Word(text=text, unknown=is_unknown, logprob=logprob) for text, is_unknown, logprob in words]
-
-
-def _rows(weights: Tensor | None) -> list[list[float]] | None:
-    return None if weights is None else weights.double().round(decimals=DIGITS).tolist()

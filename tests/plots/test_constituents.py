@@ -1,18 +1,16 @@
 """The picture of the attention to words and phrases."""
 
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.constituents import main, make_tree, plot_attention, read_attention
+from rnnsearch_fairseq.plots.constituents import main, make_tree, plot_attention
 from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import Tree
 
@@ -20,79 +18,34 @@ from rnnsearch_fairseq.text.trees import Tree
 TREE = Tree((2, 1, 3, 4))
 SOURCE = ["the", "window", "is", "open", "now", ".", "</s>"]
 TARGET = ["la", "fenêtre", "est", "</s>"]
-WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(7 + 4), size=4)
 
 
 def right_branching(leaves: int) -> Tree:
     return Tree(tuple(range(1, leaves)))
 
 
-def attended(source: list[str], target: list[str], tree: Tree | None, weights: np.ndarray) -> AlignedPair:
-    """A pair whose ``weights`` are of words and then of phrases."""
-    to_words, to_phrases = (torch.from_numpy(part) for part in np.split(weights, [len(source)], axis=1))
+def attended(source: list[str], target: list[str], tree: Tree | None, number: int = 0) -> AlignedPair:
+    """A pair with weights of words and of phrases that are drawn by chance."""
     spans = [] if tree is None else tree.spans()
-    return AlignedPair(source, target, weights=to_words, phrases=spans, phrase_weights=to_phrases)
+    weights = np.random.default_rng(number).dirichlet(np.ones(len(source) + len(spans)), size=len(target))
+    to_words, to_phrases = torch.from_numpy(weights).split([len(source), len(spans)], dim=1)
+    known = [[False] * len(words) for words in (source, target)]
+    scores = {"logprobs": torch.zeros(len(target)), "weights": to_words, "phrase_weights": to_phrases}
+    return AlignedPair(source, target, *known, **scores, phrases=spans, number=number)
 
 
-EXAMPLE = attended(SOURCE, TARGET, TREE, WEIGHTS)
-
-
-@pytest.fixture(autouse=True)
-def no_figures() -> Iterator[None]:
-    plt.close("all")
-    yield
-    plt.close("all")
-
-
-def record(number: int, words: int, tree: Tree | None) -> dict[str, Any]:
-    """A sentence as ``rnnsearch_fairseq.inference.scoring`` writes it."""
-    spans = [] if tree is None else tree.spans()
-    weights = np.random.default_rng(number).dirichlet(np.ones(words + 1 + len(spans)), size=3)
-    return {
-        "id": number,
-        "source": [*(f"s{number}w{k}" for k in range(words)), "</s>"],
-        "target": [f"t{number}", "x", "</s>"],
-        "logprob": -1.0,
-        "word_logprobs": [-0.5, -0.25, -0.25],
-        "alignment": weights[:, : words + 1].tolist(),
-        "phrases": spans,
-        "phrase_attention": weights[:, words + 1 :].tolist(),
-    }
-
-
-def write(path: Path, *records: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
-    return path
+EXAMPLE = attended(SOURCE, TARGET, TREE)
 
 
 @pytest.fixture
 def scores(tmp_path: Path) -> Path:
     sizes = [(4, right_branching(3)), (12, None), (13, right_branching(13)), (9, right_branching(8)), (9, TREE)]
-    return write(tmp_path / "scores.jsonl", *(record(n, words, tree) for n, (words, tree) in enumerate(sizes)))
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
-    monkeypatch.setattr(sys, "argv", ["constituent_plot", *map(str, words)])
-    main()
-
-
-def drawn(monkeypatch: pytest.MonkeyPatch, pair: AlignedPair, picture: Path) -> Any:
-    """The axes of the picture of ``pair``."""
-    with monkeypatch.context() as patched:
-        patched.setattr(plt, "close", lambda figure: None)
-        plot_attention(pair, picture)
-    (axes,) = plt.gcf().axes
-    return axes
-
-
-# Reading
-
-
-def test_scores_of_a_model_without_trees_are_refused(tmp_path: Path) -> None:
-    without = {name: value for name, value in record(1, 4, None).items() if not name.startswith("phrase")}
-    path = write(tmp_path / "bad.jsonl", record(0, 4, right_branching(3)), without)
-    with pytest.raises(InputError, match=r"bad\.jsonl, line 2: "):
-        list(read_attention(path))
+    path = tmp_path / "scores.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for number, (words, tree) in enumerate(sizes):
+            source = [*(f"s{number}w{place}" for place in range(words)), "</s>"]
+            file.write(attended(source, TARGET, tree, number).to_json() + "\n")
+    return path
 
 
 @pytest.mark.parametrize("tree", [TREE, right_branching(2), right_branching(7), Tree((3, 1, 2, 4, 6, 5))])
@@ -100,34 +53,33 @@ def test_phrases_tell_the_tree(tree: Tree) -> None:
     assert make_tree(tree.spans()) == tree
 
 
-def test_the_longest_short_parsed_sentence_is_drawn(
-    scores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(monkeypatch, scores, tmp_path / "figure.svg")
-    assert "sentence 3 ->" in capsys.readouterr().out, "the first of its length; another is unparsed, or has 13 words"
-    run(monkeypatch, scores, tmp_path / "figure.svg", "--sentence", 1)
-    assert "sentence 1 ->" in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"scores\.jsonl: .*--sentence"):
-        run(monkeypatch, scores, tmp_path / "figure.svg", "--sentence", 7)
+def test_the_longest_short_parsed_sentence_is_drawn(scores: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+    picture = tmp_path / "figure.svg"
+    # Sentence 3 is the first of its length; another is unparsed, or has 13 words.
+    assert run(main, scores, picture) == f"attention of sentence 3 -> {picture}\n"
+    assert "sentence 1 ->" in run(main, scores, picture, "--sentence", 1)
+    run(main, scores, picture, "--sentence", 4)
+    assert "<!-- 4  s4w3 s4w4 -->" in picture.read_text(encoding="utf-8")
+    scores.write_text(replace(EXAMPLE, phrases=None).to_json() + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"scores\.jsonl, line 1: .*--trees"):
+        run(main, scores, picture)
 
 
-# The picture
-
-
-def test_words_stand_before_phrases_and_both_have_their_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    axes = drawn(monkeypatch, EXAMPLE, tmp_path / "figure.png")
+def test_words_stand_before_phrases_and_both_have_their_weights(tmp_path: Path, figures: list[Figure]) -> None:
+    plot_attention(EXAMPLE, tmp_path / "figure.png")
+    axes = figures[0].axes[0]
     across = [label.get_text() for label in axes.get_xticklabels()]
     assert across == [*SOURCE, "1  the window is open now", "2  the window", "3  is open now", "4  open now"]
     assert [label.get_text() for label in axes.get_yticklabels()] == TARGET
-    np.testing.assert_array_equal(axes.get_images()[0].get_array(), WEIGHTS)
+    weights = torch.cat([EXAMPLE.weights, EXAMPLE.phrase_weights], dim=1)
+    np.testing.assert_array_equal(axes.get_images()[0].get_array(), weights)
     assert axes.get_images()[0].get_clim() == (0, 1)
     assert axes.get_images()[0].get_cmap().name == "gray"
 
 
-def test_brackets_join_the_children_above_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    axes = drawn(monkeypatch, EXAMPLE, tmp_path / "figure.png")
+def test_brackets_join_the_children_above_their_words(tmp_path: Path, figures: list[Figure]) -> None:
+    plot_attention(EXAMPLE, tmp_path / "figure.png")
+    axes = figures[0].axes[0]
     separator, *brackets = axes.get_lines()
     assert set(separator.get_xdata()) == {len(SOURCE) - 0.5}
     sides = {(line.get_xdata()[0], line.get_xdata()[-1]) for line in brackets}
@@ -141,13 +93,3 @@ def test_brackets_join_the_children_above_their_words(tmp_path: Path, monkeypatc
     labels = [label.get_window_extent() for label in axes.get_xticklabels()[: len(SOURCE)]]
     feet = axes.transData.transform((0, max(max(line.get_ydata()) for line in brackets)))[1]
     assert max(label.y1 for label in labels) < feet < max(label.y1 for label in labels) + 20
-
-
-def test_the_command_draws_what_it_says(
-    scores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    picture = tmp_path / "figure.svg"
-    run(monkeypatch, scores, picture, "--sentence", 4)
-    assert capsys.readouterr().out == f"attention of sentence 4 -> {picture}\n"
-    assert "<!-- 4  s4w3 s4w4 -->" in picture.read_text(encoding="utf-8")
-    assert plt.get_fignums() == []

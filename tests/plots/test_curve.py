@@ -1,11 +1,10 @@
 """``rnnsearch plot curve``."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.curve import main
@@ -14,28 +13,8 @@ from tests.plots.builders import inner_line, valid_line
 Run = Callable[..., str]
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*words: object) -> str:
-        monkeypatch.setattr(sys, "argv", ["plot curve", *map(str, words)])
-        main()
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[plt.Axes, list[str]]]]:
-    """The axes and the legend of the figure that was drawn last."""
-    close = plt.close
-    monkeypatch.setattr(plt, "close", lambda figure: None)
-
-    def last() -> tuple[plt.Axes, list[str]]:
-        figure = plt.gcf()
-        return figure.axes[0], [text.get_text() for text in figure.legends[0].get_texts()]
-
-    yield last
-    close("all")
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -44,41 +23,36 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
-def test_one_log_has_two_lines(tmp_path: Path, run: Run, drawn: Callable) -> None:
+def test_one_log_has_two_lines(tmp_path: Path, run: Run, figures: list[Figure]) -> None:
     log = write(tmp_path / "train.log", inner_line(50, 90), inner_line(100, 45, 30), valid_line(1, 5))
     picture = tmp_path / "curve.png"
-    assert run(log, "--output", picture) == f"learning curves -> {picture}\n"
+    assert run(main, log, "--output", picture) == f"learning curves -> {picture}\n"
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    axes, legend = drawn()
+    axes = figures[0].axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == ("Updates", "Perplexity", "log")
     assert [list(map(list, line.get_data())) for line in axes.lines] == [[[50, 100], [90, 45]], [[100], [40.5]]]
-    assert legend == ["training", "development"]
+    assert legend(figures[0]) == [f"{tmp_path.name}/train.log, {kind}" for kind in ("training", "development")]
 
 
-def test_several_logs_are_told_apart_in_grey_and_by_their_names(tmp_path: Path, run: Run, drawn: Callable) -> None:
+def test_several_logs_are_told_apart_in_grey_and_by_their_names(
+    tmp_path: Path, run: Run, figures: list[Figure]
+) -> None:
     lines = [inner_line(50, 90), valid_line(1, 5)]
-    logs = [write(tmp_path / name, *lines) for name in ("a_$1$/train.log", "b/c/train.log", "b/c/other.log")]
-    run(*logs[:2], "--output", tmp_path / "curve.svg")
-    axes, legend = drawn()
-    assert legend == ["a_$1$, training", "a_$1$, development", "c, training", "c, development"]
-    assert len({(line.get_linestyle(), line.get_marker()) for line in axes.lines}) == 4
-    assert "<svg" in (tmp_path / "curve.svg").read_text()
-    run(*logs[1:], "--output", tmp_path / "curve.svg")
-    assert drawn()[1][::2] == [f"{log}, training" for log in logs[1:]]
+    logs = [write(tmp_path / name, *lines) for name in ("a_$1$/train.log", "b/c/train.log")]
+    run(main, *logs, "--output", tmp_path / "curve.svg")
+    names = ["a_$1$/train.log, training", "a_$1$/train.log, development"]
+    assert legend(figures[0]) == [*names, "c/train.log, training", "c/train.log, development"]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in figures[0].axes[0].lines}) == 4
 
 
-def test_bleu_against_training_time(tmp_path: Path, run: Run, drawn: Callable) -> None:
+def test_bleu_against_training_time(tmp_path: Path, run: Run, figures: list[Figure]) -> None:
     lines = [inner_line(50, 90, 5400), valid_line(1, 5, updates=50) + " | bleu 20.5", inner_line(100, 9, 5400)]
     log = write(tmp_path / "train.log", *lines, valid_line(1, 5) + " | bleu 31.5")
-    run(log, "--output", tmp_path / "curve.pdf", "--measure", "bleu", "--against", "time")
-    axes, legend = drawn()
-    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == (
-        "Training time (hours)",
-        "BLEU score",
-        "linear",
-    )
+    run(main, log, "--output", tmp_path / "curve.pdf", "--measure", "bleu", "--against", "time")
+    axes = figures[0].axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Training time (hours)", "BLEU score")
     assert [list(map(list, line.get_data())) for line in axes.lines] == [[[1.5, 3], [20.5, 31.5]]]
-    assert legend == ["development"]
+    assert legend(figures[0]) == [f"{tmp_path.name}/train.log, development"]
 
 
 def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
@@ -95,5 +69,5 @@ def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
         ([log, "--output", tmp_path / "curve.doc"], r"curve\.doc"),
     ):
         with pytest.raises(InputError, match=named):
-            run(*picture, *words)
+            run(main, *picture, *words)
     assert not (tmp_path / "curve.png").exists()

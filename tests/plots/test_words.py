@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.words import word_alignment, words_of
 from rnnsearch_fairseq.text.scores import AlignedPair
 
 
-def pair(source: str, target: str, rows: Sequence[Sequence[float]] | None = None) -> AlignedPair:
-    alignment = None if rows is None else torch.as_tensor(rows, dtype=torch.float64)
-    return AlignedPair([*source.split(), "</s>"], [*target.split(), "</s>"], weights=alignment, number=7)
+def pair(source: str, target: str, rows: Sequence[Sequence[float]]) -> AlignedPair:
+    weights = torch.tensor(rows, dtype=torch.float64)
+    return AlignedPair([*source.split(), "</s>"], [*target.split(), "</s>"], weights=weights)
 
 
 @pytest.mark.parametrize(
@@ -50,14 +49,3 @@ def test_sentence_that_ends_inside_a_word_keeps_its_end_of_sentence() -> None:
     assert source == ["the", "cat", "</s>"]
     assert target == ["le", "ch", "</s>"]
     np.testing.assert_array_equal(weights, alignment)
-
-
-def test_translation_without_alignment_is_refused() -> None:
-    with pytest.raises(InputError, match="entence 7 "):
-        word_alignment(pair("a b", "c"))
-
-
-@pytest.mark.parametrize("rows", [[[0.5, 0.5]], [[0.2, 0.3, 0.5]] * 3])
-def test_alignment_of_another_size_is_refused(rows: list[list[float]]) -> None:
-    with pytest.raises(InputError, match="entence 7: "):
-        word_alignment(pair("a b", "c", rows))

@@ -1,30 +1,21 @@
 """What the tests of the server share."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from rnnsearch_fairseq.inference.translator import Translator, load
 from tests.serve.live import Live, serving
-from tests.trained import make_checkpoint, train
+from tests.trained import train
 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that reads trees; without them, it is like any other."""
     return train(tmp_path_factory.mktemp("live") / "run", "tree2seq_small")
-
-
-@pytest.fixture(scope="session")
-def unknown_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose likeliest word is always <unk>."""
-    state, path = make_checkpoint(), tmp_path_factory.mktemp("live") / "unknown.pt"
-    state["model"]["decoder.network.readout.to_vocabulary.bias"][3] = 1e3
-    torch.save(state, path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +25,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 
 @pytest.fixture(scope="module")
 def live(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A running server, which parses no sentences."""
+    """A running server."""
     with serving(model, tmp_path_factory.mktemp("live") / "log", "--max-len-b", "30") as running:
         yield running
 
@@ -47,13 +38,10 @@ def serve(translator: Translator) -> Iterator[Callable[..., Any]]:
     from rnnsearch_fairseq.serve.server import make_app
     from rnnsearch_fairseq.serve.worker import Worker
 
-    started = []
+    with contextlib.ExitStack() as stack:
 
-    def start(model: Translator = translator, **options: Any) -> TestClient:
-        client = TestClient(make_app(Worker(model, **options)), "http://localhost:8000", raise_server_exceptions=False)
-        started.append(client.__enter__())
-        return client
+        def start(model: Translator = translator, **options: Any) -> TestClient:
+            app = make_app(Worker(model, **options))
+            return stack.enter_context(TestClient(app, "http://localhost:8000", raise_server_exceptions=False))
 
-    yield start
-    for client in started:
-        client.__exit__(None, None, None)
+        yield start

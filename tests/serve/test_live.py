@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,16 +60,23 @@ def test_the_real_client_of_libretranslate(live: Live) -> None:
     assert translated == "le chien dort.\n\n  le chat noir mange.\n"
 
 
-def test_sigterm_ends_long_requests_and_waiting_connections(model: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log"
+def test_the_work_ends_when_clients_leave_and_at_sigterm(model: Path, tmp_path: Path) -> None:
+    body, log = json.dumps({"sentences": ["The dog sleeps."]}), tmp_path / "log"
     # As no translation may end, each has 100,000 words.
     with serving(model, log, "--min-len", "100000", "--max-len-b", "100000") as running:
         half = socket.create_connection(running.address)
         half.sendall(b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
-        connection = http.client.HTTPConnection(*running.address, timeout=PATIENCE)
-        body = json.dumps({"sentences": ["The dog sleeps."]})
-        connection.request("POST", "/api/translate/stream", body, {"Content-Type": "application/json"})
-        assert json.loads(connection.getresponse().readline())["sentence"] == 0
+        for path in ("/api/translate", "/api/translate/stream", "/api/translate/stream"):
+            connection = http.client.HTTPConnection(*running.address, timeout=PATIENCE)
+            connection.request("POST", path, body, {"Content-Type": "application/json"})
+            if path.endswith("stream"):  # its first line comes when the work before it has ended
+                with connection.getresponse() as response:
+                    assert json.loads(response.readline())["sentence"] == 0
+            else:
+                time.sleep(1)
+                connection.close()
+        waiting = http.client.HTTPConnection(*running.address)
+        waiting.request("POST", path, body, {"Content-Type": "application/json"})
         running.ended = True
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(PATIENCE) == -signal.SIGTERM

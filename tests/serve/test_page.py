@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.serve.live import PATIENCE, Live, serving
-from tests.trained import PARSES, train
+from tests.serve.live import PATIENCE, Live
+from tests.trained import PARSES
 
 pytestmark = [pytest.mark.browser, pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -65,10 +64,6 @@ class Page:
     def script(self, text: str, *arguments: Any) -> Any:
         return self.browser.execute_script(text, *arguments)
 
-    def settled(self) -> bool:
-        said = self.all(".found:not([hidden]), .problem:not([hidden])")
-        return bool(said) and self["results"].get_attribute("aria-busy") == "false"
-
     def translate(self, sentence: str, parse: str = "") -> list[str]:
         """Type sentences and their parses; return what is shown as their translations."""
         for field, text in (("sentence", sentence), ("parse", parse)):
@@ -76,7 +71,8 @@ class Page:
             self.script("arguments[0].value = arguments[1]", self[field], text)
         self.script("document.getElementById('results').replaceChildren()")
         self["sentence"].send_keys(Keys.ENTER)
-        self.wait(self.settled)
+        self.wait(lambda: self.all(".found:not([hidden]), .problem:not([hidden])"))
+        self.wait(lambda: self["results"].get_attribute("aria-busy") == "false")
         return [translation.text for translation in self.all(".translation")]
 
     def row_sums(self) -> list[float]:
@@ -96,7 +92,6 @@ def test_sentences_are_translated_with_alignments_and_other_translations(browser
     }
     assert len(colours) > 2  # a greater weight is a darker square
     page.all(".others summary")[0].click()
-    page.wait(lambda: page.all(".others input"))
     labels = page.all(".others label")
     assert len(labels) == 5
     labels[1].click()
@@ -134,26 +129,20 @@ def test_the_tree_is_drawn_above_words_and_phrases(browser: webdriver.Chrome, li
     assert page.all("svg") == []
 
 
-def test_words_without_attention_and_in_pieces(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    with serving(train(tmp_path / "run", "rnnencdec"), tmp_path / "log", "--max-len-b", "30") as live:
-        page = Page(browser, live)
-        assert page.translate("The dog sleeps.") == ["le chien dort."]
-        assert "RNNencdec" in page.texts(".explanation")[0] and page.all("table") == []
-        script = """
-            const [name, one, language, done] = arguments;
-            import("/words.js").then((words) => done(words[name](one, language)));
-        """
+def test_pieces_are_joined_to_words(browser: webdriver.Chrome, live: Live) -> None:
+    browser.get(live.url)
+    script = (
+        "const [name, values, done] = arguments; import('/words.js').then((words) => done(words[name](...values)));"
+    )
 
-        def call(name: str, argument: Any, language: str) -> Any:
-            return browser.execute_async_script(script, name, argument, language)
+    def call(name: str, *values: Any) -> Any:
+        return browser.execute_async_script(script, name, values)
 
-        def joined(pieces: str, language: str = "fr") -> list[tuple[str, list[int]]]:
-            words = [{"text": piece, "unknown": False} for piece in pieces.split()]
-            return [(word["text"], word["pieces"]) for word in call("joinPieces", words, language)]
+    def joined(pieces: str, language: str = "fr") -> list[tuple[str, list[int]]]:
+        return [(word["text"], word["pieces"]) for word in call("joinPieces", pieces.split(), [], language)]
 
-        assert joined("▁Al pine ▁skis . </s>") == [("Alpine", [0, 1]), ("skis.", [2, 3]), ("</s>", [4])]
-        assert joined("Al@@ pine skis </s>") == [("Alpine", [0, 1]), ("skis", [2]), ("</s>", [3])]
-        assert joined("▁私 は", "ja_JP") == [("私", [0]), ("は", [1])]
-        assert call("written", "<unk> 是 New York 的 人 , 3 个 。", "zh_CN") == "<unk>是New York的人, 3个。"
-        assert call("written", "un chien dort .", "fr") == "un chien dort ."
-        browser.get("about:blank")
+    assert joined("▁Al pine ▁skis . </s>") == [("Alpine", [0, 1]), ("skis.", [2, 3]), ("</s>", [4])]
+    assert joined("Al@@ pine skis </s>") == [("Alpine", [0, 1]), ("skis", [2]), ("</s>", [3])]
+    assert joined("▁私 は", "ja_JP") == [("私", [0]), ("は", [1])]
+    assert call("written", "<unk> 是 New York 的 人 , 3 个 。", "zh_CN") == "<unk>是New York的人, 3个。"
+    assert call("written", "un chien dort .", "fr") == "un chien dort ."

@@ -1,7 +1,7 @@
 // The picture of an alignment: a table of weights with the target words as rows. Its columns are the source words; with a
 // parse, each phrase has a column, too, between the words of its left and of its right part, and the tree is drawn above.
 
-import { decimals, joinPieces, make, wordLabel, written } from "./words.js";
+import { decimals, joinPieces, make, sum, wordLabel, written } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SLIGHT = 0.05; // no number is shown in a square of less
@@ -49,7 +49,7 @@ function drawTree(nodes, columns) {
 
 // The columns, from left to right: {kind, label, name, pieces}, where pieces are the places of its weights.
 function columnsOf(sentence, nodes, language) {
-  const words = (nodes.length > 0 ? sentence.source.map((word, place) => ({ ...word, pieces: [place] })) : joinPieces(sentence.source, language))
+  const words = joinPieces(sentence.source, sentence.source_unknown, language)
     .map((word) => ({ kind: "word", label: wordLabel(word), name: word.text, pieces: word.pieces }));
   if (nodes.length === 0) {
     return words;
@@ -57,13 +57,11 @@ function columnsOf(sentence, nodes, language) {
   const columns = [];
   words.forEach((word, place) => (columns[Math.min(2 * place, nodes.length + place)] = word));
   nodes.forEach(({ column }, place) => {
-    const text = sentence.source.slice(...sentence.phrases[place]).map((word) => word.text);
-    columns[column] = { kind: "phrase", label: "", name: `“${written(text.join(" "), language)}”`, pieces: [place] };
+    const text = sentence.source.slice(...sentence.phrases[place]).join(" ");
+    columns[column] = { kind: "phrase", label: "", name: `“${written(text, language)}”`, pieces: [place] };
   });
   return columns;
 }
-
-const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 function square(weight, kind, title) {
   const cell = make("td", { className: `weight ${kind}`, title, textContent: decimals(weight) });
@@ -78,7 +76,7 @@ function square(weight, kind, title) {
 export function drawAlignment(sentence, translation, model, direction) {
   const nodes = arrange(sentence.phrases || []);
   const columns = columnsOf(sentence, nodes, model.source_lang);
-  const weights = { word: translation.alignment, phrase: translation.phrase_alignment };
+  const weights = { word: translation.weights, phrase: translation.phrase_weights };
   const table = make("table", { dir: direction, ariaLabel: "Weights: target words by source words" });
   table.style.setProperty("--columns", String(columns.length));
   const names = columns.map(({ kind, label, name }) =>
@@ -87,7 +85,7 @@ export function drawAlignment(sentence, translation, model, direction) {
   if (nodes.length > 0) {
     head.prepend(drawTree(nodes, columns.length));
   }
-  const rows = joinPieces(translation.words, model.target_lang).map((word) => {
+  const rows = joinPieces(translation.target, translation.target_unknown, model.target_lang).map((word) => {
     const squares = columns.map(({ kind, name, pieces }) => {
       const weight = sum(word.pieces.map((row) => sum(pieces.map((piece) => weights[kind][row][piece])))) / word.pieces.length;
       return square(weight, kind, `${word.text} ← ${name}: ${decimals(weight)}`);

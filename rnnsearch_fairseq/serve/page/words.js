@@ -7,6 +7,8 @@ const BLANK_BETWEEN_SIGNS = /(?<![!-\u024f]) | (?![!-\u024f])/g;
 
 export const byId = (id) => document.getElementById(id);
 
+export const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
 export function make(name, properties = {}, ...children) {
   const element = Object.assign(document.createElement(name), properties);
   element.append(...children);
@@ -14,7 +16,7 @@ export function make(name, properties = {}, ...children) {
 }
 
 export function decimals(number) {
-  return number === null ? "−∞" : number.toFixed(2).replace("-", "−");
+  return Number.isFinite(number) ? number.toFixed(2).replace("-", "−") : "−∞";
 }
 
 const isWrittenWithoutBlanks = (language) => WITHOUT_BLANKS.test(language.replace("_", "-"));
@@ -25,18 +27,18 @@ export function written(text, language) {
 
 const withoutMarks = (text) => text.replace(/^▁|@@$/g, "");
 
-// Joins the pieces of words ("▁Al" "pine", "Al@@" "pine"): {text, unknown, pieces}, where pieces are places in words.
-export function joinPieces(words, language) {
-  const hasMarks = words.some(({ text }) => text.startsWith("▁"));
+// Joins the pieces of words ("▁Al" "pine", "Al@@" "pine"): {text, unknown, pieces}, where pieces are places in texts.
+export function joinPieces(texts, unknown, language) {
+  const hasMarks = texts.some((text) => text.startsWith("▁"));
   const joined = [];
-  words.forEach(({ text, unknown }, place) => {
-    const isPiece = hasMarks ? !text.startsWith("▁") && !isWrittenWithoutBlanks(language) : words[place - 1]?.text.endsWith("@@");
+  texts.forEach((text, place) => {
+    const isPiece = hasMarks ? !text.startsWith("▁") && !isWrittenWithoutBlanks(language) : texts[place - 1]?.endsWith("@@");
     if (!isPiece || place === 0 || text === END) {
       joined.push({ text: "", unknown: false, pieces: [] });
     }
     const word = joined.at(-1);
     word.text += withoutMarks(text);
-    word.unknown ||= unknown;
+    word.unknown ||= unknown[place];
     word.pieces.push(place);
   });
   return joined;
@@ -50,16 +52,15 @@ export function wordLabel({ text, unknown }) {
   return unknown ? make("mark", { textContent: text, title: "The model does not know this word" }) : text;
 }
 
-// A translation: {text, words}, without words while it is found. An unknown word in it is <unk>, or what replaces it.
-export function translationLabel({ text, words = [] }, language) {
+// The text of a translation. An unknown word in it is <unk>, or what replaces it.
+export function translationLabel({ text, target, target_unknown: unknown }, language) {
   let rest = written(text, language);
   const label = [];
-  for (const word of words.filter(({ unknown }) => unknown)) {
-    const place = rest.indexOf(withoutMarks(word.text));
+  for (const word of target.filter((_, place) => unknown[place]).map(withoutMarks)) {
+    const place = rest.indexOf(word);
     if (place >= 0) {
-      const end = place + withoutMarks(word.text).length;
-      label.push(rest.slice(0, place), wordLabel({ text: rest.slice(place, end), unknown: true }));
-      rest = rest.slice(end);
+      label.push(rest.slice(0, place), wordLabel({ text: word, unknown: true }));
+      rest = rest.slice(place + word.length);
     }
   }
   return [...label, rest];
