@@ -10,6 +10,7 @@ the file of the subwords, and a model card to complete, README.md. It can be mov
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -64,7 +65,7 @@ def _write_folder(members: Sequence[Member], folder: Path, half: bool) -> None:
         preparation = {language: one.options() for language, one in by_language.items()}
     for member, name in zip(members, tensor_files(len(members))):
         _write(folder / name, save(_parameters(member.network, half)))
-    models = [{"architecture": member.kind, "config": member.config.values()} for member in members]
+    models = [{"architecture": member.kind, "config": asdict(member.config)} for member in members]
     config = {"languages": text.languages, "models": models, "preparation": preparation}
     _write(folder / CONFIG, f"{json.dumps(config, indent=2)}\n".encode())
     _write(folder / CARD, _make_card(members, folder).encode())

@@ -1,8 +1,7 @@
 """Sizes and options of a network: plain dataclasses, which the command line, Hydra and checkpoints fill in."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from rnnsearch_fairseq.errors import InputError, in_short, option
@@ -39,23 +38,28 @@ class NetworkConfig:
         """The configuration with these values, and defaults for missing ones; other names are passed over.
 
         Raises:
-            InputError: a value has the wrong type or is not one of the choices, or values clash.
+            InputError: a value has the wrong type, is out of its range or not one of the choices, or values clash.
         """
-        config = cls(**{known.name: _read(known, values[known.name]) for known in fields(cls) if known.name in values})
+        config = cls(**{known.name: values[known.name] for known in fields(cls) if known.name in values})
         config.check()
         return config
 
-    def values(self) -> dict[str, Any]:
-        """The options as plain data, from which :meth:`of` makes the same configuration."""
-        return asdict(self)
-
     def check(self) -> None:
-        """Raise an InputError unless each value is what it must be, and they go together."""
-        for name, value in asdict(self).items():
-            if name.endswith(("_size", "_pool")) and value < 1:
-                raise InputError(f"{option(name)} is {value}, but a size must be at least 1")
-            if name.endswith("dropout") and not 0 <= value < 1:
-                raise InputError(f"{option(name)} is {value}, but it must be at least 0 and below 1")
+        """Raise an InputError unless each value is one that its option takes, and the values go together."""
+        for known in fields(self):
+            value = getattr(self, known.name)
+            if known.type is bool:
+                fits, expected = isinstance(value, bool), "true or false"
+            elif known.type is int:
+                least = min(known.default, 1)  # the output rank may be 0
+                fits, expected = type(value) is int and value >= least, f"a whole number of at least {least}"
+            elif known.type is float:
+                fits, expected = type(value) in (int, float) and 0 <= value < 1, "a number of at least 0 and below 1"
+            else:
+                choices = known.metadata["choices"]
+                fits, expected = value in choices, f"one of {', '.join(choices)}"
+            if not fits:
+                raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
         shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if getattr(self, name)]
         width, embedding = getattr(self, self.output_width), self.embedding_size  # type: ignore[attr-defined]
         if shared and width != embedding:
@@ -123,8 +127,6 @@ class RNNsearchConfig(NetworkConfig):
     def check(self) -> None:
         """As in the base class."""
         super().check()
-        if self.output_rank < 0:
-            raise InputError(f"--output-rank is {self.output_rank}, but it must be a size, or 0 for no such layer")
         if self.update_word == self.readout_state == "current":
             raise InputError(
                 "--update-word current and --readout-state current exclude each other: s_i would already have consumed "
@@ -166,18 +168,3 @@ class Tree2SeqConfig(NetworkConfig):
             )
         if self.reverse_source and self.parses:
             raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")
-
-
-def _read(known: Field, value: Any) -> Any:
-    """The ``value`` of an option, in its type."""
-    choices = known.metadata.get("choices")
-    if choices is not None:
-        fits, expected = value in choices, f"one of {', '.join(choices)}"
-    elif known.type is bool:
-        fits, expected = isinstance(value, bool), "true or false"
-    else:
-        kinds, expected = (int, "a whole number") if known.type is int else ((int, float), "a number")
-        fits = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits:
-        raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
-    return known.type(value)

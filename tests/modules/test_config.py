@@ -6,7 +6,7 @@ import pytest
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.config import NetworkConfig
-from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
+from rnnsearch_fairseq.modules.rnnsearch import RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2SeqConfig
 
 
@@ -37,11 +37,3 @@ def test_missing_values_are_the_papers_and_others_are_passed_over() -> None:
     config = RNNsearchConfig.of({"hidden_size": 33, "readout_state": "current", "dropout": 0.5, "unrelated": "x"})
     assert (config.hidden_size, config.readout_state, config.dropout) == (33, "current", 0.5)
     assert (config.embedding_size, config.context, config.readout_dropout) == (620, "attention", 0.0)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_plain_values_make_the_same_configuration(arch: str) -> None:
-    config = RNNsearchConfig.of(ARCHITECTURES[arch])
-    values = config.values()
-    assert {type(value) for value in values.values()} <= {str, int, float, bool}
-    assert RNNsearchConfig.of(values) == config

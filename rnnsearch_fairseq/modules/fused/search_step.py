@@ -69,7 +69,7 @@ class SearchStep:
         self.has_attention = isinstance(attention, AlignmentModel)
         self.updates_first = decoder.updates_with_current_word
         self.reads_current_state = decoder.reads_current_state
-        self.factor, self.pool = readout.factor, readout.maxout.pool_size
+        self.factor, self.pool = readout.factor, readout.pool_size
         self.size = unit.hidden_size
         self.embedding = decoder.embedding
         self.context_layers = unit.from_context, readout.from_context

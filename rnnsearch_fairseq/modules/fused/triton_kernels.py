@@ -7,7 +7,6 @@ gradient of the weights for :func:`attend_backward` any strides; all other tenso
 on the current device: see ``torch.cuda.device_of``.
 """
 
-import contextlib
 from typing import Any
 
 import torch
@@ -148,36 +147,6 @@ def softmax_cost(
             scores.stride(0), size, _block(size), keep_gradient, smoothing, num_warps=WARPS,
         )  # fmt: skip
     return costs.sum(dim=0)
-
-
-def try_all(device: torch.device, dtype: torch.dtype) -> None:
-    """Run every kernel once, with the widest blocks, to see whether all of them compile and run.
-
-    Raises:
-        Exception: what Triton or CUDA raises if one does not.
-    """
-    size = MAX_BLOCK
-    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        rows, two, three, four, five = (torch.zeros(1, k * size, device=device, dtype=dtype) for k in range(1, 6))
-        weights = torch.ones(1, 1, device=device, dtype=torch.promote_types(dtype, torch.float32))
-        sums = torch.zeros(1, 1, size, device=device, dtype=weights.dtype)
-        apply_gates(two, two.clone(), rows, weights.to(dtype), rows.clone())
-        update_state(rows.clone(), rows, rows, rows.clone())
-        update_state_backward(three, rows, rows, three.clone(), rows.clone())
-        reset_backward(rows, rows, rows, rows.clone(), rows.clone())
-        memory = rows[None], two[None], rows[0]
-        padding_mask = torch.zeros(1, 1, device=device, dtype=torch.bool)
-        attend(rows, *memory, padding_mask, None, rows.clone(), weights, two.clone())
-        attend_backward(rows, *memory, None, weights, two, weights.clone(), two, rows.clone(), sums, sums[0].clone())
-        places = padding_mask.flatten().long()
-        for gates, cells, cell_places in ((four, rows, None), (five, two, places)):
-            apply_cell(gates, cells, rows.clone(), rows.clone(), cell_places)
-            apply_cell_backward(gates, cells, rows, rows, rows, gates.clone(), cells.clone(), cell_places)
-        attend_states(rows, rows[None], padding_mask, weights, rows.clone())
-        attend_states_backward(rows[None], weights, rows, weights, rows, weights.clone(), rows.clone())
-        softmax_cost(three, padding_mask.flatten().long(), 1, True)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
 
 
 def _block(width: int) -> int:

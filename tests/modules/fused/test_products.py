@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused import operators
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from rnnsearch_fairseq.modules.fused.products import (
     MIN_ELEMENTS_TO_PACK,
     MIN_ROWS_TO_COPY,
+    has_private_operators,
     linear,
     packed_matmul,
     transposed_product,
@@ -25,28 +24,19 @@ TOLERANCES = {
 
 
 @pytest.fixture(params=[True, False], ids=["private operators", "none"])
-def has_operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
-    """Whether PyTorch has its private operators; if not, it is as a release that renamed them."""
-
-    def missing(*args: Any) -> None:
-        raise AttributeError("renamed")
-
-    checks = operators.has_packed_linear, operators.has_selected_products
-    for check in checks:
-        check.cache_clear()
-    if request.param:
-        if not all(check() for check in checks):
-            pytest.skip("this PyTorch has no oneDNN")
-    else:
+def operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """PyTorch with its private operators, or as a release that renamed them."""
+    has_private_operators.cache_clear()
+    if not request.param:
         monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace())
-        monkeypatch.setattr(torch.ops.aten, "_embedding_bag_per_sample_weights_backward", missing)
-        assert not any(check() for check in checks)
-    yield request.param
-    for check in checks:
-        check.cache_clear()
+    elif not has_private_operators():
+        pytest.skip("this PyTorch has no oneDNN")
+    assert has_private_operators() == request.param
+    yield
+    has_private_operators.cache_clear()
 
 
-@pytest.mark.usefixtures("has_operators")
+@pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("rows", [1, MIN_ROWS_TO_COPY, 20])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -66,7 +56,7 @@ def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> 
     torch.testing.assert_close(out, summand + 2 * (x @ weight.T), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.usefixtures("has_operators")
+@pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
     x, weight, bias = (torch.randn(*shape).to(dtype) for shape in ((20, 8), (50, 8), (50,)))
@@ -77,7 +67,7 @@ def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
     assert product.is_contiguous()
 
 
-@pytest.mark.usefixtures("has_operators")
+@pytest.mark.usefixtures("operators")
 def test_blackout_of_a_large_vocabulary() -> None:
     generator = torch.Generator().manual_seed(1)
     features, weight, bias = (torch.randn(*shape, generator=generator) for shape in ((3, 4), (99, 4), (99,)))

@@ -61,17 +61,6 @@ def test_lstm_scan(kind: type[LSTM], lengths: list[int], left: bool) -> None:
     torch.testing.assert_close(gradients(scanned, lstm, [inputs]), gradients(expected, lstm, [inputs]), **EXACT)
 
 
-def test_padding_between_words_is_what_it_is_to_the_readable_loop() -> None:
-    torch.manual_seed(1)
-    fused, readable = FusedLSTM(EMBEDDING, SIZE).double(), LSTM(EMBEDDING, SIZE).double()
-    readable.load_state_dict(fused.state_dict())
-    inputs = draw(BATCH, 4, EMBEDDING)
-    padding_mask = torch.tensor([[False, True, False, False], [True, True, False, True], [False] * 4])
-    scanned, expected = (lstm.scan(inputs, padding_mask) for lstm in (fused, readable))
-    torch.testing.assert_close(scanned, expected, **EXACT)
-    torch.testing.assert_close(gradients(scanned, fused, [inputs]), gradients(expected, readable, [inputs]), **EXACT)
-
-
 @pytest.mark.parametrize("on_gpu", [False, True], ids=["cpu", "order of work on a GPU"])
 @pytest.mark.parametrize("parses", [True, False], ids=["tree", "sequence"])
 @pytest.mark.parametrize("lengths", [[1, 1, 1], [2, 2, 2], [6, 6, 6], [2, 6, 4], [1, 2, 4], [3, 2, 1]], ids=str)

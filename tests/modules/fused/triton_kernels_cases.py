@@ -15,8 +15,6 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}
 # Arguments in float32 at least, even if the others are in half precision.
 PRECISE = ("weights", "grad_weights", "grad_keys", "grad_energy", "grad_scores")
-HELPERS = {"_place", "_load", "_tanh", "_dot", "_products"}  # functions inside kernels
-KERNELS = {name for name, value in vars(triton_kernels).items() if hasattr(value, "fn")} - HELPERS
 FUNCTIONS = ["apply_gates", "update_state", "update_state_backward", "reset_backward", "apply_cell"]
 FUNCTIONS += ["apply_cell_backward", "attend", "attend_backward", "attend_states", "attend_states_backward"]
 BATCH = 3
@@ -186,27 +184,6 @@ def test_softmax_loss_of_padded_sentences(rows: int, monkeypatch: pytest.MonkeyP
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
     with torch.no_grad():
         torch.testing.assert_close(softmax_loss(*given, targets, 1), expected.detach(), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-def test_all_kernels_are_tried_before_the_first_is_used(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    launched = set()
-
-    class Watched:
-        """A kernel that notes its name when it is launched."""
-
-        def __init__(self, name: str) -> None:
-            self.name, self.kernel = name, getattr(triton_kernels, name)
-
-        def __getitem__(self, grid: tuple[int, ...]) -> Any:
-            launched.add(self.name)
-            return self.kernel[grid]
-
-    monkeypatch.setattr(triton_kernels, "MAX_BLOCK", 16)
-    for name in KERNELS:
-        monkeypatch.setattr(triton_kernels, name, Watched(name))
-    triton_kernels.try_all(torch.device(DEVICE), dtype)
-    assert launched == KERNELS
 
 
 @pytest.mark.parametrize(
