@@ -38,7 +38,7 @@ class NetworkConfig:
         """The configuration with these values, and defaults for missing ones; other names are passed over.
 
         Raises:
-            InputError: a value has the wrong type, is out of its range or not one of the choices, or values clash.
+            InputError: a value is not one that its option takes, or values clash.
         """
         config = cls(**{known.name: values[known.name] for known in fields(cls) if known.name in values})
         config.check()
@@ -48,16 +48,16 @@ class NetworkConfig:
         """Raise an InputError unless each value is one that its option takes, and the values go together."""
         for known in fields(self):
             value = getattr(self, known.name)
-            if known.type is bool:
-                fits, expected = isinstance(value, bool), "true or false"
+            if known.type is str:
+                choices = known.metadata["choices"]
+                fits, expected = value in choices, f"one of {', '.join(choices)}"
             elif known.type is int:
-                least = min(known.default, 1)  # the output rank may be 0
+                least = min(known.default, 1)  # 0 is a default only where it means that there is no such layer
                 fits, expected = type(value) is int and value >= least, f"a whole number of at least {least}"
             elif known.type is float:
                 fits, expected = type(value) in (int, float) and 0 <= value < 1, "a number of at least 0 and below 1"
             else:
-                choices = known.metadata["choices"]
-                fits, expected = value in choices, f"one of {', '.join(choices)}"
+                fits, expected = type(value) is bool, "true or false"
             if not fits:
                 raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
         shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if getattr(self, name)]
@@ -130,7 +130,7 @@ class RNNsearchConfig(NetworkConfig):
         if self.update_word == self.readout_state == "current":
             raise InputError(
                 "--update-word current and --readout-state current exclude each other: s_i would already have consumed "
-                "the word y_i that it predicts; leave one of them at 'previous'"
+                "the word y_i that it predicts"
             )
 
 
