@@ -61,12 +61,9 @@ class NetworkConfig:
             if not fits:
                 raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
         shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if getattr(self, name)]
-        width, embedding = getattr(self, self.output_width), self.embedding_size  # type: ignore[attr-defined]
-        if shared and width != embedding:
-            raise InputError(
-                f"{option(shared[0])} needs an output matrix as wide as the embeddings, but "
-                f"{option(self.output_width)} is {width} and --embedding-size is {embedding}: make them equal"
-            )
+        if shared and getattr(self, self.output_width) != self.embedding_size:  # type: ignore[attr-defined]
+            width = option(self.output_width)  # type: ignore[attr-defined]
+            raise InputError(f"{option(shared[0])} needs {width} and --embedding-size to be equal")
 
 
 @dataclass
@@ -128,10 +125,7 @@ class RNNsearchConfig(NetworkConfig):
         """As in the base class."""
         super().check()
         if self.update_word == self.readout_state == "current":
-            raise InputError(
-                "--update-word current and --readout-state current exclude each other: s_i would already have consumed "
-                "the word y_i that it predicts"
-            )
+            raise InputError("--update-word current excludes --readout-state current: s_i would have consumed y_i")
 
 
 @dataclass
@@ -147,9 +141,7 @@ class Tree2SeqConfig(NetworkConfig):
         "Tree-LSTM over word embeddings (the ablation of Table 5; --embedding-size must equal --hidden-size)",
         choices=("phrases", "words", "phrases-only"),
     )
-    reverse_source: bool = described(
-        False, "read the source from the last word to the first (--constituents words only)"
-    )
+    reverse_source: bool = described(False, "read the source from the last word to the first (--constituents words)")
 
     output_width = "hidden_size"  # the option that is the width of the output matrix
 
@@ -162,9 +154,6 @@ class Tree2SeqConfig(NetworkConfig):
         """As in the base class."""
         super().check()
         if self.constituents == "phrases-only" and self.embedding_size != self.hidden_size:
-            raise InputError(
-                f"--constituents phrases-only composes word embeddings: --embedding-size {self.embedding_size} and "
-                f"--hidden-size {self.hidden_size} must be equal"
-            )
+            raise InputError("--constituents phrases-only needs --embedding-size and --hidden-size to be equal")
         if self.reverse_source and self.parses:
             raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")

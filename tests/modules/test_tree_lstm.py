@@ -112,10 +112,3 @@ def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: Tre
     assert batch.roots[1] == 3
     states = cell.encode(hidden, cells, batch)
     assert torch.equal(states[0], hidden) and torch.equal(states[1], cells)
-
-
-def test_a_chain_of_many_leaves_is_built_without_recursion() -> None:
-    leaves = 20_000
-    batch = build(["S" + " S R" * (leaves - 1)], [0], leaves)
-    assert batch.height_sizes == (1,) * (leaves - 1)
-    assert batch.phrases[0, 0] == batch.roots[0] == 2 * leaves - 2

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from rnnsearch_fairseq.modules.fused.products import (
     MIN_ELEMENTS_TO_PACK,
     MIN_ROWS_TO_COPY,
@@ -65,14 +64,3 @@ def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
     product = transposed_product(x, weight[:20, :3])
     torch.testing.assert_close(product, x.T @ weight[:20, :3], **TOLERANCES[dtype])
     assert product.is_contiguous()
-
-
-@pytest.mark.usefixtures("operators")
-def test_blackout_of_a_large_vocabulary() -> None:
-    generator = torch.Generator().manual_seed(1)
-    features, weight, bias = (torch.randn(*shape, generator=generator) for shape in ((3, 4), (99, 4), (99,)))
-    targets, negatives = torch.tensor([5, 7, 98]), torch.tensor([[1, 2], [3, 0], [5, 5]])
-    candidates = torch.cat([targets[:, None], negatives], dim=1)
-    log_probs = ((features[:, None] * weight[candidates]).sum(dim=2) + bias[candidates]).log_softmax(dim=1)
-    expected = -log_probs[:, 0].sum() - torch.log1p(-log_probs[:, 1:].exp()).sum()
-    torch.testing.assert_close(blackout_loss(features, targets, negatives, weight, bias, torch.zeros(99)), expected)

@@ -10,7 +10,7 @@ from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from tests.builders import randomize
-from tests.modules.fused.trees import tree_outputs
+from tests.modules.builders import tree_outputs
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 BATCH, SIZE, EMBEDDING, VOCABULARY = 3, 5, 4, 11
@@ -106,29 +106,3 @@ def test_scans_under_autocast() -> None:
     (outputs, gradients_found), (expected, reference) = found
     torch.testing.assert_close([out.float() for out in outputs], [out.float() for out in expected], rtol=0, atol=0.05)
     torch.testing.assert_close(gradients_found, reference, rtol=0.1, atol=0.1)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_decoder_scan_in_half_precision(dtype: torch.dtype) -> None:
-    torch.manual_seed(3)
-    decoder = FusedTreeDecoder(Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE), VOCABULARY)
-    randomize(decoder, std=0.2)
-    states = draw(BATCH, 7, SIZE)
-    source = Constituents(
-        states, torch.zeros(BATCH, 7, dtype=torch.bool), *((draw(BATCH, SIZE),) * 2 for _ in range(2))
-    )
-    words = torch.randint(2, VOCABULARY, (BATCH, 4))
-    exact = decoder.double().scan(words, source)
-    expected = gradients(exact[:1], decoder, [states])
-    decoder.to(dtype)
-    halved = Constituents(
-        states.detach().to(dtype).requires_grad_(),
-        source.padding_mask,
-        *(tuple(tensor.detach().to(dtype) for tensor in pair) for pair in (source.end, source.root)),
-    )
-    rounded = decoder.scan(words, halved)
-    assert rounded[0].dtype == dtype and rounded[1].dtype == torch.float32
-    torch.testing.assert_close([out.double() for out in rounded], list(exact), rtol=0.05, atol=0.02)
-    found = gradients(rounded[:1], decoder, [halved.states])
-    for name, gradient in found.items():
-        assert (gradient.double() - expected[name]).norm() <= 0.05 * expected[name].norm(), name

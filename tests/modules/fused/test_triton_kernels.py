@@ -17,8 +17,7 @@ import torch
 from rnnsearch_fairseq.modules.fused import dispatch, kernels
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 from tests.builders import pad
-from tests.modules.builders import SOURCES, Whole
-from tests.modules.fused.trees import tree_outputs
+from tests.modules.builders import SOURCES, Whole, tree_outputs
 
 CASES = Path(__file__).with_name("triton_kernels_cases.py")
 

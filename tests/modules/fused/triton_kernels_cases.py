@@ -8,8 +8,7 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused import dispatch, kernels, triton_kernels
 from rnnsearch_fairseq.modules.fused.loss import softmax_loss
-from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
-from tests.modules.fused.trees import tree_outputs
+from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference, tree_outputs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}
