@@ -8,6 +8,7 @@ from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
 from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from tests.builders import randomize
 from tests.modules.builders import tree_outputs
@@ -31,32 +32,18 @@ def gradients(outputs: tuple[Tensor, ...], module: nn.Module, inputs: list[Tenso
     return dict(zip(names, found, strict=True))
 
 
-def step_by_step(lstm: LSTM, inputs: Tensor, lengths: list[int], left: bool) -> tuple[Tensor, Tensor]:
-    """h and c of each sentence's words, one sentence and one word at a time; zero at padding."""
-    src_len = inputs.size(1)
-    hiddens, cells = ([[inputs.new_zeros(SIZE)] * src_len for _ in lengths] for _ in range(2))
-    for sentence, length in enumerate(lengths):
-        h = c = inputs.new_zeros(1, SIZE)
-        first = src_len - length if left else 0
-        for column in range(first, first + length):
-            h, c = lstm(lstm.from_input(inputs[sentence : sentence + 1, column]), h, c)
-            hiddens[sentence][column], cells[sentence][column] = h[0], c[0]
-    return tuple(torch.stack([torch.stack(row) for row in rows]) for rows in (hiddens, cells))
-
-
 @pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
 @pytest.mark.parametrize("lengths", [[4, 4, 4], [4, 1, 2], [1, 1, 1]])
-@pytest.mark.parametrize("kind", [LSTM, FusedLSTM])
-def test_lstm_scan(kind: type[LSTM], lengths: list[int], left: bool) -> None:
+def test_lstm_scan(lengths: list[int], left: bool) -> None:
     torch.manual_seed(1)
-    lstm = kind(EMBEDDING, SIZE).double()
+    lstm = FusedLSTM(EMBEDDING, SIZE).double()
     randomize(lstm)
     src_len = max(lengths)
     inputs = draw(BATCH, src_len, EMBEDDING)
     position = torch.arange(src_len)
     is_word = torch.stack([position >= src_len - n if left else position < n for n in lengths])
     scanned = lstm.scan(inputs, ~is_word)
-    expected = step_by_step(lstm, inputs, lengths, left)
+    expected = LSTM.scan(lstm, inputs, ~is_word)
     torch.testing.assert_close(scanned, expected, **EXACT)
     torch.testing.assert_close(gradients(scanned, lstm, [inputs]), gradients(expected, lstm, [inputs]), **EXACT)
 
@@ -70,11 +57,7 @@ def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatc
     config = Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE, constituents="phrases" if parses else "words")
     decoder = FusedTreeDecoder(config, VOCABULARY).double()
     randomize(decoder)
-    states, end, root = (
-        draw(BATCH, 7, SIZE),
-        (draw(BATCH, SIZE), draw(BATCH, SIZE)),
-        (draw(BATCH, SIZE), draw(BATCH, SIZE)),
-    )
+    states, end, root = draw(BATCH, 7, SIZE), *((draw(BATCH, SIZE), draw(BATCH, SIZE)) for _ in range(2))
     padding_mask = torch.tensor([[False] * 7, [True] * 2 + [False] * 5, [False] * 4 + [True] * 3])
     source = Constituents(states, padding_mask, end, root if parses else None)
     words = torch.randint(2, VOCABULARY, (BATCH, max(lengths)))
@@ -82,12 +65,8 @@ def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatc
     words[~is_word] = 1
     inputs = [states, *end, *(root if parses else ())]
     scanned = decoder.scan(words, source)
-    state, steps = decoder.initial_state(source), []
-    for word in words.T:
-        *step, state = decoder.step(word, state, source)
-        steps.append(step)
     counted = torch.ones(BATCH, max(lengths), 1) if on_gpu else is_word.unsqueeze(2)
-    stepped, alpha = (torch.stack(parts, dim=1) * counted for parts in zip(*steps))
+    stepped, alpha = (part * counted for part in TreeDecoder.scan(decoder, words, source))
     torch.testing.assert_close(scanned, (stepped, alpha), **EXACT)
     expected = gradients((stepped, alpha), decoder, inputs)
     torch.testing.assert_close(gradients(scanned, decoder, inputs), expected, **EXACT)
