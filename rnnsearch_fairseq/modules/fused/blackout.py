@@ -27,8 +27,8 @@ def blackout_loss(
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
     is_large = len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
     is_sampled = is_large and features.device.type == "cpu" and has_private_operators()
-    score = _SampledProducts.apply if is_sampled else _dense_products
-    products = score(features.to(dtype), weight.to(dtype), candidates)
+    function = _SampledProducts if is_sampled else _DenseProducts
+    products = function.apply(features.to(dtype), weight.to(dtype), candidates)
     offset = (bias - log_proposal).to(dtype)
     return _Cost.apply(products + offset.index_select(0, candidates.flatten()).view_as(candidates))
 
@@ -100,8 +100,30 @@ class _SampledProducts(torch.autograd.Function):
         return grad_features, grad_weight, None
 
 
-def _dense_products(features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
-    """The same products, taken from matrix products with all weights. Autograd saves none of the scores."""
-    words = max(1, (CHUNK_SCORES if weight.device.type == "cpu" else CHUNK_SCORES_ON_GPU) // len(weight))
-    chunks = zip(features.split(words), candidates.split(words))
-    return torch.cat([(rows @ weight.T).gather(1, chosen) for rows, chosen in chunks])
+class _DenseProducts(torch.autograd.Function):
+    """The same products, taken from matrix products with all weights, :data:`CHUNK_SCORES` scores at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:
+        ctx.save_for_backward(features, weight, candidates)
+        products = features.new_empty(candidates.shape)
+        for rows in _chunks(features, weight):
+            products[rows] = (features[rows] @ weight.T).gather(1, candidates[rows])
+        return products
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        features, weight, candidates = ctx.saved_tensors
+        grad_features, grad_weight = torch.empty_like(features), torch.zeros_like(weight)
+        for rows in _chunks(features, weight):
+            scattered = grad.new_zeros(len(grad[rows]), len(weight)).scatter_add_(1, candidates[rows], grad[rows])
+            grad_features[rows] = scattered @ weight
+            grad_weight.addmm_(scattered.T, features[rows])
+        return grad_features, grad_weight, None
+
+
+def _chunks(features: Tensor, weight: Tensor) -> list[slice]:
+    scores = CHUNK_SCORES if weight.device.type == "cpu" else CHUNK_SCORES_ON_GPU
+    words = max(1, scores // len(weight))
+    return [slice(begin, begin + words) for begin in range(0, len(features), words)]
