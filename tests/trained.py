@@ -68,7 +68,7 @@ def make_checkpoint(arch: str = "bahdanau_gru", **options: Any) -> dict[str, Any
     symbols = [vocabulary.symbols for vocabulary in vocabularies()]
     text = {"languages": [*LANGUAGES], "vocabularies": symbols, "preparation": [asdict(PREPARATION)] * 2}
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 150}
-    cfg = {"model": {"_name": arch, **config.values()}, "checkpoint": {"best_checkpoint_metric": "loss"}}
+    cfg = {"model": {"_name": arch, **asdict(config)}, "checkpoint": {"best_checkpoint_metric": "loss"}}
     state = {"args": None, "cfg": cfg, "model": {**parameters, "_extra_state": text}, "optimizer_history": [history]}
     return copy.deepcopy({**state, "extra_state": {"train_iterator": {"epoch": 1}, "val_loss": 0.25}})
 

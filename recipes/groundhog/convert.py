@@ -8,6 +8,7 @@ same probabilities, and can be trained further. How to make the JSON files: reci
 
 import re
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def make_checkpoint(
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {"best": None}, "num_updates": 0}
     return {
         "args": None,
-        "cfg": {"model": {"_name": options["arch"], **config.values()}, "task": task},
+        "cfg": {"model": {"_name": options["arch"], **asdict(config)}, "task": task},
         "model": {"_extra_state": text, **model},
         "optimizer_history": [history],
         "extra_state": {"train_iterator": {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}},

@@ -10,7 +10,7 @@ options of the search that are given here become the model's defaults.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def _write_folder(members: Sequence[Member], folder: Path, half: bool, usage: Us
         preparation = {language: one.options() for language, one in by_language.items()}
     for member, name in zip(members, tensor_files(len(members))):
         _write(folder / name, save(_parameters(member.network, half)))
-    models = [{"architecture": member.kind, "config": member.config.values()} for member in members]
+    models = [{"architecture": member.kind, "config": asdict(member.config)} for member in members]
     config = {"languages": text.languages, "models": models, "preparation": preparation, **usage.values()}
     _write(folder / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
     _write(folder / CARD, _make_card(members, folder, usage).encode())

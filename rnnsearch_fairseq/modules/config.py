@@ -1,8 +1,7 @@
 """Sizes and options of a network: plain dataclasses, which the command line, Hydra and checkpoints fill in."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from rnnsearch_fairseq.errors import InputError, in_short, option
@@ -39,30 +38,32 @@ class NetworkConfig:
         """The configuration with these values, and defaults for missing ones; other names are passed over.
 
         Raises:
-            InputError: a value has the wrong type or is not one of the choices, or values clash.
+            InputError: a value is not one that its option takes, or values clash.
         """
-        config = cls(**{known.name: _read(known, values[known.name]) for known in fields(cls) if known.name in values})
+        config = cls(**{known.name: values[known.name] for known in fields(cls) if known.name in values})
         config.check()
         return config
 
-    def values(self) -> dict[str, Any]:
-        """The options as plain data, from which :meth:`of` makes the same configuration."""
-        return asdict(self)
-
     def check(self) -> None:
-        """Raise an InputError unless each value is what it must be, and they go together."""
-        for name, value in asdict(self).items():
-            if name.endswith(("_size", "_pool")) and value < 1:
-                raise InputError(f"{option(name)} is {value}, but a size must be at least 1")
-            if name.endswith("dropout") and not 0 <= value < 1:
-                raise InputError(f"{option(name)} is {value}, but it must be at least 0 and below 1")
+        """Raise an InputError unless each value is one that its option takes, and the values go together."""
+        for known in fields(self):
+            value = getattr(self, known.name)
+            if known.type is str:
+                choices = known.metadata["choices"]
+                fits, expected = value in choices, f"one of {', '.join(choices)}"
+            elif known.type is int:
+                least = min(known.default, 1)  # 0 is a default only where it means that there is no such layer
+                fits, expected = type(value) is int and value >= least, f"a whole number of at least {least}"
+            elif known.type is float:
+                fits, expected = type(value) in (int, float) and 0 <= value < 1, "a number of at least 0 and below 1"
+            else:
+                fits, expected = type(value) is bool, "true or false"
+            if not fits:
+                raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
         shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if getattr(self, name)]
-        width, embedding = getattr(self, self.output_width), self.embedding_size  # type: ignore[attr-defined]
-        if shared and width != embedding:
-            raise InputError(
-                f"{option(shared[0])} needs an output matrix as wide as the embeddings, but "
-                f"{option(self.output_width)} is {width} and --embedding-size is {embedding}: make them equal"
-            )
+        if shared and getattr(self, self.output_width) != self.embedding_size:  # type: ignore[attr-defined]
+            width = option(self.output_width)  # type: ignore[attr-defined]
+            raise InputError(f"{option(shared[0])} needs {width} and --embedding-size to be equal")
 
 
 @dataclass
@@ -123,13 +124,8 @@ class RNNsearchConfig(NetworkConfig):
     def check(self) -> None:
         """As in the base class."""
         super().check()
-        if self.output_rank < 0:
-            raise InputError(f"--output-rank is {self.output_rank}, but it must be a size, or 0 for no such layer")
         if self.update_word == self.readout_state == "current":
-            raise InputError(
-                "--update-word current and --readout-state current exclude each other: s_i would already have consumed "
-                "the word y_i that it predicts; leave one of them at 'previous'"
-            )
+            raise InputError("--update-word current excludes --readout-state current: s_i would have consumed y_i")
 
 
 @dataclass
@@ -145,9 +141,7 @@ class Tree2SeqConfig(NetworkConfig):
         "Tree-LSTM over word embeddings (the ablation of Table 5; --embedding-size must equal --hidden-size)",
         choices=("phrases", "words", "phrases-only"),
     )
-    reverse_source: bool = described(
-        False, "read the source from the last word to the first (--constituents words only)"
-    )
+    reverse_source: bool = described(False, "read the source from the last word to the first (--constituents words)")
 
     output_width = "hidden_size"  # the option that is the width of the output matrix
 
@@ -160,24 +154,6 @@ class Tree2SeqConfig(NetworkConfig):
         """As in the base class."""
         super().check()
         if self.constituents == "phrases-only" and self.embedding_size != self.hidden_size:
-            raise InputError(
-                f"--constituents phrases-only composes word embeddings: --embedding-size {self.embedding_size} and "
-                f"--hidden-size {self.hidden_size} must be equal"
-            )
+            raise InputError("--constituents phrases-only needs --embedding-size and --hidden-size to be equal")
         if self.reverse_source and self.parses:
             raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")
-
-
-def _read(known: Field, value: Any) -> Any:
-    """The ``value`` of an option, in its type."""
-    choices = known.metadata.get("choices")
-    if choices is not None:
-        fits, expected = value in choices, f"one of {', '.join(choices)}"
-    elif known.type is bool:
-        fits, expected = isinstance(value, bool), "true or false"
-    else:
-        kinds, expected = (int, "a whole number") if known.type is int else ((int, float), "a number")
-        fits = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits:
-        raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
-    return known.type(value)

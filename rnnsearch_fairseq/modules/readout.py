@@ -5,21 +5,6 @@ from torch import Tensor, nn
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
 
 
-class Maxout(nn.Module):
-    """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}}: the maximum of each group of k adjacent units (A.2.2; there k = 2).
-
-    It has no parameters. The layer before it must have a width that is a multiple of ``pool_size``.
-    """
-
-    def __init__(self, pool_size: int) -> None:
-        super().__init__()
-        self.pool_size = pool_size
-
-    def forward(self, units: Tensor) -> Tensor:
-        """The maxima ``(..., l)`` of units ``(..., k·l)``."""
-        return units.unflatten(-1, (-1, self.pool_size)).amax(dim=-1)
-
-
 class DeepOutput(nn.Module):
     """p(y_i | s, y_{i-1}, c_i) ∝ exp(y_i^T W_o t_i), with::
 
@@ -40,7 +25,7 @@ class DeepOutput(nn.Module):
         self.from_state = nn.Linear(config.hidden_size, units)
         self.from_word = nn.Linear(config.embedding_size, units, bias=False)
         self.from_context = nn.Linear(config.annotation_size, units, bias=False)
-        self.maxout = Maxout(config.maxout_pool)
+        self.pool_size = config.maxout_pool
         self.dropout = nn.Dropout(config.readout_dropout)
         self.factor = nn.Linear(config.maxout_size, rank, bias=False) if rank else None
         self.to_vocabulary = nn.Linear(rank or config.maxout_size, vocabulary_size)
@@ -56,5 +41,10 @@ class DeepOutput(nn.Module):
             context: c_i, ``(..., 2n)``.
         """
         units = self.from_state(state) + self.from_word(embedded) + self.from_context(context)
-        hidden = self.dropout(self.maxout(units))
+        hidden = self.dropout(maxout(units, self.pool_size))
         return hidden if self.factor is None else self.factor(hidden)
+
+
+def maxout(units: Tensor, pool_size: int) -> Tensor:
+    """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}} ``(..., l)``: the maximum of every k = ``pool_size`` adjacent units."""
+    return units.unflatten(-1, (-1, pool_size)).amax(dim=-1)

@@ -1,13 +1,19 @@
-"""Models of encoder and decoder alone, and what the fused loops must give of them."""
+"""Models of encoder and decoder alone, readable or fused, and what the fused loops must give of them."""
 
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rnnsearch_fairseq.modules import Decoder, Encoder
-from rnnsearch_fairseq.modules.config import RNNsearchConfig
+from rnnsearch_fairseq.modules.config import RNNsearchConfig, Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder, FusedEncoder
-from tests.builders import pad, randomize
+from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
+from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
+from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from tests.builders import PAD, pad, randomize
+from tests.models import builders as batches
 
 ORDERS = [{}, {"readout_state": "current"}, {"update_word": "current", "output_rank": 2}]
 SOURCES = {"full": [[2, 3, 4, 6], [5, 2, 2, 3]], "ragged": [[2, 3, 4, 6], [5, 2]]}
@@ -77,3 +83,19 @@ def assert_fused_follows_autocast(alignment_size: int, order: dict[str, Any], de
     for reference, fused in zip(*gradients, strict=True):
         assert fused.dtype == reference.dtype == torch.float32
         torch.testing.assert_close(fused, reference, rtol=0.1, atol=0.1)
+
+
+def tree_outputs(
+    size: int, dtype: torch.dtype, fused: bool, device: str = "cpu"
+) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
+    """s~ and alpha of the same tree-to-sequence model for any ``fused``, and its parameters by name."""
+    batch = batches.make_batch(batches.SOURCES, [[4, 5, 6, 7, 2]] * len(batches.TARGETS), batches.TREES)["net_input"]
+    words, previous = (batch[name].to(device) for name in ("src_tokens", "prev_output_tokens"))
+    forest = Forest(*(part.to(device) if isinstance(part, Tensor) else part for part in batch["trees"]))
+    encoder, decoder = (FusedTreeEncoder, FusedTreeDecoder) if fused else (TreeEncoder, TreeDecoder)
+    config = Tree2SeqConfig(embedding_size=5, hidden_size=size)
+    model = torch.nn.ModuleList([encoder(config, 16), decoder(config, 16)])
+    randomize(model, min(0.5, size**-0.5))
+    model.to(device, dtype)
+    source = model[0](words, words.eq(PAD), forest)
+    return model[1].scan(previous, source), dict(model.named_parameters())

@@ -149,7 +149,7 @@ def test_negatives_follow_the_proposal_and_are_never_the_target() -> None:
     counts = np.array([0, 0, 40, 5, 1000, 1, 0, 300, 0])
     log_proposal, proposal = proposal_of(counts, 0.4, torch.device("cpu"))
     expected = np.where(counts > 0, counts**0.4, 0) / (counts[counts > 0] ** 0.4).sum()
-    np.testing.assert_allclose(log_proposal.exp(), expected, atol=1e-15)
+    np.testing.assert_allclose(log_proposal.exp(), expected.clip(expected[expected > 0].min()), atol=1e-15)
     torch.manual_seed(2)
     targets = torch.tensor([4, 5, 7])
     drawn = draw_negatives(targets, 100_000, proposal)

@@ -59,10 +59,10 @@ def cell(request: pytest.FixtureRequest) -> TreeLSTM:
     return cell
 
 
-def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], list[int], int]:
-    """Trees of 1 to 9 leaves, one sentence without a tree, words after the last leaf, padding left or right.
+def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], int]:
+    """Trees of 1 to 9 leaves, one sentence without a tree; the sentences' first columns, and ``src_len``.
 
-    Returns trees, sentence lengths, first columns and ``src_len``.
+    Words come after the last leaf, and padding left or right.
     """
     generator = random.Random(seed)
     leaves = [generator.randint(1, 9) for _ in range(6)]
@@ -70,13 +70,13 @@ def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], lis
     trees[generator.randrange(6)] = None
     lengths = [number + generator.randint(1, 2) for number in leaves]
     src_len = max(lengths)
-    return trees, lengths, [src_len - length if left else 0 for length in lengths], src_len
+    return trees, [src_len - length if left else 0 for length in lengths], src_len
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool) -> None:
-    trees, _, first, src_len = draw_batch(seed, left)
+    trees, first, src_len = draw_batch(seed, left)
     batch = build(["-" if tree is None else transitions_of(tree) for tree in trees], first, src_len)
     hidden, cells = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
     states = cell.encode(hidden, cells, batch)
@@ -112,10 +112,3 @@ def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: Tre
     assert batch.roots[1] == 3
     states = cell.encode(hidden, cells, batch)
     assert torch.equal(states[0], hidden) and torch.equal(states[1], cells)
-
-
-def test_a_chain_of_many_leaves_is_built_without_recursion() -> None:
-    leaves = 20_000
-    batch = build(["S" + " S R" * (leaves - 1)], [0], leaves)
-    assert batch.height_sizes == (1,) * (leaves - 1)
-    assert batch.phrases[0, 0] == batch.roots[0] == 2 * leaves - 2

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import operators
+from rnnsearch_fairseq.modules.fused.products import has_private_operators, selected_products
 
 # If the vocabulary is more than this many times as large as the set of candidates, they are scored one by one;
 # otherwise the whole vocabulary is, by a matrix product (one core with AVX-512: d = 256, K = 500, 2000; both passes).
@@ -26,7 +26,7 @@ def blackout_loss(
     dtype = torch.promote_types(features.dtype, torch.float32)
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
     is_large = len(weight) > WORDS_PER_CANDIDATE * candidates.size(1)
-    is_sampled = is_large and features.device.type == "cpu" and operators.has_selected_products()
+    is_sampled = is_large and features.device.type == "cpu" and has_private_operators()
     function = _SampledProducts if is_sampled else _DenseProducts
     products = function.apply(features.to(dtype), weight.to(dtype), candidates)
     offset = (bias - log_proposal).to(dtype)
@@ -84,7 +84,7 @@ class _SampledProducts(torch.autograd.Function):
         words = order.div(candidates.size(1), rounding_mode="floor").int()
         begins = F.pad(torch.bincount(flat, minlength=len(weight)).cumsum(dim=0, dtype=torch.int32), (1, 0))
         ctx.save_for_backward(features, weight, flat, order, words, begins)
-        products = operators.selected_products(weight, features, words, begins[:-1], sorted_candidates)
+        products = selected_products(weight, features, words, begins[:-1], sorted_candidates)
         return torch.empty_like(products).index_copy_(0, order, products).view(candidates.shape)
 
     @staticmethod

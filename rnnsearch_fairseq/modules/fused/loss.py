@@ -9,10 +9,6 @@ from torch import Tensor
 from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
-# float16 holds no number above 65,504: neither a larger loss scale of fairseq, nor features times a large scale. Its
-# gradients are therefore multiplied in two steps: by this factor at most, then by what remains of the scale.
-FIRST_FACTOR = 256
-
 
 def softmax_loss(
     features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, padding_idx: int | None = None
@@ -79,16 +75,7 @@ class _SoftmaxLoss(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, grads = ctx.saved_tensors
-        in_two_steps = grads.dtype == torch.float16
-        # The scale multiplies the products, which are smaller than grads.
-        scale = (grad_loss.clamp(max=FIRST_FACTOR) if in_two_steps else grad_loss).to(grads.dtype)
+        scale = grad_loss.to(grads.dtype)  # of the products, which are smaller than grads
         grad_features = linear(grads, weight.T).mul_(scale)
         grad_weight = transposed_product(grads, features * scale)
-        if in_two_steps:
-            second_factor = (grad_loss / FIRST_FACTOR).clamp(min=1).to(grads.dtype)
-            grad_features.mul_(second_factor)
-            grad_weight.mul_(second_factor)
-            grad_bias = grads.sum(dim=0, dtype=grad_loss.dtype).mul_(grad_loss).to(grads.dtype)
-        else:
-            grad_bias = grads.sum(dim=0).mul_(scale)
-        return grad_features, grad_weight, grad_bias, None, None, None, None
+        return grad_features, grad_weight, grads.sum(dim=0).mul_(scale), None, None, None, None

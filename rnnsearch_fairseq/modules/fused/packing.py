@@ -38,7 +38,7 @@ class Packing(NamedTuple):
 
 def packing(is_word: Tensor, device: torch.device) -> Packing:
     """The packing of a batch on ``device``. ``is_word`` ``(batch, columns)`` is false at padding, not between words."""
-    is_word = is_word.cpu()
+    is_word = is_word.cpu()  # the host waits for a GPU once
     lengths, firsts = is_word.sum(dim=1), is_word.long().argmax(dim=1)
     sentences = lengths.argsort(descending=True, stable=True)
     position = torch.arange(is_word.size(1)).unsqueeze(1)

@@ -1,15 +1,16 @@
-"""Large matrix products, by whichever library is faster on a CPU.
+"""Large matrix products, by whichever library is faster on a CPU; PyTorch's private operators, where no public ones do.
 
 A matrix that is used at every position is put into the fastest memory layout once.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import dispatch, operators
+from rnnsearch_fairseq.modules.fused import dispatch
 
 MIN_ROWS_TO_COPY = 8  # rows of x below which a contiguous copy of the transposed matrix does not pay
 MIN_ELEMENTS_TO_PACK = 2**18  # of a matrix that is too large to stay in a core's cache from one position to the next
@@ -23,7 +24,16 @@ def packed_matmul(weight: Tensor, rows: int | None = None) -> Callable[..., Tens
     """
     # oneDNN's layout pays for a matrix that does not fit in the cache: it takes a half to two thirds of MKL's time.
     if weight.numel() >= MIN_ELEMENTS_TO_PACK and _is_for_onednn(weight):
-        return _packed_product(operators.pack(weight.contiguous()))
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+
+        def multiply_packed(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+            bias = summand if summand is not None and summand.dim() == 1 else None
+            product = _onednn_linear(x, packed, bias)
+            if summand is None or bias is not None:
+                return product if out is None else out.copy_(product)
+            return torch.add(product, summand, out=out)
+
+        return multiply_packed
     # On a CPU a product with the transposed view takes 10 to 50 % longer, but for few rows the copy costs more.
     is_copied = (rows is None or rows >= MIN_ROWS_TO_COPY) and not dispatch.on_gpu(weight)
     columns = weight.T.contiguous() if is_copied else weight.T
@@ -34,28 +44,41 @@ def packed_matmul(weight: Tensor, rows: int | None = None) -> Callable[..., Tens
     return multiply
 
 
-def _packed_product(packed: Tensor) -> Callable[..., Tensor]:
-    def multiply(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-        bias = summand if summand is not None and summand.dim() == 1 else None
-        product = operators.packed_linear(x, packed, bias)
-        if summand is None or bias is not None:
-            return product if out is None else out.copy_(product)
-        return torch.add(product, summand, out=out)
-
-    return multiply
-
-
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b, ``(rows, n)``: oneDNN takes 0.7 to 0.85 of MKL's time for the vocabulary's products (AMD Zen 4)."""
-    return operators.packed_linear(x, weight, bias) if _is_for_onednn(x) else F.linear(x, weight, bias)
+    return _onednn_linear(x, weight, bias) if _is_for_onednn(x) else F.linear(x, weight, bias)
 
 
 def transposed_product(left: Tensor, right: Tensor) -> Tensor:
     """left^T right, ``(k, n)``, for ``(rows, k)`` and fewer columns ``(rows, n)``."""
-    if _is_for_onednn(left):
-        return linear(right.T, left.T).T.contiguous()
-    return left.T @ right
+    return linear(right.T, left.T).T.contiguous() if _is_for_onednn(left) else left.T @ right
+
+
+def selected_products(weight: Tensor, features: Tensor, words: Tensor, begins: Tensor, candidates: Tensor) -> Tensor:
+    """The products of the rows ``words`` of ``features`` with the rows ``candidates`` of ``weight``: ``(pairs,)``.
+
+    The gradient of a weighted sum of rows with respect to its weights consists of these products, and the backward
+    pass of embedding_bag computes it. The pairs are sorted by candidate; those of candidate v begin at ``begins[v]``.
+    """
+    mode = 0  # PyTorch's number for "sum"
+    return torch.ops.aten._embedding_bag_per_sample_weights_backward(weight, features, words, begins, candidates, mode)
+
+
+@functools.cache
+def has_private_operators() -> bool:
+    """Whether they work: a release of PyTorch may change them, and not every CPU has oneDNN."""
+    one, zero = torch.ones(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int32, device="cpu")
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(one)
+        return _onednn_linear(one, packed).item() == selected_products(one, one, zero, zero, zero).item() == 1
+    except (AttributeError, RuntimeError):
+        return False
 
 
 def _is_for_onednn(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and operators.has_packed_linear()
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and has_private_operators()
+
+
+def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b ``(rows, n)``, in float32; ``weight`` W is packed or not."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")

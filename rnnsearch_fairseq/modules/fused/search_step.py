@@ -69,7 +69,7 @@ class SearchStep:
         self.has_attention = isinstance(attention, AlignmentModel)
         self.updates_first = decoder.updates_with_current_word
         self.reads_current_state = decoder.reads_current_state
-        self.factor, self.pool = readout.factor, readout.maxout.pool_size
+        self.factor, self.pool = readout.factor, readout.pool_size
         self.size = unit.hidden_size
         self.embedding = decoder.embedding
         self.context_layers = unit.from_context, readout.from_context
@@ -103,12 +103,10 @@ class SearchStep:
     def prepare_memory(self, memory: Memory) -> Memory:
         """The ``memory`` for :meth:`__call__`, with [C; C_z; C_r; C_o] h_j ``(3n + k l)`` for h_j and doubled keys."""
         rows = memory.annotations.flatten(0, -2)
-        for_unit, for_readout = (
-            linear(rows, layer.weight).unflatten(0, memory.annotations.shape[:-1]) for layer in self.context_layers
-        )
-        for_readout = for_readout.unflatten(-1, (-1, self.pool)).transpose(-1, -2).flatten(-2)
+        for_unit, for_readout = (linear(rows, layer.weight) for layer in self.context_layers)
+        products = torch.cat([for_unit, self._pools_last(for_readout.T).T], dim=1)
         keys = 2 * memory.keys if self.has_attention else None
-        return memory._replace(annotations=torch.cat([for_unit, for_readout], dim=-1), keys=keys)
+        return memory._replace(annotations=products.unflatten(0, memory.annotations.shape[:-1]), keys=keys)
 
     def __call__(
         self, words: Tensor, recurrent: RecurrentState, memory: Memory, places: Places | None = None

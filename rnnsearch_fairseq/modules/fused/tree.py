@@ -20,11 +20,7 @@ class FusedLSTM(LSTM):
 
     def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         """As in the base class."""
-        # The host waits for the lengths once.
-        is_word = (~padding_mask).cpu()
-        if is_word.diff(dim=1).sum(dim=1).max() > 1:  # padding between words, where the base class begins anew
-            return super().scan(inputs, padding_mask)
-        words = packing(is_word, inputs.device)
+        words = packing(~padding_mask, inputs.device)
         projected = self.from_input(words.pack(inputs))
         with torch.cuda.device_of(projected):
             return _LSTMScan.apply(projected, *dispatch.like(projected, self.from_state.weight), words)

@@ -7,7 +7,6 @@ gradient of the weights for :func:`attend_backward` any strides; all other tenso
 on the current device: see ``torch.cuda.device_of``.
 """
 
-import contextlib
 from typing import Any
 
 import torch
@@ -93,24 +92,25 @@ def attend(
 
 
 def attend_backward(
-    query: Tensor,
+    query: Tensor | None,
     keys: Tensor,
     annotations: Tensor,
-    energy: Tensor,
+    energy: Tensor | None,
     aligned: None,
     weights: Tensor,
     context: Tensor,
     grad_weights: Tensor | None,
     grad_context: Tensor,
     grad_query: Tensor,
-    grad_keys: Tensor,
-    grad_energy: Tensor,
+    grad_keys: Tensor | None,
+    grad_energy: Tensor | None,
+    grad_scores: Tensor | None = None,
 ) -> None:
     _, src_len, size = keys.shape
     width = annotations.size(2)
     _attend_backward[_grid(keys, size)](
         query, keys, annotations, energy, weights, context, grad_weights, grad_context, grad_query, grad_keys,
-        grad_energy, src_len, *_strides(grad_weights),
+        grad_energy, grad_scores, src_len, *_strides(grad_weights), context.stride(0),
         grad_context.stride(0), grad_query.stride(0), size, width, _block(size), _block(width),
         _positions(size, width), num_warps=WARPS,
     )  # fmt: skip
@@ -129,11 +129,9 @@ def attend_states_backward(
     grad_scores: Tensor,
     grad_state: Tensor,
 ) -> None:
-    _, count, size = states.shape
-    _attend_states_backward[_grid(states, size)](
-        states, weights, context, grad_weights, grad_context, grad_scores, grad_state, count,
-        context.stride(0), grad_context.stride(0), grad_state.stride(0), size, _block(size), _positions(size, size),
-        num_warps=WARPS,
+    attend_backward(
+        None, states, states, None, None, weights, context, grad_weights, grad_context, grad_state, None, None,
+        grad_scores,
     )  # fmt: skip
 
 
@@ -148,36 +146,6 @@ def softmax_cost(
             scores.stride(0), size, _block(size), keep_gradient, smoothing, num_warps=WARPS,
         )  # fmt: skip
     return costs.sum(dim=0)
-
-
-def try_all(device: torch.device, dtype: torch.dtype) -> None:
-    """Run every kernel once, with the widest blocks, to see whether all of them compile and run.
-
-    Raises:
-        Exception: what Triton or CUDA raises if one does not.
-    """
-    size = MAX_BLOCK
-    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        rows, two, three, four, five = (torch.zeros(1, k * size, device=device, dtype=dtype) for k in range(1, 6))
-        weights = torch.ones(1, 1, device=device, dtype=torch.promote_types(dtype, torch.float32))
-        sums = torch.zeros(1, 1, size, device=device, dtype=weights.dtype)
-        apply_gates(two, two.clone(), rows, weights.to(dtype), rows.clone())
-        update_state(rows.clone(), rows, rows, rows.clone())
-        update_state_backward(three, rows, rows, three.clone(), rows.clone())
-        reset_backward(rows, rows, rows, rows.clone(), rows.clone())
-        memory = rows[None], two[None], rows[0]
-        padding_mask = torch.zeros(1, 1, device=device, dtype=torch.bool)
-        attend(rows, *memory, padding_mask, None, rows.clone(), weights, two.clone())
-        attend_backward(rows, *memory, None, weights, two, weights.clone(), two, rows.clone(), sums, sums[0].clone())
-        places = padding_mask.flatten().long()
-        for gates, cells, cell_places in ((four, rows, None), (five, two, places)):
-            apply_cell(gates, cells, rows.clone(), rows.clone(), cell_places)
-            apply_cell_backward(gates, cells, rows, rows, rows, gates.clone(), cells.clone(), cell_places)
-        attend_states(rows, rows[None], padding_mask, weights, rows.clone())
-        attend_states_backward(rows[None], weights, rows, weights, rows, weights.clone(), rows.clone())
-        softmax_cost(three, padding_mask.flatten().long(), 1, True)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
 
 
 def _block(width: int) -> int:
@@ -393,32 +361,39 @@ def _attend(
                 tl.store(query + row * size + unit, tl.load(product + unit, unit < size), unit < size)
 
 
-@triton.jit(do_not_specialize=["weights", "grad_weights", "src_len", "grad_weights_row", "grad_weights_position"])
+@triton.jit(
+    do_not_specialize=[
+        "weights", "grad_weights", "grad_scores", "src_len", "grad_weights_row", "grad_weights_position"
+    ]
+)  # fmt: skip
 def _attend_backward(
     query: tl.tensor, keys: tl.tensor, annotations: tl.tensor, energy: tl.tensor, weights: tl.tensor,
     context: tl.tensor, grad_weights: tl.tensor, grad_context: tl.tensor, grad_query: tl.tensor, grad_keys: tl.tensor,
-    grad_energy: tl.tensor, src_len: int, grad_weights_row: int, grad_weights_position: int,
-    grad_context_row: tl.constexpr, grad_query_row: tl.constexpr, size: tl.constexpr, width: tl.constexpr,
-    block: tl.constexpr, columns: tl.constexpr, positions: tl.constexpr,
+    grad_energy: tl.tensor, grad_scores: tl.tensor, src_len: int, grad_weights_row: int, grad_weights_position: int,
+    context_row: tl.constexpr, grad_context_row: tl.constexpr, grad_query_row: tl.constexpr, size: tl.constexpr,
+    width: tl.constexpr, block: tl.constexpr, columns: tl.constexpr, positions: tl.constexpr,
 ) -> None:  # fmt: skip
     """One program computes the gradients of ``block`` units of a sentence's query and keys.
 
     dL/de_j = alpha_j (g_j - sum_k alpha_k g_k), where g_j = dL/dalpha_j. The part of the sum that comes through the
-    context is the product of c_i and dL/dc_i, so that the sum is known before the loop over the source.
+    context is the product of c_i and dL/dc_i, so that the sum is known before the loop over the source. With ``energy``
+    None, it adds to the query's gradient, and the first of a sentence's programs writes the dL/de_j.
     """
     row, unit, inside = _place(size, block)
     precise: tl.constexpr = weights.dtype.element_ty
     weights += row * src_len
-    context += row * width
+    context += row * context_row
     grad_context += row * grad_context_row
     annotations += row * src_len * width
     keys += row * src_len * size + unit[None, :]
-    grad_keys += row * src_len * size + unit[None, :]
+    grad_query += row * grad_query_row + unit
     expected = _dot(context, grad_context, 1, width, precise, columns)
     if grad_weights is not None:
         grad_weights += row * grad_weights_row
         expected += _dot(weights, grad_weights, grad_weights_position, src_len, precise, columns)
-    query_values = _load(query + row * size + unit, inside)
+    if energy is not None:
+        query_values = _load(query + row * size + unit, inside)[None, :]
+        grad_keys += row * src_len * size + unit[None, :]
     query_sum, energy_sum = tl.zeros([block], precise), tl.zeros([block], precise)
     for first in range(0, src_len, positions):
         position = first + tl.arange(0, positions)
@@ -426,52 +401,26 @@ def _attend_backward(
         grad = _products(annotations + position[:, None] * width, grad_context, None, valid, precise, width, columns)
         if grad_weights is not None:
             grad += _load(grad_weights + position * grad_weights_position, valid)
-        grad = (_load(weights + position, valid) * (grad - expected))[:, None]
-        tile = valid[:, None] & inside[None, :]
-        aligned = _tanh(_load(keys + position[:, None] * size, tile) + query_values[None, :])
-        slope = grad * (1 - aligned * aligned)
-        energy_sum += tl.sum(grad * aligned, axis=0)
-        query_sum += tl.sum(slope, axis=0)
-        key_grads = grad_keys + position[:, None] * size
-        tl.store(key_grads, _load(key_grads, tile) + slope, tile)
-    tl.store(grad_query + row * grad_query_row + unit, query_sum * _load(energy + unit, inside), inside)
-    grad_energy += row * size + unit
-    tl.store(grad_energy, _load(grad_energy, inside) + energy_sum, inside)
-
-
-@triton.jit(do_not_specialize=["weights", "grad_weights", "grad_scores", "src_len"])
-def _attend_states_backward(
-    states: tl.tensor, weights: tl.tensor, context: tl.tensor, grad_weights: tl.tensor, grad_context: tl.tensor,
-    grad_scores: tl.tensor, grad_state: tl.tensor, src_len: int, context_row: tl.constexpr,
-    grad_context_row: tl.constexpr, grad_state_row: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
-    positions: tl.constexpr,
-) -> None:  # fmt: skip
-    """One program computes ``block`` units of a sentence's gradient. It sums as :func:`_attend_backward` does."""
-    row, unit, inside = _place(size, block)
-    is_first = tl.program_id(1) == 0  # the first of a sentence's programs writes the gradients of the scores
-    precise: tl.constexpr = weights.dtype.element_ty
-    weights += row * src_len
-    grad_scores += row * src_len
-    grad_context += row * grad_context_row
-    states += row * src_len * size
-    expected = _dot(context + row * context_row, grad_context, 1, size, precise, block)
-    if grad_weights is not None:
-        grad_weights += row * src_len
-        expected += _dot(weights, grad_weights, 1, src_len, precise, block)
-    summed = tl.zeros([block], precise)
-    for first in range(0, src_len, positions):
-        position = first + tl.arange(0, positions)
-        valid = position < src_len
-        grad = _products(states + position[:, None] * size, grad_context, None, valid, precise, size, block)
-        if grad_weights is not None:
-            grad += _load(grad_weights + position, valid)
         grad = _load(weights + position, valid) * (grad - expected)
-        if is_first:
-            tl.store(grad_scores + position, grad, valid)
-        read = _load(states + position[:, None] * size + unit[None, :], valid[:, None] & inside[None, :])
-        summed += tl.sum(grad[:, None] * read, axis=0)
-    grad_state += row * grad_state_row + unit
-    tl.store(grad_state, _load(grad_state, inside) + summed, inside)
+        tile = valid[:, None] & inside[None, :]
+        key_values = _load(keys + position[:, None] * size, tile)
+        if energy is None:
+            if tl.program_id(1) == 0:
+                tl.store(grad_scores + row * src_len + position, grad, valid)
+            query_sum += tl.sum(grad[:, None] * key_values, axis=0)
+        else:
+            aligned = _tanh(key_values + query_values)
+            slope = grad[:, None] * (1 - aligned * aligned)
+            energy_sum += tl.sum(grad[:, None] * aligned, axis=0)
+            query_sum += tl.sum(slope, axis=0)
+            key_grads = grad_keys + position[:, None] * size
+            tl.store(key_grads, _load(key_grads, tile) + slope, tile)
+    if energy is None:
+        tl.store(grad_query, _load(grad_query, inside) + query_sum, inside)
+    else:
+        tl.store(grad_query, query_sum * _load(energy + unit, inside), inside)
+        grad_energy += row * size + unit
+        tl.store(grad_energy, _load(grad_energy, inside) + energy_sum, inside)
 
 
 @triton.jit

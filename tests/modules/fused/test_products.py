@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
-from rnnsearch_fairseq.modules.fused import operators
-from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from rnnsearch_fairseq.modules.fused.products import (
     MIN_ELEMENTS_TO_PACK,
     MIN_ROWS_TO_COPY,
+    has_private_operators,
     linear,
     packed_matmul,
     transposed_product,
@@ -25,28 +23,19 @@ TOLERANCES = {
 
 
 @pytest.fixture(params=[True, False], ids=["private operators", "none"])
-def has_operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
-    """Whether PyTorch has its private operators; if not, it is as a release that renamed them."""
-
-    def missing(*args: Any) -> None:
-        raise AttributeError("renamed")
-
-    checks = operators.has_packed_linear, operators.has_selected_products
-    for check in checks:
-        check.cache_clear()
-    if request.param:
-        if not all(check() for check in checks):
-            pytest.skip("this PyTorch has no oneDNN")
-    else:
+def operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """PyTorch with its private operators, or as a release that renamed them."""
+    has_private_operators.cache_clear()
+    if not request.param:
         monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace())
-        monkeypatch.setattr(torch.ops.aten, "_embedding_bag_per_sample_weights_backward", missing)
-        assert not any(check() for check in checks)
-    yield request.param
-    for check in checks:
-        check.cache_clear()
+    elif not has_private_operators():
+        pytest.skip("this PyTorch has no oneDNN")
+    assert has_private_operators() == request.param
+    yield
+    has_private_operators.cache_clear()
 
 
-@pytest.mark.usefixtures("has_operators")
+@pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("rows", [1, MIN_ROWS_TO_COPY, 20])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -66,7 +55,7 @@ def test_it_is_the_product(rows: int, known: bool, transposed: bool, n: int) -> 
     torch.testing.assert_close(out, summand + 2 * (x @ weight.T), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.usefixtures("has_operators")
+@pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
     x, weight, bias = (torch.randn(*shape).to(dtype) for shape in ((20, 8), (50, 8), (50,)))
@@ -75,14 +64,3 @@ def test_products_of_the_vocabulary(dtype: torch.dtype) -> None:
     product = transposed_product(x, weight[:20, :3])
     torch.testing.assert_close(product, x.T @ weight[:20, :3], **TOLERANCES[dtype])
     assert product.is_contiguous()
-
-
-@pytest.mark.usefixtures("has_operators")
-def test_blackout_of_a_large_vocabulary() -> None:
-    generator = torch.Generator().manual_seed(1)
-    features, weight, bias = (torch.randn(*shape, generator=generator) for shape in ((3, 4), (99, 4), (99,)))
-    targets, negatives = torch.tensor([5, 7, 98]), torch.tensor([[1, 2], [3, 0], [5, 5]])
-    candidates = torch.cat([targets[:, None], negatives], dim=1)
-    log_probs = ((features[:, None] * weight[candidates]).sum(dim=2) + bias[candidates]).log_softmax(dim=1)
-    expected = -log_probs[:, 0].sum() - torch.log1p(-log_probs[:, 1:].exp()).sum()
-    torch.testing.assert_close(blackout_loss(features, targets, negatives, weight, bias, torch.zeros(99)), expected)

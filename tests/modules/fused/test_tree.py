@@ -8,9 +8,10 @@ from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
 from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from tests.builders import randomize
-from tests.modules.fused.trees import tree_outputs
+from tests.modules.builders import tree_outputs
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 BATCH, SIZE, EMBEDDING, VOCABULARY = 3, 5, 4, 11
@@ -31,45 +32,20 @@ def gradients(outputs: tuple[Tensor, ...], module: nn.Module, inputs: list[Tenso
     return dict(zip(names, found, strict=True))
 
 
-def step_by_step(lstm: LSTM, inputs: Tensor, lengths: list[int], left: bool) -> tuple[Tensor, Tensor]:
-    """h and c of each sentence's words, one sentence and one word at a time; zero at padding."""
-    src_len = inputs.size(1)
-    hiddens, cells = ([[inputs.new_zeros(SIZE)] * src_len for _ in lengths] for _ in range(2))
-    for sentence, length in enumerate(lengths):
-        h = c = inputs.new_zeros(1, SIZE)
-        first = src_len - length if left else 0
-        for column in range(first, first + length):
-            h, c = lstm(lstm.from_input(inputs[sentence : sentence + 1, column]), h, c)
-            hiddens[sentence][column], cells[sentence][column] = h[0], c[0]
-    return tuple(torch.stack([torch.stack(row) for row in rows]) for rows in (hiddens, cells))
-
-
 @pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
 @pytest.mark.parametrize("lengths", [[4, 4, 4], [4, 1, 2], [1, 1, 1]])
-@pytest.mark.parametrize("kind", [LSTM, FusedLSTM])
-def test_lstm_scan(kind: type[LSTM], lengths: list[int], left: bool) -> None:
+def test_lstm_scan(lengths: list[int], left: bool) -> None:
     torch.manual_seed(1)
-    lstm = kind(EMBEDDING, SIZE).double()
+    lstm = FusedLSTM(EMBEDDING, SIZE).double()
     randomize(lstm)
     src_len = max(lengths)
     inputs = draw(BATCH, src_len, EMBEDDING)
     position = torch.arange(src_len)
     is_word = torch.stack([position >= src_len - n if left else position < n for n in lengths])
     scanned = lstm.scan(inputs, ~is_word)
-    expected = step_by_step(lstm, inputs, lengths, left)
+    expected = LSTM.scan(lstm, inputs, ~is_word)
     torch.testing.assert_close(scanned, expected, **EXACT)
     torch.testing.assert_close(gradients(scanned, lstm, [inputs]), gradients(expected, lstm, [inputs]), **EXACT)
-
-
-def test_padding_between_words_is_what_it_is_to_the_readable_loop() -> None:
-    torch.manual_seed(1)
-    fused, readable = FusedLSTM(EMBEDDING, SIZE).double(), LSTM(EMBEDDING, SIZE).double()
-    readable.load_state_dict(fused.state_dict())
-    inputs = draw(BATCH, 4, EMBEDDING)
-    padding_mask = torch.tensor([[False, True, False, False], [True, True, False, True], [False] * 4])
-    scanned, expected = (lstm.scan(inputs, padding_mask) for lstm in (fused, readable))
-    torch.testing.assert_close(scanned, expected, **EXACT)
-    torch.testing.assert_close(gradients(scanned, fused, [inputs]), gradients(expected, readable, [inputs]), **EXACT)
 
 
 @pytest.mark.parametrize("on_gpu", [False, True], ids=["cpu", "order of work on a GPU"])
@@ -81,11 +57,7 @@ def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatc
     config = Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE, constituents="phrases" if parses else "words")
     decoder = FusedTreeDecoder(config, VOCABULARY).double()
     randomize(decoder)
-    states, end, root = (
-        draw(BATCH, 7, SIZE),
-        (draw(BATCH, SIZE), draw(BATCH, SIZE)),
-        (draw(BATCH, SIZE), draw(BATCH, SIZE)),
-    )
+    states, end, root = draw(BATCH, 7, SIZE), *((draw(BATCH, SIZE), draw(BATCH, SIZE)) for _ in range(2))
     padding_mask = torch.tensor([[False] * 7, [True] * 2 + [False] * 5, [False] * 4 + [True] * 3])
     source = Constituents(states, padding_mask, end, root if parses else None)
     words = torch.randint(2, VOCABULARY, (BATCH, max(lengths)))
@@ -93,12 +65,8 @@ def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatc
     words[~is_word] = 1
     inputs = [states, *end, *(root if parses else ())]
     scanned = decoder.scan(words, source)
-    state, steps = decoder.initial_state(source), []
-    for word in words.T:
-        *step, state = decoder.step(word, state, source)
-        steps.append(step)
     counted = torch.ones(BATCH, max(lengths), 1) if on_gpu else is_word.unsqueeze(2)
-    stepped, alpha = (torch.stack(parts, dim=1) * counted for parts in zip(*steps))
+    stepped, alpha = (part * counted for part in TreeDecoder.scan(decoder, words, source))
     torch.testing.assert_close(scanned, (stepped, alpha), **EXACT)
     expected = gradients((stepped, alpha), decoder, inputs)
     torch.testing.assert_close(gradients(scanned, decoder, inputs), expected, **EXACT)
@@ -117,29 +85,3 @@ def test_scans_under_autocast() -> None:
     (outputs, gradients_found), (expected, reference) = found
     torch.testing.assert_close([out.float() for out in outputs], [out.float() for out in expected], rtol=0, atol=0.05)
     torch.testing.assert_close(gradients_found, reference, rtol=0.1, atol=0.1)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_decoder_scan_in_half_precision(dtype: torch.dtype) -> None:
-    torch.manual_seed(3)
-    decoder = FusedTreeDecoder(Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE), VOCABULARY)
-    randomize(decoder, std=0.2)
-    states = draw(BATCH, 7, SIZE)
-    source = Constituents(
-        states, torch.zeros(BATCH, 7, dtype=torch.bool), *((draw(BATCH, SIZE),) * 2 for _ in range(2))
-    )
-    words = torch.randint(2, VOCABULARY, (BATCH, 4))
-    exact = decoder.double().scan(words, source)
-    expected = gradients(exact[:1], decoder, [states])
-    decoder.to(dtype)
-    halved = Constituents(
-        states.detach().to(dtype).requires_grad_(),
-        source.padding_mask,
-        *(tuple(tensor.detach().to(dtype) for tensor in pair) for pair in (source.end, source.root)),
-    )
-    rounded = decoder.scan(words, halved)
-    assert rounded[0].dtype == dtype and rounded[1].dtype == torch.float32
-    torch.testing.assert_close([out.double() for out in rounded], list(exact), rtol=0.05, atol=0.02)
-    found = gradients(rounded[:1], decoder, [halved.states])
-    for name, gradient in found.items():
-        assert (gradient.double() - expected[name]).norm() <= 0.05 * expected[name].norm(), name

@@ -17,8 +17,7 @@ import torch
 from rnnsearch_fairseq.modules.fused import dispatch, kernels
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 from tests.builders import pad
-from tests.modules.builders import SOURCES, Whole
-from tests.modules.fused.trees import tree_outputs
+from tests.modules.builders import SOURCES, Whole, tree_outputs
 
 CASES = Path(__file__).with_name("triton_kernels_cases.py")
 
@@ -35,13 +34,7 @@ def test_kernels_are_pytorch() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("missing", [True, pytest.param(False, marks=needs_triton)], ids=["no Triton", "no GPU for it"])
-def test_without_triton_pytorch_kernels_are_used(
-    missing: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    if missing:
-        monkeypatch.setitem(sys.modules, "rnnsearch_fairseq.modules.fused.triton_kernels", None)
-        monkeypatch.delattr("rnnsearch_fairseq.modules.fused.triton_kernels", raising=False)
+def test_where_triton_does_not_run_pytorch_kernels_are_used(caplog: pytest.LogCaptureFixture) -> None:
     dispatch._gpu_kernels.cache_clear()
     tensor = SimpleNamespace(is_cuda=True, device=torch.device("cpu"), dtype=torch.float32)
     with caplog.at_level(logging.WARNING):

@@ -7,16 +7,12 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused import dispatch, kernels, triton_kernels
-from rnnsearch_fairseq.modules.fused.loss import softmax_loss
-from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference
-from tests.modules.fused.trees import tree_outputs
+from tests.modules.builders import ORDERS, assert_fused_follows_autocast, assert_fused_is_reference, tree_outputs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, torch.float16: 0.004}
 # Arguments in float32 at least, even if the others are in half precision.
 PRECISE = ("weights", "grad_weights", "grad_keys", "grad_energy", "grad_scores")
-HELPERS = {"_place", "_load", "_tanh", "_dot", "_products"}  # functions inside kernels
-KERNELS = {name for name, value in vars(triton_kernels).items() if hasattr(value, "fn")} - HELPERS
 FUNCTIONS = ["apply_gates", "update_state", "update_state_backward", "reset_backward", "apply_cell"]
 FUNCTIONS += ["apply_cell_backward", "attend", "attend_backward", "attend_states", "attend_states_backward"]
 BATCH = 3
@@ -169,44 +165,6 @@ def test_softmax_cost(dtype: torch.dtype, padded: bool, smoothing: float, monkey
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)
     monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: triton_kernels)
-
-
-@pytest.mark.parametrize("rows", [3, 4096])
-def test_softmax_loss_of_padded_sentences(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    as_on_a_gpu(monkeypatch)
-    monkeypatch.setattr(triton_kernels, "ROWS", rows)
-    shapes = ((2, 4, 5), (11, 5), (11,))
-    given = [torch.randn(shape, dtype=torch.float64, device=DEVICE, requires_grad=True) for shape in shapes]
-    targets = torch.tensor([[3, 0, 10, 1], [4, 1, 1, 1]], device=DEVICE)
-    scores = torch.nn.functional.linear(*given).flatten(0, 1)
-    expected = torch.nn.functional.cross_entropy(scores, targets.flatten(), reduction="sum", ignore_index=1)
-    found = softmax_loss(*given, targets, 1)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    gradients = (torch.autograd.grad(3 * loss, given) for loss in (found, expected))
-    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
-    with torch.no_grad():
-        torch.testing.assert_close(softmax_loss(*given, targets, 1), expected.detach(), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-def test_all_kernels_are_tried_before_the_first_is_used(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    launched = set()
-
-    class Watched:
-        """A kernel that notes its name when it is launched."""
-
-        def __init__(self, name: str) -> None:
-            self.name, self.kernel = name, getattr(triton_kernels, name)
-
-        def __getitem__(self, grid: tuple[int, ...]) -> Any:
-            launched.add(self.name)
-            return self.kernel[grid]
-
-    monkeypatch.setattr(triton_kernels, "MAX_BLOCK", 16)
-    for name in KERNELS:
-        monkeypatch.setattr(triton_kernels, name, Watched(name))
-    triton_kernels.try_all(torch.device(DEVICE), dtype)
-    assert launched == KERNELS
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def test_the_checkpoint_describes_the_model(tmp_path: Path, encdec: bool) -> Non
     if not encdec:
         for name, shape in {"A": (2 * UNITS, alignment), "B": (UNITS, alignment), "D": (alignment, 1)}.items():
             original.arrays[f"{name}_dec_transition_0"] = np.ones(shape)
-    config = load(original.convert(tmp_path)).config.values()
+    config = asdict(load(original.convert(tmp_path)).config)
     sizes = {"embedding_size": WIDTH, "hidden_size": UNITS, "maxout_size": 2, "maxout_pool": 3, "output_rank": WIDTH}
     order = {"update_word": "current", "readout_state": "previous", "context": "last" if encdec else "attention"}
     assert config.items() >= (sizes | order).items()
