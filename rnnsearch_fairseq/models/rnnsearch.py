@@ -10,7 +10,6 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import NetworkDecoder, NetworkEncoder, NetworkModel, register_architectures
-from rnnsearch_fairseq.models.paper_training import choose_training
 from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.init import initialize
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
@@ -99,4 +98,4 @@ class RNNsearchModel(NetworkModel):
         super().prepare_for_inference_(cfg)
 
 
-register_architectures("rnnsearch", ARCHITECTURES, then=choose_training)
+register_architectures("rnnsearch", ARCHITECTURES)

@@ -3,8 +3,6 @@
 import argparse
 import collections
 import functools
-import logging
-import os
 import pkgutil
 import typing
 from collections.abc import Callable
@@ -22,7 +20,6 @@ from rnnsearch_fairseq.patches import checkpoints, stopping
 
 # The dotted name of each target, and the function that is called in its place, with the target as first argument.
 PATCHES: dict[str, Callable[..., Any]] = {
-    "fairseq.checkpoint_utils.torch_persistent_save": checkpoints.save_whole,
     "fairseq.file_io.PathManager.copy": checkpoints.copy_whole,
     "fairseq.checkpoint_utils.load_checkpoint": checkpoints.resume,
     "fairseq_cli.train.validate_and_save": stopping.stop_after_update,
@@ -45,15 +42,8 @@ def apply() -> None:
             raise InputError(f"fairseq has no {target}; install fairseq-fixed 0.12.3.1") from error
         replaced = functools.wraps(original)(functools.partial(replacement, original))
         setattr(pkgutil.resolve_name(owner), name, replaced)
-    reset_root_log_level()
     allow_checkpoint_classes()
     print_without_traceback(of_interrupts=False)
-
-
-def reset_root_log_level() -> None:
-    """Undo the level that importing fairseq sets (models/wav2vec/wav2vec2_classification.py:25), unless asked for."""
-    if logging.root.level == logging.DEBUG and os.environ.get("LOGLEVEL", "").upper() != "DEBUG":
-        logging.root.setLevel(logging.INFO)
 
 
 def allow_checkpoint_classes() -> None:
