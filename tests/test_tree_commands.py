@@ -40,29 +40,16 @@ def train(folder: Path, save: str, *words: str) -> str:
 def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path) -> None:
     words = ["--task", "rnnsearch", "--tree-lang", "trees", "--arch", "tree2seq_small", "--max-words", "10"]
     train(folder, "tree", *words, "--require-parse", "--criterion", "blackout", "--blackout-samples", "20")
-    words = [
-        *PLUGIN,
-        "-s",
-        "en",
-        "-t",
-        "fr",
-        "--task",
-        "rnnsearch",
-        "--tree-lang",
-        "trees",
-        "--path",
-        "tree/checkpoint_last.pt",
-    ]
-    words += ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
-    command = ["bin", *words, "--batch-size", "4"]
-    generated = Output(run_forked("fairseq-generate", *command, "--print-alignment", "soft", cwd=folder))
+    searching = ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
+    command = ["bin", *PLUGIN, "-s", "en", "-t", "fr", "--task", "rnnsearch", "--tree-lang", "trees", *searching]
+    command += ["--path", "tree/checkpoint_last.pt", "--batch-size", "4", "--print-alignment", "soft"]
+    generated = Output(run_forked("fairseq-generate", *command, cwd=folder))
     assert sorted(generated.order) == list(range(VALID))
     for number, rows in generated.words("A").items():
         assert len(rows) in (len(generated.words("H")[number]), len(generated.words("H")[number]) + 1)
         # Attention to phrases is left out, so the weights of the words make at most one.
         assert all(sum(map(float, row.split(","))) <= 1 + 1e-4 for row in rows)
-    translating = ["translate", "valid.en", "--model", "tree/checkpoint_last.pt", "--trees", "valid.trees"]
-    translating += ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
+    translating = ["translate", "valid.en", "--model", "tree/checkpoint_last.pt", "--trees", "valid.trees", *searching]
     shown = run("python", "-m", "rnnsearch_fairseq", *translating, cwd=folder).stdout.splitlines()
     # The text's record says Moses, so words are written as text.
     assert [line.replace(" ", "") for line in shown] == ["".join(generated.words("H")[n]) for n in range(VALID)]

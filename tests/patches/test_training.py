@@ -21,7 +21,7 @@ from fairseq.trainer import Trainer
 from recipes.grammar import write_corpus
 from rnnsearch_fairseq.corpus import parses
 from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
-from tests.commands import PLUGIN, fork_command
+from tests.commands import PLUGIN, fork_command, preprocess
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
@@ -84,12 +84,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             words = [f"{folder}/{part}.en", f"{folder}/{part}.penn", "--format", "penn"]
             patch.setattr(sys, "argv", ["trees", *words, "--output", f"{folder}/{part}.trees"])
             parses.main()
-        import fairseq_cli.preprocess
-
-        for words in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
-            words += [word for part in PARTS for word in (f"--{part}pref", f"{folder}/{part}")]
-            patch.setattr(sys, "argv", ["fairseq-preprocess", *words, "--destdir", f"{folder}/bin"])
-            fairseq_cli.preprocess.cli_main()
+    for words in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
+        preprocess(folder, *words, "--trainpref", "train", "--validpref", "valid")
     return folder / "bin"
 
 
@@ -266,8 +262,6 @@ def signal_all(number: int) -> None:
 
 def stop_at(update: int, number: int, everyone: bool = False, times: int = 1) -> None:
     """For ``prepare``: a signal comes after an update, to this process or to all of its group."""
-    # The shell of the tests may have had them ignore it, as it does for commands in the background.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     train_step = Trainer.train_step
     if everyone:
         os.setpgrp()
@@ -310,17 +304,6 @@ def test_a_signal_to_all_processes_while_workers_read(
 def test_a_second_ctrl_c_ends_at_once(data: Path, tmp_path: Path) -> None:
     ended = train(data, tmp_path, prepare=functools.partial(stop_at, 3, INT, times=2))
     assert ended.status == -INT and not ended.last.exists()
-
-
-def test_a_ctrl_c_that_the_shell_ignores_is_ignored(data: Path, tmp_path: Path) -> None:
-    """As it does for a command in the background."""
-
-    def prepare() -> None:
-        stop_at(3, INT)
-        signal.signal(INT, signal.SIG_IGN)
-
-    ended = train(data, tmp_path, "--max-update", "4", prepare=prepare)
-    assert (ended.status, ended.updates()[-1]["num_updates"]) == (0, "4")
 
 
 @pytest.mark.parametrize("update", [7, 12])
