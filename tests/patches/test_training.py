@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -53,7 +54,7 @@ class Trained:
 
     folder: Path
     log: Path
-    status: int | None
+    status: int | None = None
 
     @property
     def printed(self) -> str:
@@ -89,41 +90,46 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
+def start(
+    data: Path, folder: Path, *words: str, prepare: Callable[[], object] | None = None
+) -> tuple[multiprocessing.process.BaseProcess, Trained]:
+    """Start a training; its logs and the folder of its checkpoints are in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    log = folder / f"{len(list(folder.glob('*.log')))}.log"
+    saving = ["--save-dir", str(folder / "saved"), "--num-workers", "0"]
+    return fork_command("train", [str(data), *COMMON, *saving, *words], log, prepare), Trained(folder / "saved", log)
+
+
+def finish(process: multiprocessing.process.BaseProcess, trained: Trained) -> Trained:
+    """Wait for the end of a training, and note its status."""
+    process.join(WAIT)
+    process.kill()
+    trained.status = process.exitcode
+    return trained
+
+
 def train(
     data: Path, folder: Path, *more: str, words: Sequence[str] = PAPER, prepare: Callable[[], object] | None = None
 ) -> Trained:
     """Train to the end, or until ``prepare``, which the training calls first, has ended it."""
-    folder.mkdir(exist_ok=True)
-    log = folder / f"{len(list(folder.glob('*.log')))}.log"
-    workers = [] if "--num-workers" in more else ["--num-workers", "0"]
-    options = [str(data), *COMMON, "--save-dir", str(folder / "saved"), *words, *workers, *more]
-    process = fork_command("train", options, log, prepare)
-    process.join(WAIT)
-    process.kill()
-    return Trained(folder / "saved", log, process.exitcode)
+    return finish(*start(data, folder, *words, *more, prepare=prepare))
 
 
-def train_two(data: Path, folder: Path, prepare: Callable[[int], object], *more: str) -> list[Trained]:
+def train_two(data: Path, folder: Path, prepare: Callable[[int], object]) -> list[Trained]:
     """Two processes that train together, as torchrun starts them; ``prepare`` gets each one's rank."""
-    folder.mkdir(exist_ok=True)
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
-    words = [str(data), *COMMON, *TREES, "--num-workers", "0", "--batch-size", "8", "--save-dir", str(folder / "saved")]
 
     def prepare_rank(rank: int) -> None:
         os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port, WORLD_SIZE="2", RANK=str(rank))
         prepare(rank)
 
-    logs = [folder / f"{len(list(folder.glob('*.log')))}-{rank}.log" for rank in (0, 1)]
-    processes = [
-        fork_command("train", [*words, *more], log, functools.partial(prepare_rank, rank))
-        for rank, log in enumerate(logs)
+    started = [
+        start(data, folder, *TREES, "--batch-size", "8", prepare=functools.partial(prepare_rank, rank))
+        for rank in (0, 1)
     ]
-    for process in processes:
-        process.join(WAIT)
-        process.kill()
-    return [Trained(folder / "saved", log, process.exitcode) for log, process in zip(logs, processes)]
+    return [finish(*process) for process in started]
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
@@ -131,18 +137,8 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     names = ("train_iterator", "val_loss", "best", "RNNsearchTask")
     kept = {name: state["extra_state"].get(name) for name in names}
+    del state["model"]["_extra_state"]
     return {"model": state["model"], "optimizer": state["last_optimizer_state"], **kept}
-
-
-def is_equal(one: Any, other: Any) -> bool:
-    """Whether two states are equal, tensors bit for bit."""
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(is_equal(one[name], other[name]) for name in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(is_equal, one, other))
-    return one == other
 
 
 def assert_same(whole: Trained, *parts: Trained) -> None:
@@ -155,7 +151,7 @@ def assert_same(whole: Trained, *parts: Trained) -> None:
             assert record == expected[record["num_updates"]]
             seen[record["num_updates"]] = record
     assert seen == expected
-    assert is_equal(read_state(parts[-1].last), read_state(whole.last))
+    torch.testing.assert_close(read_state(parts[-1].last), read_state(whole.last), rtol=0, atol=0)
 
 
 @pytest.fixture(scope="session")
