@@ -1,6 +1,5 @@
 """The fairseq criterion ``blackout``: BlackOut in training, the full softmax in validation."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,14 +8,12 @@ import torch
 from fairseq.criterions import register_criterion
 from fairseq.data import BaseWrapperDataset, FairseqDataset, data_utils
 from fairseq.dataclass import FairseqDataclass
-from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
-from fairseq.utils import get_perplexity
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
+from rnnsearch_fairseq.criterions.summed_nll import SummedNLL, log_bits
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
@@ -73,9 +70,7 @@ class BlackOut(SummedNLL):
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         """Log the cost in bits per word and its perplexity; in training it is the BlackOut cost, not the softmax's."""
-        loss, words = (sum(log.get(name, 0) for log in logging_outputs) for name in ("loss", "ntokens"))
-        metrics.log_scalar("loss", loss / words / math.log(2), words, round=3)
-        metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
+        log_bits(logging_outputs)
 
 
 def count_targets(pairs: FairseqDataset, vocabulary_size: int) -> np.ndarray:
