@@ -19,6 +19,7 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 
+import rnnsearch_fairseq
 from recipes.grammar import write_corpus
 from rnnsearch_fairseq.corpus import parses
 from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
@@ -175,6 +176,8 @@ def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
     end = train(data, tmp_path, words=COMMANDS[name])
     assert (within.status, after.status, end.status) == (128 + TERM, 0, 0)
     assert_same(whole, within, after, end)
+    if name == "bf16":
+        assert len(rnnsearch_fairseq.load(end.last).translate(["the baker lives here ."], max_len_b=5)) == 1
     if name == "trees":
         rates = {record["num_updates"]: record["lr"] for record in whole.updates()}
         assert (rates["12"], rates["13"]) == ("1", "0.5")
