@@ -48,7 +48,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             f"{cfg.save_dir} by --restore-file"
         ) from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
-    if state is not None and not resets and state["train_iterator"]["iterations_in_epoch"] == 0:
+    goes_on = PathManager.exists(path) and not resets  # not with --finetune-from-model
+    if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:
         if "train_inner" in state["metrics"]:  # the mean of the log's interval
             metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
         if isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
