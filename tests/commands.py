@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from shlex import split
 
@@ -84,49 +84,37 @@ def _run_command(command: str, words: list[str], log: Path, prepare: Callable[[]
         sys.exit(1)
 
 
-def run_forked(command: str, *words: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command of fairseq, which must succeed, in a fork of this process: it need not import anything again."""
-    argv = [*map(str, words)]
+def run_forked(command: str, *words: str | Path, cwd: Path, stdin: str = "") -> str:
+    """Run a command of fairseq, which must succeed, in a fork of this process; return all that it printed."""
     with tempfile.TemporaryDirectory() as folder:
-        given, out, err = (Path(folder, name) for name in ("in", "out", "err"))
+        given, log = Path(folder, "in"), Path(folder, "log")
         given.write_text(stdin, encoding="utf-8")
 
         def prepare() -> None:
-            os.dup2(os.open(given, os.O_RDONLY), 0)
-            os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT), 2)
-            sys.stdin = open(0, encoding="utf-8")
-            sys.stderr = open(2, "w", buffering=1, encoding="utf-8")
+            sys.stdin = given.open(encoding="utf-8")
             os.chdir(cwd)
             torch.cuda.is_available = lambda: False
 
-        process = fork_command(command.removeprefix("fairseq-"), argv, out, prepare)
+        process = fork_command(command.removeprefix("fairseq-"), [*map(str, words)], log, prepare)
         process.join(300)
         process.kill()
-        printed = [path.read_text(encoding="utf-8") if path.exists() else "" for path in (out, err)]
-    assert process.exitcode == 0, f"{argv}\n{printed[0][-8000:]}\n{printed[1][-8000:]}"
-    return subprocess.CompletedProcess([command, *argv], process.exitcode, *printed)
+        printed = log.read_text(encoding="utf-8")
+    assert process.exitcode == 0, f"{words}\n{printed[-8000:]}"
+    return printed
 
 
-def preprocess(
-    corpus: Path, destination: Path | str, *words: str | Path, status: int = 0
-) -> subprocess.CompletedProcess[str]:
-    command = ["fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", "--destdir", destination, *words]
-    return run(*command, cwd=corpus, status=status) if status else run_forked(*command, cwd=corpus)
-
-
-def training_words(data: Path, folder: Path | str, *words: str | Path) -> list[str]:
-    words = (data, *PLUGIN, "--save-dir", folder, "--num-workers", "0", "--log-format", "json", *words)
-    return [str(word) for word in words]
+def preprocess(corpus: Path, *words: str | Path) -> None:
+    """Binarize the corpus in ``corpus/bin``."""
+    run_forked("fairseq-preprocess", *PLUGIN, "--destdir", "bin", *words, cwd=corpus)
 
 
 def train(data: Path, folder: Path, *words: str | Path, processes: int = 1) -> str:
     """Train, and return all that was printed."""
-    words = training_words(data, folder, *words)
+    words = (data, *PLUGIN, "--save-dir", folder, "--num-workers", "0", "--log-format", "json", *words)
     if processes == 1:
-        done = run_forked("fairseq-train", *words, cwd=data.parent)
-    else:
-        command = ["--standalone", "--nproc-per-node", str(processes), str(BIN / "fairseq-train"), *words]
-        done = run("torchrun", *command, cwd=data.parent)
+        return run_forked("fairseq-train", *words, cwd=data.parent)
+    command = ["--standalone", "--nproc-per-node", str(processes), str(BIN / "fairseq-train"), *words]
+    done = run("torchrun", *command, cwd=data.parent)
     return done.stdout + done.stderr
 
 
@@ -146,17 +134,8 @@ class Output:
         """Of each sentence the words of the first line of this kind."""
         return {number: lines[0][-1].split() for number, lines in self.all[kind].items()}
 
-    def numbers(self, kind: str) -> dict[int, list[float]]:
-        return {number: [float(word) for word in words] for number, words in self.words(kind).items()}
-
 
 def generate(data: Path, checkpoint: Path | str, *words: str | Path, subset: str = "test") -> Output:
     subset_words = ["--gen-subset", subset, "--num-workers", "0"]
     command = ["fairseq-generate", data, *PLUGIN, "--path", checkpoint, *subset_words, *words]
-    return Output(run_forked(*command, cwd=data.parent).stdout)
-
-
-def interactive(data: Path, checkpoint: Path, lines: Sequence[str], *words: str) -> Output:
-    text = "".join(line + "\n" for line in lines)
-    command = ["fairseq-interactive", data, *PLUGIN, "--path", checkpoint, *words]
-    return Output(run_forked(*command, cwd=data.parent, stdin=text).stdout)
+    return Output(run_forked(*command, cwd=data.parent))

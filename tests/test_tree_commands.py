@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recipes.grammar import write_corpus
-from tests.commands import PLUGIN, Output, run, run_forked
+from tests.commands import PLUGIN, Output, preprocess, run, run_forked
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 SIZES = ["--embedding-size", "32", "--hidden-size", "32"]
@@ -25,45 +25,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{part}.penn").write_text("\n".join(lines) + "\n", encoding="utf-8")
         words = [f"{part}.en", f"{part}.penn", "--format", "penn", "--output", f"{part}.trees"]
         run("python", "-m", "rnnsearch_fairseq", "trees", *words, cwd=folder)
-    texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid", "--destdir", "bin"]
-    run_forked("fairseq-preprocess", *PLUGIN, "-s", "en", "-t", "fr", *texts, cwd=folder)
-    run_forked("fairseq-preprocess", *PLUGIN, "--only-source", "-s", "trees", *texts, cwd=folder)
+    texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid"]
+    for languages in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
+        preprocess(folder, *languages, *texts)
     run("python", "-m", "rnnsearch_fairseq", "lengths", "train.en", "train.fr", "--output", "lengths", cwd=folder)
     return folder
 
 
 def train(folder: Path, save: str, *words: str) -> str:
     common = ["bin", *PLUGIN, "-s", "en", "-t", "fr", "--save-dir", save, "--num-workers", "0"]
-    done = run_forked("fairseq-train", *common, *SIZES, *PAPER, "--max-epoch", "2", *words, cwd=folder)
-    return done.stdout + done.stderr
+    return run_forked("fairseq-train", *common, *SIZES, *PAPER, "--max-epoch", "2", *words, cwd=folder)
 
 
-@pytest.fixture(scope="module")
-def trained(folder: Path) -> str:
+def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path) -> None:
     words = ["--task", "rnnsearch", "--tree-lang", "trees", "--arch", "tree2seq_small", "--max-words", "10"]
-    return train(folder, "tree", *words, "--require-parse", "--criterion", "blackout", "--blackout-samples", "20")
-
-
-def test_unparsed_and_long_pairs_are_dropped_and_counted(folder: Path, trained: str) -> None:
-    sides = [(folder / f"train.{language}").read_text().splitlines() for language in ("en", "fr")]
-    parsed = [line != "-" for line in (folder / "train.trees").read_text().splitlines()]
-    kept = sum(tree and max(len(one.split()), len(other.split())) <= 10 for tree, one, other in zip(parsed, *sides))
-    assert parsed.count(False) == TRAIN // 10
-    assert f"train: at most 10 words a side: kept {kept:,} of {TRAIN} pairs, dropped {TRAIN - kept}" in trained
-
-
-def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path, trained: str) -> None:
-    words = [*PLUGIN, "--task", "rnnsearch", "--tree-lang", "trees", "--path", "tree/checkpoint_last.pt"]
-    words += ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
-    command = ["bin", *words, "--batch-size", "4"]
-    generated = Output(run_forked("fairseq-generate", *command, "--print-alignment", "soft", cwd=folder).stdout)
+    train(folder, "tree", *words, "--require-parse", "--criterion", "blackout", "--blackout-samples", "20")
+    searching = ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
+    command = ["bin", *PLUGIN, "-s", "en", "-t", "fr", "--task", "rnnsearch", "--tree-lang", "trees", *searching]
+    command += ["--path", "tree/checkpoint_last.pt", "--batch-size", "4", "--print-alignment", "soft"]
+    generated = Output(run_forked("fairseq-generate", *command, cwd=folder))
     assert sorted(generated.order) == list(range(VALID))
     for number, rows in generated.words("A").items():
         assert len(rows) in (len(generated.words("H")[number]), len(generated.words("H")[number]) + 1)
         # Attention to phrases is left out, so the weights of the words make at most one.
         assert all(sum(map(float, row.split(","))) <= 1 + 1e-4 for row in rows)
-    translating = ["translate", "valid.en", "--model", "tree/checkpoint_last.pt", "--trees", "valid.trees"]
-    translating += ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
+    translating = ["translate", "valid.en", "--model", "tree/checkpoint_last.pt", "--trees", "valid.trees", *searching]
     shown = run("python", "-m", "rnnsearch_fairseq", *translating, cwd=folder).stdout.splitlines()
     # The text's record says Moses, so words are written as text.
     assert [line.replace(" ", "") for line in shown] == ["".join(generated.words("H")[n]) for n in range(VALID)]
@@ -73,14 +59,3 @@ def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path, train
 def test_the_sequential_baseline_needs_no_trees(folder: Path, words: list[str]) -> None:
     output = train(folder, "anmt", "--arch", "anmt_small", *words, "--criterion", "cross_entropy", "--no-save")
     assert len(re.findall("valid on 'valid' subset", output)) == 2
-
-
-def test_trees_of_another_text_are_refused_in_one_sentence(folder: Path, tmp_path: Path) -> None:
-    for path in (folder / "bin").iterdir():
-        (tmp_path / path.name).symlink_to(path)
-    for ending in ("bin", "idx"):
-        (tmp_path / f"valid.trees-None.trees.{ending}").unlink()
-        (tmp_path / f"valid.trees-None.trees.{ending}").symlink_to(folder / f"bin/train.trees-None.trees.{ending}")
-    words = [tmp_path, *PLUGIN, "-s", "en", "-t", "fr", "--task", "rnnsearch", "--tree-lang", "trees", *SIZES]
-    done = run("fairseq-train", *words, "--arch", "tree2seq_small", *PAPER, cwd=folder, status=1)
-    assert f"there are {TRAIN} trees for {VALID} sources" in done.stderr.strip().splitlines()[-1]

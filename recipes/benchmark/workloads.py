@@ -119,9 +119,8 @@ def make_random_translation(options: Sequence[str], size: Size) -> TranslationPa
     """Make up the same with an untrained model, whose translations all have ``size.lengths`` words."""
     parser = fairseq_options.get_training_parser()
     fairseq_options.add_generation_args(parser)
-    unused = ["--optimizer", "adam"]  # without it, the model would log the choice of one
     cure = "with --vocabulary N, give --arch and no data folder"
-    config = read_options([MADE_UP, *unused, *options], parser, cure)
+    config = read_options([MADE_UP, *options], parser, cure)
     task = make_up_task(config.task, size.vocabulary)
     config.generation.max_len_a, config.generation.max_len_b = 0, size.lengths - 1
     config.generation.min_len = size.lengths - 1  # end-of-sentence is impossible before

@@ -122,6 +122,11 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     print_commands(out, languages, options)
 
 
+# The training of the paper (Section 4.2).
+TRAINING = ["--task", "rnnsearch", "--pool-batches", "20", "--max-words", "50", "--criterion", "summed_nll"]
+TRAINING += ["--optimizer", "adadelta", "--clip-norm", "1", "--batch-size", "80"]
+
+
 def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any]) -> None:
     """Print the commands that translate with a converted model as GroundHog does, and train it further."""
     checkpoint, (source, target) = str(out / "checkpoint.pt"), languages
@@ -135,7 +140,8 @@ def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any
         texts += [name, str(out / f"dict.{language}.txt")]
     print(" ", shlex.join(["fairseq-preprocess", *plugin, "-s", source, "-t", target, *texts]))
     sizes = [word for name, value in options.items() for word in (option(name), str(value))]
-    print(" ", shlex.join(["fairseq-train", "bin", *plugin, *sizes, "--finetune-from-model", checkpoint]))
+    training = [*TRAINING, *sizes, "--finetune-from-model", checkpoint]
+    print(" ", shlex.join(["fairseq-train", "bin", *plugin, *training]))
 
 
 def main() -> None:

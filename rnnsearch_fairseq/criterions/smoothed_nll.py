@@ -7,11 +7,9 @@ from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel
-from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import scores_features
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
@@ -31,11 +29,6 @@ class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
     fairseq makes several tensors as large as the scores, and computes padding, too. For the models of this package, the
     gradient overwrites the scores: see :mod:`rnnsearch_fairseq.modules.fused.loss`.
     """
-
-    def __init__(self, task: FairseqTask, label_smoothing: float, sentence_avg: bool) -> None:
-        super().__init__(task, sentence_avg, label_smoothing)
-        if not 0 <= label_smoothing < 1:
-            raise InputError(f"--label-smoothing is {label_smoothing}, but it must be at least 0 and below 1")
 
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True

@@ -67,11 +67,8 @@ class SummedNLL(FairseqCriterion):
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         """Log the mean cost per sentence and per word."""
-        nll, words, sentences = (
-            sum(log.get(name, 0) for log in logging_outputs) for name in ("loss", "ntokens", "nsentences")
-        )
-        metrics.log_scalar("loss", nll / words / math.log(2), words, round=3)
-        metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
+        nll, words = log_bits(logging_outputs)
+        sentences = sum(log["nsentences"] for log in logging_outputs)
         metrics.log_scalar("nll_sentence_nats", nll / sentences, sentences, round=3)
         metrics.log_scalar("nll_word_nats", nll / words, words, round=4)
 
@@ -79,3 +76,11 @@ class SummedNLL(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """True: every logged value is a sum."""
         return True
+
+
+def log_bits(logging_outputs: list[dict[str, Any]]) -> tuple[Any, int]:
+    """Log the cost in bits per word and its perplexity; return the cost in nats, and the number of words."""
+    cost, words = (sum(log[name] for log in logging_outputs) for name in ("loss", "ntokens"))
+    metrics.log_scalar("loss", cost / words / math.log(2), words, round=3)
+    metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
+    return cost, words

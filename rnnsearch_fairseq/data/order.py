@@ -13,11 +13,6 @@ def longer_side(pairs: FairseqDataset) -> np.ndarray:
     return np.asarray(pairs.sizes).reshape(len(pairs), -1).max(axis=1) - 1
 
 
-def within_limit(pairs: FairseqDataset, max_words: int | None) -> np.ndarray:
-    """Whether each side of a pair has at most ``max_words`` words (None: no limit): bool, ``(pairs,)``."""
-    return longer_side(pairs) <= (np.inf if max_words is None else max_words)
-
-
 class LimitedPairs(BaseWrapperDataset):
     """The pairs for which ``kept`` (bool, ``(pairs,)``) is true, in the order that fairseq gives them in epoch 1.
 
@@ -60,7 +55,7 @@ class ReshuffledPairs(LimitedPairs):
         self.epoch = 1
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, from 1, whose order :meth:`ordered_indices` gives."""
+        """Choose the epoch, from 1."""
         super().set_epoch(epoch)
         self.epoch = epoch
 
@@ -79,15 +74,13 @@ class PooledPairs(LimitedPairs):
     Attributes:
         batches_per_update: processes times accumulated steps. fairseq deals the batches of a pool to the processes in
             turn: an update consists of consecutive batches, and its processes read sentences of similar lengths.
-
-    Raises:
-        InputError: no pair is left, or ``pool_batches`` is below 1.
     """
+
+    # --update-freq, and so the size of a pool, may depend on the epoch.
+    can_reuse_epoch_itr_across_epochs = False
 
     def __init__(self, pairs: FairseqDataset, kept: np.ndarray, pool_batches: int, seed: int) -> None:
         super().__init__(pairs, kept, seed)
-        if pool_batches < 1:
-            raise InputError(f"--pool-batches is {pool_batches}, but a pool holds at least 1 update")
         self.pool_batches = pool_batches
         self.batches_per_update = 1
         self.longer_side = longer_side(pairs)

@@ -169,14 +169,8 @@ def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
     return kind.of(values)
 
 
-def register_architectures(
-    model: str, architectures: dict[str, dict[str, Any]], then: Callable[[argparse.Namespace], None] | None = None
-) -> None:
-    """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``.
-
-    Args:
-        then: called with the parsed command line after an architecture's settings are applied to it.
-    """
+def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
+    """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``."""
     for name, settings in architectures.items():
 
         def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
@@ -184,8 +178,6 @@ def register_architectures(
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
             if isinstance(args, argparse.Namespace):
-                complete_options(args)
-                if then is not None:
-                    then(args)
+                complete_options(args, model)
 
         register_model_architecture(model, name)(architecture)

@@ -8,7 +8,6 @@ from fairseq.models import register_model
 from torch import Tensor
 
 from rnnsearch_fairseq.models.common import NetworkDecoder, NetworkEncoder, NetworkModel, register_architectures
-from rnnsearch_fairseq.models.paper_training import choose_training
 from rnnsearch_fairseq.modules.encoder import Annotations
 from rnnsearch_fairseq.modules.init import initialize
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
@@ -75,4 +74,4 @@ class RNNsearchModel(NetworkModel):
     initialize = staticmethod(initialize)
 
 
-register_architectures("rnnsearch", ARCHITECTURES, then=choose_training)
+register_architectures("rnnsearch", ARCHITECTURES)

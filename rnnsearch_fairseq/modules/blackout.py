@@ -60,24 +60,22 @@ def alias_table(proposal: Tensor) -> AliasTable:
     return AliasTable(numbers + own_shares, aliases)
 
 
-def draw_negatives(
-    targets: Tensor, count: int, proposal: AliasTable, generator: torch.Generator | None = None
-) -> Tensor:
+def draw_negatives(targets: Tensor, count: int, proposal: AliasTable) -> Tensor:
     """Draw ``count`` negatives for each target, with replacement and never the target itself: ``(words, count)``.
 
-    The ``proposal`` Q has at least two possible words. The ``generator`` is on the device of ``targets`` ``(words,)``.
+    The ``proposal`` Q has at least two possible words. ``targets`` are ``(words,)``.
     """
-    drawn = _draw(len(targets) * count, proposal, generator)
+    drawn = _draw(len(targets) * count, proposal)
     hits = drawn.view(-1, count).eq(targets.unsqueeze(1)).flatten().nonzero().squeeze(1)
     while len(hits):
-        redrawn = _draw(len(hits), proposal, generator)
+        redrawn = _draw(len(hits), proposal)
         drawn[hits] = redrawn
         hits = hits[redrawn == targets[hits // count]]
     return drawn.view(-1, count)
 
 
-def _draw(count: int, proposal: AliasTable, generator: torch.Generator | None) -> Tensor:
+def _draw(count: int, proposal: AliasTable) -> Tensor:
     limits, aliases = proposal
-    points = torch.rand(count, dtype=limits.dtype, device=limits.device, generator=generator).mul_(len(limits))
+    points = torch.rand(count, dtype=limits.dtype, device=limits.device).mul_(len(limits))
     cells = points.long()
     return torch.where(points < limits.index_select(0, cells), cells, aliases.index_select(0, cells))

@@ -11,8 +11,6 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer, register_optimizer
 from omegaconf import II, DictConfig
 
-from rnnsearch_fairseq.errors import InputError
-
 
 @dataclass
 class AdadeltaConfig(FairseqDataclass):
@@ -33,16 +31,8 @@ class Adadelta(FairseqOptimizer):
     """``torch.optim.Adadelta`` with a dataclass configuration; replaces fairseq's ``adadelta``, whose rho is 0.9."""
 
     def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
-        """Make the optimizer for ``params``.
-
-        Raises:
-            InputError: if a setting is outside its range.
-        """
         super().__init__(cfg)
-        try:
-            self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
-        except ValueError as error:
-            raise InputError(f"adadelta: {error} (see --adadelta-rho, --adadelta-eps, --lr, --weight-decay)") from None
+        self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -53,9 +43,8 @@ class Adadelta(FairseqOptimizer):
     @property
     def optimizer_config(self) -> dict[str, float]:
         """The arguments of ``torch.optim.Adadelta``. A resumed training keeps its own, but for the learning rate."""
-        lr = self.cfg.lr
         return {
-            "lr": float(lr if isinstance(lr, (int, float)) else lr[0]),
+            "lr": self.cfg.lr[0],
             "rho": self.cfg.adadelta_rho,
             "eps": self.cfg.adadelta_eps,
             "weight_decay": self.cfg.weight_decay,

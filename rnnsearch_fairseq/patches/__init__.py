@@ -3,8 +3,6 @@
 import argparse
 import collections
 import functools
-import logging
-import os
 import pkgutil
 import typing
 from collections.abc import Callable
@@ -17,43 +15,27 @@ import omegaconf.base
 import torch
 from omegaconf import nodes
 
-from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.errors import print_without_traceback
 from rnnsearch_fairseq.patches import checkpoints, stopping
 
 # The dotted name of each target, and the function that is called in its place, with the target as first argument.
 PATCHES: dict[str, Callable[..., Any]] = {
-    "fairseq.checkpoint_utils.torch_persistent_save": checkpoints.save_whole,
     "fairseq.file_io.PathManager.copy": checkpoints.copy_whole,
     "fairseq.checkpoint_utils.load_checkpoint": checkpoints.resume,
     "fairseq_cli.train.validate_and_save": stopping.stop_after_update,
 }
-CORES = ("core", "_core")  # numpy 2 renamed its module, and a checkpoint may name either
 
 
 @functools.cache
 def apply() -> None:
-    """Replace all targets; a second call changes nothing.
-
-    Raises:
-        InputError: a target is not in this fairseq.
-    """
+    """Replace all targets; a second call changes nothing."""
     for target, replacement in PATCHES.items():
         owner, _, name = target.rpartition(".")
-        try:
-            original = pkgutil.resolve_name(target)
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"fairseq has no {target}; install fairseq-fixed 0.12.3.1") from error
+        original = pkgutil.resolve_name(target)
         replaced = functools.wraps(original)(functools.partial(replacement, original))
         setattr(pkgutil.resolve_name(owner), name, replaced)
-    reset_root_log_level()
     allow_checkpoint_classes()
     print_without_traceback(of_interrupts=False)
-
-
-def reset_root_log_level() -> None:
-    """Undo the level that importing fairseq sets (models/wav2vec/wav2vec2_classification.py:25), unless asked for."""
-    if logging.root.level == logging.DEBUG and os.environ.get("LOGLEVEL", "").upper() != "DEBUG":
-        logging.root.setLevel(logging.INFO)
 
 
 def allow_checkpoint_classes() -> None:
@@ -62,13 +44,12 @@ def allow_checkpoint_classes() -> None:
     A model or optimizer that argparse configures leaves a Namespace in the checkpoint, and --eval-bleu leaves numpy
     arrays. A training by several processes broadcasts omegaconf objects and placeholders for tensors when it resumes.
     """
-    constructors = {"_reconstruct": np.empty(0).__reduce__()[0], "scalar": np.float64(0).__reduce__()[0]}
     torch.serialization.add_safe_globals(
         [
             argparse.Namespace,
             *(np.ndarray, np.dtype),
             *{type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")},
-            *((made, f"numpy.{core}.multiarray.{name}") for name, made in constructors.items() for core in CORES),
+            *(np.empty(0).__reduce__()[0], np.float64(0).__reduce__()[0]),  # their constructors
             fairseq.distributed.utils._TensorPlaceholder,
             *(omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.base.ContainerMetadata, omegaconf.base.Metadata),
             *(nodes.AnyNode, nodes.BooleanNode, nodes.IntegerNode, nodes.FloatNode, nodes.StringNode),

@@ -1,6 +1,5 @@
 """After Ctrl-C (SIGINT) or SIGTERM, a training finishes its update, saves a checkpoint, and ends."""
 
-import functools
 import logging
 import os
 import signal
@@ -18,15 +17,11 @@ logger = logging.getLogger(__name__)
 received = 0  # the number of the signal that asks this process to stop
 
 
-@functools.cache
 def install_signal_handlers() -> None:
-    """Note the signals, except those that the shell has the process ignore; a second Ctrl-C ends it at once."""
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _note_signal)
-        if hasattr(signal, "sigwaitinfo"):  # not on macOS
-            os.register_at_fork(after_in_child=_heed_parent_only)
+    """Note SIGINT and SIGTERM; a second Ctrl-C ends the process at once."""
+    signal.signal(signal.SIGINT, _note_signal)
+    signal.signal(signal.SIGTERM, _note_signal)
+    os.register_at_fork(after_in_child=_heed_parent_only)
 
 
 def _note_signal(number: int, frame: Any) -> None:

@@ -25,10 +25,9 @@ class Generator:
 
     def __init__(self, models: Sequence[BaseFairseqModel], search: BeamSearch, print_alignment: str | None) -> None:
         self.models, self.search, self.print_alignment, self.eos = models, search, print_alignment, EOS
-        self.version: list[tuple[int, int]] | None = None
         for model in models:
-            model.eval()  # once prepared for inference, it returns None
-        self.parameters = [module._parameters for model in models for module in model.modules()]
+            model.eval()
+        self.search_model: SearchModel | None = None  # made of the parameters when the first batch comes
 
     def generate(
         self, models: Any, sample: dict[str, Any], prefix_tokens: Tensor | None = None, constraints: Any = None
@@ -41,20 +40,14 @@ class Generator:
         if prefix_tokens is not None or constraints is not None:
             raise InputError("this search takes no prefix and no constraints; use fairseq's generator (--prefix-size)")
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
-        found = self.search.search(self._search_model(), words, None if trees is None else Forest(*trees))
+        if self.search_model is None:
+            members = [search_model(*halves(model)) for model in self.models]
+            self.search_model = members[0] if len(members) == 1 else Ensemble(members)
+        found = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
         return [
             [self._as_fairseq_hypothesis(hypothesis, row) for hypothesis in hypotheses]
             for hypotheses, row in zip(found, words.cpu())
         ]
-
-    def _search_model(self) -> SearchModel:
-        """The models for the search, made anew when a parameter was changed or replaced."""
-        parameters = (parameter for module in self.parameters for parameter in module.values())
-        version = [(parameter.data_ptr(), parameter._version) for parameter in parameters if parameter is not None]
-        if version != self.version:
-            members = [search_model(*halves(model)) for model in self.models]
-            self.version, self.model = version, members[0] if len(members) == 1 else Ensemble(members)
-        return self.model
 
     def _as_fairseq_hypothesis(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
         tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Optional
 
+import numpy as np
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import BaseFairseqModel
 from fairseq.optim import FairseqOptimizer, FP16Optimizer
 from fairseq.tasks import register_task
@@ -19,7 +21,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.data.order import LimitedPairs, PooledPairs, ReshuffledPairs, within_limit
+from rnnsearch_fairseq.data.order import LimitedPairs, PooledPairs, ReshuffledPairs, longer_side
 from rnnsearch_fairseq.data.tree_pairs import TreePairs
 from rnnsearch_fairseq.errors import InputError, option
 from rnnsearch_fairseq.search import SearchOptions, make_search
@@ -30,18 +32,11 @@ from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 logger = logging.getLogger(__name__)
 
 HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
-# Options of fairseq's generator that this package's searches lack, with the values that mean "not given".
-FAIRSEQ_ONLY: dict[str, tuple[Any, ...]] = {
-    "sampling": (False,),
-    "diverse_beam_groups": (-1,),
-    "diversity_rate": (-1.0,),
-    "match_source_len": (False,),
-    "constraints": (None, False),
-    "prefix_size": (0,),
-    "no_repeat_ngram_size": (0,),
-    "temperature": (1.0,),
-    "lm_path": (None,),
-}
+# Options of fairseq's generator that this package's searches lack.
+FAIRSEQ_ONLY = (
+    *("sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"),
+    *("no_repeat_ngram_size", "temperature", "lm_path", "score_reference"),
+)
 
 
 @dataclass
@@ -83,48 +78,28 @@ class RNNsearchTask(TranslationTask):
     cfg: RNNsearchTaskConfig
 
     def __init__(self, cfg: RNNsearchTaskConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
-        """Load the dictionary of transitions if there are trees.
-
-        Raises:
-            InputError: it is missing.
-        """
+        """Load the dictionary of transitions if there are trees."""
         super().__init__(cfg, src_dict, tgt_dict)
         self.optimizer: FairseqOptimizer | None = None
         self.float32: list[Tensor] | None = None
+        self.has_trees = cfg.tree_lang is not None
         if self.has_trees:
-            path = Path(utils.split_paths(cfg.data)[0], f"dict.{cfg.tree_lang}.txt")
-            if not path.is_file():
-                raise InputError(
-                    f"{path}: no such file; binarize the trees into the same folder by "
-                    f"fairseq-preprocess --only-source -s {cfg.tree_lang}"
-                )
-            self.tree_dict = self.load_dictionary(str(path))
-
-    @property
-    def has_trees(self) -> bool:
-        """Whether source sentences have trees."""
-        return self.cfg.tree_lang is not None
+            self.tree_dict = self.load_dictionary(f"{utils.split_paths(cfg.data)[0]}/dict.{cfg.tree_lang}.txt")
 
     @classmethod
     def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
-        """Choose the languages, where none are named, and load their dictionaries.
+        """As in fairseq: load the dictionaries.
 
         Raises:
-            InputError: the data folder or a dictionary is missing.
+            InputError: the data folder has none, or trees have no languages beside them.
         """
-        if getattr(cfg, "data", None) is None:
-            raise InputError(
-                "no data is named; give the --destdir of a finished fairseq-preprocess, under Hydra as task.data=FOLDER"
-            )
         folder = Path(utils.split_paths(cfg.data)[0])
-        if cfg.source_lang is None or cfg.target_lang is None:
-            cfg.source_lang, cfg.target_lang = _infer_languages(folder, cfg.tree_lang)
-        for language in (cfg.source_lang, cfg.target_lang):
-            if language is None or not (folder / f"dict.{language}.txt").is_file():
-                missing = "pair of languages" if language is None else f"dict.{language}.txt"
-                near = any((folder / "bin").glob("dict.*.txt"))
-                cure = f"give {folder / 'bin'}" if near else "give the --destdir of a finished fairseq-preprocess"
-                raise InputError(f"{folder}: no such folder of data, or no {missing} in it; {cure}")
+        if not any(folder.glob("dict.*.txt")):
+            raise InputError(
+                f"{folder}: no dictionaries; give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
+            )
+        if cfg.tree_lang is not None and (cfg.source_lang is None or cfg.target_lang is None):
+            raise InputError("--tree-lang needs the languages of the text, too; give -s and -t")
         return super().setup_task(cfg, **kwargs)
 
     # Data
@@ -135,21 +110,14 @@ class RNNsearchTask(TranslationTask):
         Raises:
             InputError: it is missing, its sides or trees do not belong to each other, or no training pair is left.
         """
-        data, pair = self.cfg.data, f"{self.cfg.source_lang}-{self.cfg.target_lang}"
         trains = split == self.cfg.train_subset
         if trains and split not in self.datasets:
             self._warn_without_preparation()
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
             raise InputError(
-                f"{data}: no {split} data for {pair}; write it with fairseq-preprocess, or name another split by "
-                "--train-subset, --valid-subset or --gen-subset"
-            ) from error
-        except AssertionError as error:
-            raise InputError(
-                f"{data}: the sides of the {split} data for {pair} do not fit each other ({error}); write both again "
-                "in one run of fairseq-preprocess"
+                f"{self.cfg.data}: {split}: {error}; write both sides in one run of fairseq-preprocess"
             ) from error
         if self.has_trees:
             self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
@@ -179,31 +147,23 @@ class RNNsearchTask(TranslationTask):
             raise InputError(f"{path}: {error}") from None
 
     def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
-        kept = within_limit(pairs, self.cfg.max_words)
+        max_words = np.inf if self.cfg.max_words is None else self.cfg.max_words
+        kept = longer_side(pairs) <= max_words
         if self.cfg.require_parse:
             if not self.has_trees:
                 raise InputError("--require-parse needs trees; give --tree-lang SUFFIX")
             kept &= pairs.parsed
-        limit = "no length limit" if self.cfg.max_words is None else f"at most {self.cfg.max_words} words a side"
+        limit = "no length limit" if self.cfg.max_words is None else f"at most {max_words} words a side"
         logger.info(f"{split}: {limit}: kept {kept.sum():,} of {len(pairs):,} pairs, dropped {(~kept).sum():,}")
-        if self.cfg.pool_batches is not None:
+        if self.cfg.pool_batches:
             return PooledPairs(pairs, kept, self.cfg.pool_batches, self.cfg.seed)
         return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, kept, self.cfg.seed)
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> LanguagePairDataset:
-        """As in fairseq; fairseq-interactive has no place for trees.
-
-        Raises:
-            InputError: the task has trees.
-        """
+        """As in fairseq, but refuse trees, for which fairseq-interactive has no place."""
         if self.has_trees:
             raise InputError("fairseq-interactive reads no trees; translate by rnnsearch translate --trees")
         return super().build_dataset_for_inference(*args, **kwargs)
-
-    def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
-        """As in fairseq, but false for pooled pairs if ``--update-freq``, and so the pool size, varies by epoch."""
-        depends = isinstance(dataset, PooledPairs) and len(set(self.cfg.update_freq)) > 1
-        return not depends and super().can_reuse_epoch_itr(dataset)
 
     def get_batch_iterator(self, dataset: FairseqDataset, **options: Any) -> EpochBatchIterator:
         """As in fairseq, with the last batch of every split, and with pooled batches in their own order."""
@@ -214,15 +174,13 @@ class RNNsearchTask(TranslationTask):
         processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
         steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
         dataset.batches_per_update = processes * steps
-        is_new = dataset not in self.dataset_to_epoch_iter
         iterator = super().get_batch_iterator(dataset, **options)
         iterator.disable_shuffling, iterator.shuffle = True, False
-        if is_new:
-            size = options["max_sentences"]
-            logger.info(
-                f"sentences in an update: {size * dataset.batches_per_update:,} "
-                f"(--batch-size {size} x {processes} processes x --update-freq {steps})"
-            )
+        size = options["max_sentences"]
+        logger.info(
+            f"sentences in an update: {size * dataset.batches_per_update:,} "
+            f"(--batch-size {size} x {processes} processes x --update-freq {steps})"
+        )
         return iterator
 
     # Updates, and what checkpoints hold of them
@@ -277,52 +235,32 @@ class RNNsearchTask(TranslationTask):
 
     # Search
 
-    def build_generator(
-        self,
-        models: Sequence[BaseFairseqModel],
-        args: Any,
-        seq_gen_cls: Any = None,
-        extra_gen_cls_kwargs: dict[str, Any] | None = None,
-        prefix_allowed_tokens_fn: Any = None,
-    ) -> Any:
+    def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
         """The generator for fairseq's generation options ``args``.
 
         It is this package's search where the models are this package's, and fairseq's generator where they are not, or
         where an option is given that only fairseq's generator has.
 
         Raises:
-            InputError: an option has an impossible value or no effect, or the search cannot search these models.
+            InputError: an option has an impossible value or no effect.
         """
         search = str(self.cfg.search)
         names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
         options = {name: getattr(args, name) for name in names if hasattr(args, name)}
         options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
-        fairseq_only = [name for name, off in FAIRSEQ_ONLY.items() if getattr(args, name, off[0]) not in off]
-        can_search_all = all(map(can_search, models))
-        needs_fairseq = getattr(args, "score_reference", False) or seq_gen_cls or prefix_allowed_tokens_fn
-        if needs_fairseq or (search == "fairseq" and (fairseq_only or not can_search_all)):
-            return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
-        if fairseq_only:
-            raise InputError(f"{option(fairseq_only[0])} has no effect with --search {search}; leave one of them out")
-        if not can_search_all:
-            raise InputError(f"another package's model has no --search {search}; leave it out")
+        defaults = GenerationConfig()
+        given = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
+        if search == "fairseq" and (given or not all(map(can_search, models))):
+            return super().build_generator(models, args, **extra)
+        if given:
+            raise InputError(f"{option(given[0])} has no effect with --search {search}; leave one of them out")
         return Generator(models, make_search(options), getattr(args, "print_alignment", None))
 
     def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
-        """As in fairseq; the generator then copies the parameters anew: an optimizer does not change their versions."""
+        """As in fairseq; a generator of --eval-bleu then searches with the parameters of now."""
         super().begin_valid_epoch(epoch, model)
-        generator = getattr(self, "sequence_generator", None)
-        if isinstance(generator, Generator):
-            generator.version = None
-
-
-def _infer_languages(folder: Path, tree_lang: str | None) -> tuple[str | None, str | None]:
-    """The languages in the names of the files. fairseq takes the first file that it finds, which may be the trees."""
-    for path in sorted(folder.glob("*.*-*.*")):
-        source, _, target = path.name.split(".")[1].partition("-")
-        if source != tree_lang and target and not path.name.startswith("dict."):
-            return source, target
-    return None, None
+        if self.cfg.eval_bleu and isinstance(self.sequence_generator, Generator):
+            self.sequence_generator.search_model = None
 
 
 def _patience() -> dict[str, Any]:

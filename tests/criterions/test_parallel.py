@@ -43,14 +43,12 @@ def gradients(criterion: FairseqCriterion, model: nn.Module, sample: dict[str, A
 @pytest.mark.parametrize("find_unused", [False, True])
 @pytest.mark.parametrize("name", ["summed_nll", "blackout", "smoothed_nll"])
 def test_gradients_are_those_without_it(name: str, find_unused: bool) -> None:
+    task, sample = Namespace(target_dictionary=make_dictionary(17)), WITHOUT_TREES
+    model: nn.Module = make_model(dropout=0.3, readout_dropout=0.3).train()
     if name == "summed_nll":
-        criterion: FairseqCriterion = SummedNLL(Namespace(target_dictionary=make_dictionary(17)))
-        model: nn.Module = make_model().train()
-        sample = WITHOUT_TREES
+        criterion: FairseqCriterion = SummedNLL(task)
     elif name == "smoothed_nll":
-        dictionary = Namespace(target_dictionary=make_dictionary(17))
-        criterion = SmoothedNLL(dictionary, label_smoothing=0.1, sentence_avg=False)
-        model, sample = make_model(dropout=0.3, readout_dropout=0.3).train(), WITHOUT_TREES
+        criterion = SmoothedNLL(task, label_smoothing=0.1, sentence_avg=False)
     else:
         criterion, model, sample = make_criterion("--blackout-samples", "6"), trees.make_model().train(), SAMPLE
     expected = gradients(criterion, model, sample)

@@ -8,7 +8,7 @@ import torch
 from fairseq.logging import metrics
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.summed_nll import SummedNLL
+from rnnsearch_fairseq.criterions.summed_nll import DIVIDE_BY_NOTHING, SummedNLL
 from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from tests.builders import PAD, make_dictionary, make_model, make_sample, parse_training
 
@@ -16,14 +16,15 @@ SOURCES = [[7, 5, 9, 2], [4, 2], [11, 12, 2], [6, 6, 6, 6, 2]]
 TARGETS = [[5, 2], [9, 8, 7, 6, 2], [4, 4, 2], [20, 2]]
 
 
+def build(*words: str) -> SummedNLL:
+    """As ``--criterion summed_nll`` with these options."""
+    cfg = parse_training("--arch", "bahdanau_gru", "--criterion", "summed_nll", *words).criterion
+    return SummedNLL.build_criterion(cfg, Namespace(target_dictionary=make_dictionary(17)))
+
+
 @pytest.fixture
 def criterion() -> SummedNLL:
-    task = Namespace(target_dictionary=make_dictionary(17))
-    criterion = SummedNLL.build_criterion(
-        parse_training("--arch", "bahdanau_gru", "--criterion", "summed_nll").criterion, task
-    )
-    assert isinstance(criterion, SummedNLL)
-    return criterion
+    return build()
 
 
 def nll_by_hand(model: RNNsearchModel, source: list[int], target: list[int]) -> list[float]:
@@ -56,19 +57,10 @@ def test_a_model_whose_last_layer_is_not_known_costs_the_same(criterion: SummedN
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
 
-def test_gradient_is_divided_by_nothing(criterion: SummedNLL) -> None:
-    _, sample_size, log = criterion(make_model(), make_sample(SOURCES, TARGETS))
-    # fairseq's trainer divides by the sum of these over workers and accumulated batches, "or 1.0".
-    assert sample_size == log["sample_size"] == 0
-    assert (sum([sample_size] * 3) or 1.0) == 1.0
-
-
-def test_with_sentence_avg_gradients_are_averaged_over_sentences() -> None:
-    task = Namespace(target_dictionary=make_dictionary(17))
-    words = ["--arch", "bahdanau_gru", "--criterion", "summed_nll", "--sentence-avg"]
-    averaged = SummedNLL.build_criterion(parse_training(*words).criterion, task)
-    _, sample_size, log = averaged(make_model(), make_sample(SOURCES, TARGETS))
-    assert sample_size == log["sample_size"] == log["nsentences"] == 4
+@pytest.mark.parametrize(("words", "divisor"), [((), DIVIDE_BY_NOTHING), (("--sentence-avg",), len(SOURCES))])
+def test_gradients_are_averaged_over_nothing_or_sentences(words: tuple[str, ...], divisor: int) -> None:
+    _, sample_size, log = build(*words)(make_model(), make_sample(SOURCES, TARGETS))
+    assert sample_size == log["sample_size"] == divisor
 
 
 def test_half_precision_logits_are_summed_in_float32(criterion: SummedNLL) -> None:

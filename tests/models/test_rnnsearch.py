@@ -174,27 +174,6 @@ def test_architectures_of_the_command_line(words: list[str], expected: dict[str,
     assert {name: getattr(cfg, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("words", "missing"),
-    [
-        ([], "without pools of 20 batches and a length limit"),
-        (["--task", "rnnsearch", "--max-words", "50"], "without pools of 20 batches"),
-        (["--task", "rnnsearch", "--pool-batches", "20"], "without a length limit"),
-        (["--task", "rnnsearch", "--pool-batches", "20", "--max-words", "50"], None),
-    ],
-)
-def test_training_without_an_optimizer_says_what_the_task_lacks(
-    words: list[str], missing: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    cfg = parse_training("--arch", "bahdanau_gru", *words)
-    assert (cfg.optimizer._name, cfg.criterion._name, cfg.dataset.batch_size) == ("adadelta", "summed_nll", 80)
-    (said,) = (record.getMessage() for record in caplog.records if "no --optimizer is given" in record.getMessage())
-    if missing is None:
-        assert said.endswith("'batch_size_valid': 80}")
-    else:
-        assert said.endswith(f"{missing}; give --task rnnsearch --pool-batches 20 --max-words 50")
-
-
 # -- dropout --
 
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.criterions.blackout import proposal_of
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules import blackout as readable
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused import blackout
@@ -160,11 +159,6 @@ def test_negatives_follow_the_proposal_and_are_never_the_target() -> None:
         others = expected.copy()
         others[target] = 0
         np.testing.assert_allclose(found / 100_000, others / others.sum(), atol=0.006)
-
-
-def test_a_single_word_leaves_nothing_to_draw() -> None:
-    with pytest.raises(InputError, match="fewer than two different words"):
-        proposal_of(np.array([0, 0, 9, 0]), 0.4, torch.device("cpu"))
 
 
 @needs_tree2seq

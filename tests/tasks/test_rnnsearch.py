@@ -2,7 +2,6 @@
 
 import logging
 from argparse import Namespace
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.data.indexed_dataset import make_builder
 from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
-from fairseq_cli.train import should_stop_early
 from torch import nn
 
 from rnnsearch_fairseq.data.order import PooledPairs
@@ -131,13 +129,6 @@ def test_an_epoch_goes_on_at_the_right_batch(data: str, way: str, shards: int) -
     assert ids(make_iterator(resumed_task, resumed.next_epoch_idx)) == whole[2]
 
 
-def test_a_batch_of_a_tree_model_mixes_lengths(data: str) -> None:
-    batches = ids(make_iterator(make_task(one_shard(data), tree_lang="tree")))
-    full = [batch for batch in batches if len(batch) == 8]
-    assert len(full) == len(PAIRS) // 8
-    assert all(max(PAIRS[k][0] for k in batch) - min(PAIRS[k][0] for k in batch) > 8 for batch in full)
-
-
 def test_limits_and_order_are_of_training_pairs_only(data: str) -> None:
     task = make_task(one_shard(data), max_words=20, pool_batches=2)
     task.load_dataset("valid")
@@ -194,13 +185,13 @@ def test_pools_follow_an_update_freq_that_depends_on_the_epoch(data: str, caplog
 
 @pytest.mark.parametrize(
     ("missing", "named"),
-    [("*", r"dict\.en\.txt"), ("train.en*", "train data for en-ja"), ("*tree*", r"dict\.tree\.txt")],
+    [("dict.*", "{folder}: .*{folder}/bin"), ("train.en*", "{folder}: train"), ("train.tree*", "train.tree-None")],
 )
 def test_missing_data_is_named(tmp_path: Path, missing: str, named: str) -> None:
     make_data([tmp_path])
     for path in tmp_path.glob(missing):
         path.unlink()
-    with pytest.raises(InputError, match=named):
+    with pytest.raises(InputError, match=named.format(folder=tmp_path)):
         make_task(str(tmp_path), tree_lang="tree").load_dataset("train")
 
 
@@ -208,34 +199,14 @@ def test_sides_of_different_size_are_named(tmp_path: Path) -> None:
     make_data([tmp_path])
     for suffix in ("bin", "idx"):
         (tmp_path / f"train.en-ja.ja.{suffix}").write_bytes((tmp_path / f"valid.en-ja.ja.{suffix}").read_bytes())
-    with pytest.raises(InputError, match="train data for en-ja"):
+    with pytest.raises(InputError, match="train: "):
         make_task(str(tmp_path)).load_dataset("train")
 
 
-def test_the_folder_of_prepared_text_is_told_from_that_of_the_data(tmp_path: Path, data: str) -> None:
-    (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "bin").symlink_to(one_shard(data))
-    for languages in ({}, {"source_lang": None, "target_lang": None}):
-        with pytest.raises(InputError, match=f"give {tmp_path}/text/bin"):
-            make_task(str(tmp_path / "text"), **languages)
-
-
-def test_trees_are_no_language(data: str) -> None:
-    task = make_task(one_shard(data), source_lang=None, target_lang=None, tree_lang="tree")
-    assert (task.cfg.source_lang, task.cfg.target_lang) == ("en", "ja")
-
-
-def test_a_missing_record_of_preparation_is_told_once(tmp_path: Path, warned: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "bin").mkdir()
-    make_data([tmp_path / "bin"])
-    task = make_task(str(tmp_path / "bin"))
-    for split in ("valid", "train", "train"):
-        task.load_dataset(split)
-    (said,) = warned.messages
-    assert "no preparation.json in" in said
-    (tmp_path / "preparation.json").write_text('{"en": {}, "ja": {}}')
-    make_task(str(tmp_path / "bin")).load_dataset("train")
-    assert len(warned.messages) == 1
+@pytest.mark.parametrize("options", [{"tree_lang": "tree", "source_lang": None}, {"require_parse": True}])
+def test_options_that_miss_another_are_refused(data: str, options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="--tree-lang"):
+        make_task(one_shard(data), **options).load_dataset("train")
 
 
 # Updates and checkpoints
@@ -257,20 +228,3 @@ def test_a_loss_that_is_not_a_number_ends_the_training(data: str, factor: float)
                 task.train_step({"factor": factor}, model, Loss(), optimizer, 5)
         else:  # with --fp16, the scaler tries again
             task.train_step({"factor": factor}, model, Loss(), optimizer, 5)
-
-
-@pytest.fixture
-def _no_patience() -> Iterator[None]:
-    before = dict(vars(should_stop_early))
-    yield
-    vars(should_stop_early).clear()
-    vars(should_stop_early).update(before)
-
-
-@pytest.mark.usefixtures("_no_patience")
-def test_the_count_of_patience_is_kept(data: str) -> None:
-    vars(should_stop_early).update(best=3.5, num_runs=2)
-    state = make_task(one_shard(data)).get_checkpoint_dict()["RNNsearchTask"]
-    vars(should_stop_early).clear()
-    make_task(one_shard(data)).set_checkpoint_dict(state)
-    assert (should_stop_early.best, should_stop_early.num_runs) == (3.5, 2)
