@@ -34,7 +34,7 @@ def write_pairs(data: Path, out: Path) -> None:
     pairs: dict[str, dict[tuple[str, str], None]] = {"valid": {}, "test": {}, "train": {}}
     left_out: Counter[str] = Counter()
     for path in files:
-        cleaned = (clean_pair(pair, left_out, Counter(), ("markup", "equal")) for pair in read_units(path, left_out))
+        cleaned = (clean_pair(pair, left_out, ("markup", "equal")) for pair in read_units(path, left_out))
         translated = [pair for pair in cleaned if pair is not None]
         part = parts.get(path, "train")
         # Equal sides are names, which a model should learn to copy, or sentences that nobody has translated.

@@ -1,22 +1,21 @@
 """Rows of parallel sentences that are read several times, in any order."""
 
+import copy
+import json
 import random
 import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 
 from rnnsearch_fairseq.output import open_output
-
-MAX_ROWS_IN_MEMORY = 1_000_000
 
 Row = tuple[str, ...]
 
 
 class Rows(Sequence[Row]):
-    """Rows of sentences, one of each text: the first million in memory, the others in a temporary file.
+    """Rows of sentences, one of each text, in a temporary file: a corpus may be larger than the memory.
 
     Args:
         rows: sentences, with or without line ends.
@@ -24,44 +23,30 @@ class Rows(Sequence[Row]):
     """
 
     def __init__(self, rows: Iterable[Row], folder: Path) -> None:
-        stripped = (tuple(sentence.rstrip("\r\n") for sentence in row) for row in rows)
-        self._in_memory = [*islice(stripped, MAX_ROWS_IN_MEMORY)]
-        self._offsets = array("Q")
-        for row in stripped:
-            if not self._offsets:
-                self._file = tempfile.TemporaryFile(dir=folder)
+        self._file = tempfile.TemporaryFile(dir=folder)
+        self._offsets: Sequence[int] = array("Q")
+        for row in rows:
             self._offsets.append(self._file.tell())
-            self._file.write("".join(f"{sentence}\n" for sentence in row).encode())
+            self._file.write(json.dumps([sentence.rstrip("\r\n") for sentence in row]).encode() + b"\n")
 
     def __len__(self) -> int:
-        return len(self._in_memory) + len(self._offsets)
+        return len(self._offsets)
 
     def __getitem__(self, number: int) -> Row:
-        if number < len(self._in_memory):
-            return self._in_memory[number]
-        offset = self._offsets[number - len(self._in_memory)]
-        self._file.seek(offset)
-        return tuple(self._file.readline().decode().removesuffix("\n") for _ in self._in_memory[0])
+        self._file.seek(self._offsets[number])
+        return tuple(json.loads(self._file.readline()))
 
+    def select(self, numbers: Iterable[int]) -> "Rows":
+        """The rows with these numbers, in this order."""
+        chosen = copy.copy(self)
+        chosen._offsets = array("Q", (self._offsets[number] for number in numbers))
+        return chosen
 
-class Selection(Sequence[Row]):
-    """The rows of other rows that have these numbers, in the order of the numbers."""
-
-    def __init__(self, rows: Sequence[Row], numbers: Sequence[int]) -> None:
-        self._rows, self._numbers = rows, numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, number: int) -> Row:
-        return self._rows[self._numbers[number]]
-
-
-def shuffle_rows(rows: Sequence[Row], seed: int) -> Selection:
-    """Put rows into a random order, which follows from ``seed`` and the number of rows."""
-    numbers = array("Q", range(len(rows)))
-    random.Random(seed).shuffle(numbers)
-    return Selection(rows, numbers)
+    def shuffle(self, seed: int) -> "Rows":
+        """The rows in a random order, which follows from ``seed`` and the number of rows."""
+        numbers = array("Q", range(len(self)))
+        random.Random(seed).shuffle(numbers)
+        return self.select(numbers)
 
 
 def write_rows(paths: Sequence[Path], rows: Iterable[Row]) -> None:

@@ -48,8 +48,3 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
         cure = f"its characters need {int(fewest[1]):,}; give at least that" if fewest else in_short(error)
         raise InputError(f"--sentencepiece {pieces}: too few for the training text: {cure}") from error
     return model.getvalue()
-
-
-def count_pieces(model: bytes) -> int:
-    """The number of pieces of a model."""
-    return sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()
