@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,12 +118,12 @@ def main() -> None:
     check_not_input(args.output, [args.source])
     if shutil.which(PROGRAM) is None:
         raise InputError(f"{PROGRAM} is not on the PATH; install it (Debian: apt-get install link-grammar)")
-    sentences = parsed = 0
+    found: Counter[bool] = Counter()
     with open_output(args.output) as out, contextlib.closing(LinkParser(MAX_SECONDS)) as link_parser:
-        for sentences, line in enumerate(read_lines(args.source), 1):
+        for line in read_lines(args.source):
             tree = link_parser.parse(line.split())
-            parsed += tree is not None
+            found[tree is not None] += 1
             out.write(f"{tree or NO_TREE}\n".encode())
-        if not parsed:
+        if not found[True]:
             raise InputError(f"{args.source}: no sentence has a tree; give tokenised English, or run {PROGRAM} by hand")
-    print(f"{sentences:,} sentences, {parsed:,} parsed -> {args.output}")
+    print(f"{found.total():,} sentences, {found[True]:,} parsed -> {args.output}")

@@ -7,42 +7,14 @@ S shifts the next word, R joins the two topmost phrases; "-" is a sentence witho
   rnnsearch trees text/train.en text/train.penn --format penn --output text/train.tree
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
-from rnnsearch_fairseq.text.trees import READERS, NoParse, Tree, first_difference, format_transitions, join_lines
-
-
-def read_trees(
-    source: Path, parses: Path, form: str, lowercase: bool = False, refuse: bool = True
-) -> Iterator[Tree | NoParse]:
-    """Yield the tree of every sentence of ``source``, or why it has none.
-
-    Args:
-        form: the format of ``parses``, one of `READERS`.
-        lowercase: lowercase leaves before they are compared with the words.
-        refuse: leaves that are not the words are an error; otherwise, the sentence has no parse.
-
-    Raises:
-        InputError: a file is bad, the files are not of the same number of sentences, or leaves are not the words.
-    """
-    texts = _read_parses(source, parses, form)
-    for number, (line, (start, text)) in enumerate(zip(read_lines(source), texts, strict=True), 1):
-        words = line.split()
-        parse = READERS[form](text)
-        if isinstance(parse, NoParse):
-            yield parse
-            continue
-        position = first_difference(parse.words, words, lowercase)
-        if position is None:
-            yield parse.tree
-        elif refuse:
-            raise _mismatch(f"{parses}, line {start}", parse.words, f"{source}, line {number}", words, position)
-        else:
-            yield NoParse.MISMATCH
+from rnnsearch_fairseq.text.trees import READERS, NoParse, first_difference, format_transitions, join_lines
 
 
 def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
@@ -59,7 +31,7 @@ def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     raise InputError(f"{parses} has {size}, but {source} has {sentences} lines; give one parse for each line of it")
 
 
-def _mismatch(where: str, leaves: list[str], there: str, words: list[str], position: int) -> InputError:
+def _mismatch(where: str, leaves: Sequence[str], there: str, words: Sequence[str], position: int) -> InputError:
     leaf, word = leaves[position : position + 1], words[position : position + 1]
     has = f"leaf {position + 1} is {shown(leaf[0])}" if leaf else "the tree ends"
     needs = f"word {position + 1} of {there} is {shown(word[0])}" if word else f"{there} ends"
@@ -82,22 +54,24 @@ def main() -> None:
     parser.add_argument("--mismatch", choices=("refuse", "no-parse"), default="refuse", help=mismatch)
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.parses))
-    refuse = args.mismatch == "refuse"
-    sentences = phrases = 0
-    failures: dict[NoParse, list[int]] = {}  # the numbers of sentences without a parse, by reason
+    found: Counter[NoParse | None] = Counter()  # None: a tree
     with open_output(args.output) as out:
-        for tree in read_trees(args.source, args.parses, args.format, args.lowercase, refuse):
-            sentences += 1
-            if isinstance(tree, NoParse):
-                failures.setdefault(tree, []).append(sentences)
-                tree = None
+        texts = _read_parses(args.source, args.parses, args.format)
+        for number, (line, (start, text)) in enumerate(zip(read_lines(args.source), texts, strict=True), 1):
+            words, parse, tree, failure = line.split(), READERS[args.format](text), None, None
+            if isinstance(parse, NoParse):
+                failure = parse
+            elif (position := first_difference(parse.words, words, args.lowercase)) is None:
+                tree = parse.tree
+            elif args.mismatch == "no-parse":
+                failure = NoParse.MISMATCH
             else:
-                phrases += len(tree.splits)
+                there = f"{args.source}, line {number}"
+                raise _mismatch(f"{args.parses}, line {start}", parse.words, there, words, position)
+            found[failure] += 1
             out.write(f"{format_transitions(tree)}\n".encode())
-        if len(failures.get(NoParse.UNUSABLE, [])) == sentences:
+        if found.keys() == {NoParse.UNUSABLE}:
             raise InputError(f"{args.parses}: nothing in it can be read as --format {args.format}; give its own format")
-    without = sum(map(len, failures.values()))
-    print(f"{sentences:,} sentences, {sentences - without:,} parsed: {phrases:,} phrases; {without:,} without a parse")
-    for failure, numbers in failures.items():
-        print(f"  {len(numbers):,} {failure.value} (the first is sentence {numbers[0]:,})")
-    print(f"-> {args.output}")
+    print(f"{found.total():,} sentences, {found.pop(None, 0):,} parsed -> {args.output}")
+    for failure, count in found.items():
+        print(f"  {count:,} without a parse: {failure.value}")

@@ -188,7 +188,9 @@ def split_files(
             f"{names}: {len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part); "
             "give more text, or other sizes by --split DEV,TEST"
         )
-    print(f"split {len(kept):,} pairs (seed {seed}): {listing}, left out {left_out:,} (with a sentence of another part)")
+    print(
+        f"split {len(kept):,} pairs (seed {seed}): {listing}, left out {left_out:,} (with a sentence of another part)"
+    )
     return {part: pairs.select(kept[parts == number]) for number, part in enumerate(PARTS)}
 
 
