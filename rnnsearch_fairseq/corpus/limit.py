@@ -9,8 +9,7 @@ without a parse is left out.
 
 from itertools import islice
 
-from rnnsearch_fairseq.corpus.rows import Row, Rows, write_rows
-from rnnsearch_fairseq.corpus.texts import add_languages, texts_of
+from rnnsearch_fairseq.corpus.rows import Row, Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines

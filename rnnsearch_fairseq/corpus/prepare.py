@@ -23,10 +23,9 @@ from pathlib import Path
 from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_commands, make_script, plan_training
-from rnnsearch_fairseq.corpus.rows import Rows, write_rows
+from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import MARKUP_SHARE, PARTS, SAMPLE, split_files
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
-from rnnsearch_fairseq.corpus.texts import Texts, add_languages, texts_of
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.codec import TextCodec
@@ -233,7 +232,7 @@ def main() -> None:
     print("\n".join(make_commands(f"{args.out}/", languages, plan, joined)))
 
 
-def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, Texts]:
+def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:
     """The files of each part, if options name them or a folder is given that holds one of them."""
     files = {part: texts_of(args.data[0] / (getattr(args, part) or part), *languages) for part in PARTS}
     is_folder = len(args.data) == 1 and any(map(os.path.exists, chain(*files.values())))

@@ -1,5 +1,6 @@
-"""Rows of parallel sentences that are read several times, in any order."""
+"""Parallel text: the names of its files, and rows of sentences that are read several times, in any order."""
 
+import argparse
 import copy
 import json
 import random
@@ -12,6 +13,18 @@ from pathlib import Path
 from rnnsearch_fairseq.output import open_output
 
 Row = tuple[str, ...]
+
+
+def add_languages(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the two languages."""
+    source = "language of the source, the ending of its files: en"
+    parser.add_argument("-s", "--source-lang", required=True, help=source)
+    parser.add_argument("-t", "--target-lang", required=True, help="language of the target: fr")
+
+
+def texts_of(name: str | Path, *endings: str) -> tuple[Path, ...]:
+    """The files of a text, one for each language: ``text/train`` stands for text/train.en and text/train.fr."""
+    return tuple(Path(f"{name}.{ending}") for ending in endings)
 
 
 class Rows(Sequence[Row]):

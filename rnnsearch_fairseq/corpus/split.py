@@ -181,16 +181,14 @@ def split_files(
     print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
     sizes = sizes or (min(1000, len(kept) // 20),) * 2
     parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed, held_out)
-    *counts, left_out = np.bincount(parts, minlength=len(PARTS) + 1)
-    listing = ", ".join(f"{part} {count:,}" for part, count in zip(PARTS, counts))
-    if not all(counts):
+    counts = np.bincount(parts, minlength=len(PARTS) + 1)
+    listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
+    if not all(counts[:LEFT_OUT]):
         raise InputError(
             f"{names}: {len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part); "
             "give more text, or other sizes by --split DEV,TEST"
         )
-    print(
-        f"split {len(kept):,} pairs (seed {seed}): {listing}, left out {left_out:,} (with a sentence of another part)"
-    )
+    print(f"split {len(kept):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
     return {part: pairs.select(kept[parts == number]) for number, part in enumerate(PARTS)}
 
 

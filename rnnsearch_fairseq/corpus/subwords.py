@@ -1,13 +1,10 @@
 """Learn subwords from text: byte-pair merges by subword-nmt, or sentencepieces."""
 
-import functools
 import io
-import re
 from collections.abc import Iterable, Sequence
 
 import sentencepiece
-import tqdm
-from subword_nmt import learn_bpe
+from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.errors import InputError, in_short
 
@@ -17,8 +14,7 @@ MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and lea
 def learn_codes(lines: Iterable[str], merges: int) -> str:
     """Learn byte-pair merges from text of both languages: the text of subword-nmt's file."""
     codes = io.StringIO()
-    learn_bpe.tqdm = functools.partial(tqdm.tqdm, disable=None)  # no bar where nobody watches
-    learn_bpe.learn_bpe(lines, codes, merges)
+    learn_bpe(lines, codes, merges)
     return codes.getvalue()
 
 
@@ -44,7 +40,5 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
             minloglevel=2,
         )
     except RuntimeError as error:
-        fewest = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
-        cure = f"its characters need {int(fewest[1]):,}; give at least that" if fewest else in_short(error)
-        raise InputError(f"--sentencepiece {pieces}: too few for the training text: {cure}") from error
+        raise InputError(f"--sentencepiece {pieces}: too few for the training text ({in_short(error)})") from error
     return model.getvalue()
