@@ -17,14 +17,13 @@ from rnnsearch_fairseq.text.trees import (
     Tree,
     first_difference,
     format_transitions,
-    join_lines,
     parse_transitions,
     read_enju,
     read_penn,
 )
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-ENJU, TANAKA, MODEL = SHARED / "data/enju", SHARED / "data/tanaka", SHARED / "reference/tree2seq-model"
+ENJU, MODEL = SHARED / "data/enju", SHARED / "reference/tree2seq-model"
 
 
 def needs(folder: Path) -> pytest.MarkDecorator:
@@ -179,30 +178,6 @@ def test_the_grammars_trees_are_read() -> None:
         leaves, transitions = read(pair.parse)
         assert leaves.split() == pair.source
         assert transitions == binary_of(nodes_of(pair.parse))
-
-
-@needs(TANAKA)
-def test_the_tanaka_trees_are_read() -> None:
-    sources, parses = ((TANAKA / f"dev.{side}").read_text(encoding="utf-8").splitlines() for side in ("en", "tree"))
-    read = [read_penn(text) for text in parses]
-    assert [parse for parse in read if not isinstance(parse, Parse)] == [NoParse.EMPTY] * 36
-    for source, text, parse in zip(sources, parses, read):
-        if isinstance(parse, Parse):
-            assert parse.words == source.split()
-            assert format_transitions(parse.tree).replace(" ", "") == binary_of(nodes_of(text))
-
-
-def test_trees_over_several_lines() -> None:
-    lines = [
-        *["(ROOT\n", "  (S (A a)\n", "    (B b)))\n"],
-        *["\n", "\n", "(())\n", "(S (A a) (B b))\n"],
-        *["(S (A cut short)\n", " \n", "(A a) (B b)\n", "))\n", "(A a))\n", "(S\n", "(A a)"],
-    ]
-    found = list(join_lines(lines))
-    assert [first for first, _ in found] == [1, 6, 7, 8, 10, 11, 12, 13]
-    assert "".join(text for _, text in found).split() == "".join(lines).split()
-    tree = Parse(["a", "b"], Tree((1,)))
-    assert [read_penn(text) for _, text in found[:4]] == [tree, NoParse.EMPTY, tree, NoParse.UNUSABLE]
 
 
 # Enju
