@@ -14,7 +14,7 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
-from rnnsearch_fairseq.text.trees import READERS, NoParse, first_difference, format_transitions, join_lines
+from rnnsearch_fairseq.text.trees import READERS, NoParse, Parse, first_difference, format_transitions, join_lines
 
 
 def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
@@ -22,23 +22,17 @@ def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
         return enumerate(read_lines(parses), 1)
-    size = f"{lines} lines"
-    if form == "penn":
-        trees = sum(1 for _ in join_lines(read_lines(parses)))
-        if trees == sentences:
-            return join_lines(read_lines(parses))
-        size += f" and {trees} trees"
-    raise InputError(f"{parses} has {size}, but {source} has {sentences} lines; give one parse for each line of it")
+    if form == "penn" and sum(1 for _ in join_lines(read_lines(parses))) == sentences:
+        return join_lines(read_lines(parses))
+    raise InputError(f"{parses}: has {lines} lines, but {source} has {sentences}; give one parse for each line of it")
 
 
 def _mismatch(where: str, leaves: Sequence[str], there: str, words: Sequence[str], position: int) -> InputError:
-    leaf, word = leaves[position : position + 1], words[position : position + 1]
-    has = f"leaf {position + 1} is {shown(leaf[0])}" if leaf else "the tree ends"
-    needs = f"word {position + 1} of {there} is {shown(word[0])}" if word else f"{there} ends"
-    cure = "give the text that was parsed, or leave such sentences without a parse by --mismatch no-parse"
-    if [text.lower() for text in leaf] == [text.lower() for text in word]:
-        cure = "give --lowercase if, and only if, the text was lowercased after it was parsed"
-    return InputError(f"{where}: {has}, but {needs}; {cure}")
+    leaf, word = (shown(texts[position]) if position < len(texts) else "missing" for texts in (leaves, words))
+    return InputError(
+        f"{where}: leaf {position + 1} is {leaf}, but word {position + 1} of {there} is {word}; give the text that was "
+        "parsed, --lowercase if it was lowercased after that, or --mismatch no-parse to go on without such trees"
+    )
 
 
 def main() -> None:
@@ -49,8 +43,7 @@ def main() -> None:
     parser.add_argument("--format", choices=READERS, required=True, help="the parser's format; see above")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of transitions to write")
     parser.add_argument("--lowercase", action="store_true", help="SOURCE was lowercased after it was parsed")
-    mismatch = "for a tree whose leaves are not the words of its sentence: stop and name them, or leave the sentence "
-    mismatch += "without a parse and count it (default: refuse)"
+    mismatch = "for a tree whose leaves are not the words: stop, or leave it out and count it (default: refuse)"
     parser.add_argument("--mismatch", choices=("refuse", "no-parse"), default="refuse", help=mismatch)
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.parses))
@@ -58,17 +51,15 @@ def main() -> None:
     with open_output(args.output) as out:
         texts = _read_parses(args.source, args.parses, args.format)
         for number, (line, (start, text)) in enumerate(zip(read_lines(args.source), texts, strict=True), 1):
-            words, parse, tree, failure = line.split(), READERS[args.format](text), None, None
-            if isinstance(parse, NoParse):
-                failure = parse
-            elif (position := first_difference(parse.words, words, args.lowercase)) is None:
-                tree = parse.tree
-            elif args.mismatch == "no-parse":
-                failure = NoParse.MISMATCH
-            else:
-                there = f"{args.source}, line {number}"
-                raise _mismatch(f"{args.parses}, line {start}", parse.words, there, words, position)
-            found[failure] += 1
+            words, parse = line.split(), READERS[args.format](text)
+            position = first_difference(parse.words, words, args.lowercase) if isinstance(parse, Parse) else None
+            if position is not None:
+                if args.mismatch == "refuse":
+                    there = f"{args.source}, line {number}"
+                    raise _mismatch(f"{args.parses}, line {start}", parse.words, there, words, position)
+                parse = NoParse.MISMATCH
+            tree = parse.tree if isinstance(parse, Parse) else None
+            found[parse if tree is None else None] += 1
             out.write(f"{format_transitions(tree)}\n".encode())
         if found.keys() == {NoParse.UNUSABLE}:
             raise InputError(f"{args.parses}: nothing in it can be read as --format {args.format}; give its own format")

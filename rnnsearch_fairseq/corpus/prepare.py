@@ -24,7 +24,7 @@ from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_commands, make_script, plan_training
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
-from rnnsearch_fairseq.corpus.split import MARKUP_SHARE, PARTS, SAMPLE, split_files
+from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
@@ -35,6 +35,8 @@ from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
 from rnnsearch_fairseq.text.scripts import lacks_blanks
 
 SCRIPT = "train.sh"
+SAMPLE = 1000  # pairs that are examined
+MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 CHUNK = 500  # pairs that a process converts at a time
 TIMED_PAIRS = 5000  # from which the time of a training is estimated
 

@@ -5,8 +5,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +15,12 @@ from scipy.sparse.csgraph import connected_components
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
 from rnnsearch_fairseq.corpus.rows import Rows
 from rnnsearch_fairseq.documents.formats import is_document
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import unescaped
-from rnnsearch_fairseq.text.markup import SPAN
 from rnnsearch_fairseq.text.scripts import UNSPACED, count_words
 
 PARTS = ("train", "valid", "test")
 TRAIN, VALID, TEST, LEFT_OUT = range(4)
-SAMPLE = 1000  # pairs that are examined
-MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 MAX_WORDS = 100  # of a side of a pair
 MAX_RATIO = 9  # the default of the Moses script clean-corpus-n.perl
 MIN_FILES = 20  # from so many on, whole files are drawn for the development and test sets
@@ -150,27 +146,25 @@ def split_files(
     Args:
         folder: folder of temporary files.
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
-        keep: "markup" keeps tags and entities; "equal", pairs with equal sides; "duplicates", pairs that came before,
-            without regard to case.
+        keep: "markup" keeps tags and entities, as is always done in PO and XLIFF; "equal", pairs with equal sides;
+            "duplicates", pairs that came before, without regard to case.
 
     Raises:
         InputError: the corpus is refused by `read_files`, or has too few pairs.
     """
-    names = " ".join(map(str, files[:3])) + f" and {len(files) - 3} more files" * (len(files) > 3)
+    names = in_short(" ".join(map(str, files)))
     dropped: Counter[str] = Counter()
-    numbered = ((number, pair) for number, pairs in enumerate(read_files(files, languages, dropped)) for pair in pairs)
-    first = [*islice(numbered, SAMPLE)]
-    if any(map(is_document, files)) or _is_documentation(pair for _, pair in first):
+    if any(map(is_document, files)):  # of programs' messages and documentation
         keep = {*keep, "markup"}
     hashes, file_numbers = array("Q"), array("Q")
 
     def clean() -> Iterator[Pair]:
-        for number, pair in chain(first, numbered):
-            cleaned = clean_pair(pair, dropped, keep)
-            if cleaned is not None:
-                hashes.extend(map(hash_sentence, cleaned))
-                file_numbers.append(number)
-                yield cleaned
+        for number, pairs in enumerate(read_files(files, languages, dropped)):
+            for cleaned in (clean_pair(pair, dropped, keep) for pair in pairs):
+                if cleaned is not None:
+                    hashes.extend(map(hash_sentence, cleaned))
+                    file_numbers.append(number)
+                    yield cleaned
 
     pairs = Rows(clean(), folder)
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
@@ -179,6 +173,7 @@ def split_files(
     dropped["that came before"] = len(pairs) - len(kept)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
+    print(f"tags and entities are {'kept' if 'markup' in keep else 'taken out (--keep markup keeps them)'}")
     sizes = sizes or (min(1000, len(kept) // 20),) * 2
     parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed, held_out)
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
@@ -190,11 +185,3 @@ def split_files(
         )
     print(f"split {len(kept):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
     return {part: pairs.select(kept[parts == number]) for number, part in enumerate(PARTS)}
-
-
-def _is_documentation(pairs: Iterable[Pair]) -> bool:
-    """Whether a text is documentation of programs, with markup that its translation must keep."""
-    texts = [" ".join(pair) for pair in pairs if max(map(len, pair)) <= MAX_CHARACTERS]
-    # Tags, URLs and entities are in text of the web, too.
-    marked = sum(any(span[0] not in "<&hf" for span in SPAN.findall(text)) for text in texts)
-    return marked > MARKUP_SHARE * len(texts)

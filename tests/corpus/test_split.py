@@ -160,7 +160,7 @@ def test_tags_and_entities_are_taken_out() -> None:
     assert clean_pair(WEB, Counter(), ["markup"]) == (WEB[0], WEB[1].replace("\0", ""))
 
 
-def test_markup_stays_in_documentation(tmp_path: Path) -> None:
+def test_markup_stays_in_messages(tmp_path: Path) -> None:
     pairs = [(f"Call :func:`open` of <b>%s</b> {n}", f"Appeler :func:`open` de <b>%s</b> &amp; {n}") for n in range(3)]
-    parts = split(write_files(tmp_path, pairs), (1, 1))
+    parts = split(write_po(tmp_path, pairs), (1, 1))
     assert sorted(pair for part in parts.values() for pair in part) == pairs
