@@ -1,4 +1,9 @@
-"""The command ``lengths``: statistics of the lengths of training pairs, for tree2seq's search."""
+"""Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
+
+SOURCE and TARGET are the training text: tokenised, one sentence a line. The first million pairs are counted.
+
+  rnnsearch lengths text/train.en text/train.fr --output lengths
+"""
 
 from collections import Counter
 from itertools import islice
@@ -9,18 +14,12 @@ from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.text.lines import check_parallel, read_pairs
 
-COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
-
-SOURCE and TARGET are the training text: tokenised, one sentence a line. The first million pairs are counted.
-
-  rnnsearch lengths text/train.en text/train.fr --output lengths
-"""
 MAX_PAIRS = 1_000_000  # as in Eriguchi et al. (2016), Section 4.3
 
 
 def main() -> None:
-    """Run ``rnnsearch lengths``."""
-    parser = make_parser(COMMAND)
+    """The command line of this module."""
+    parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source side of the training text")
     parser.add_argument("target", type=Path, help="its target side")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of statistics to write")

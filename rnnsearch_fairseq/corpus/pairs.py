@@ -26,11 +26,7 @@ TABLES = (".tsv", ".tmx")
 
 
 def find_files(data: Sequence[Path]) -> list[Path]:
-    """The files of ``data``, and in its folders those whose names are of documents, tables and memories.
-
-    Raises:
-        InputError: a folder has none.
-    """
+    """The files of ``data``, and in its folders those whose names are of documents, tables and memories."""
     files: list[Path] = []
     for path in data:
         found = sorted(filter(_holds_pairs, path.rglob("*"))) if os.path.isdir(path) else [path]
@@ -46,10 +42,6 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
     Args:
         files: two text files; or files named ``.po``, ``.pot``, ``.xlf``, ``.xliff``, ``.tmx`` or ``.tsv``.
         left_out: counts the units that are left out, by reason.
-
-    Raises:
-        InputError: other files are given, two text files are not in the order of the languages, or a file cannot be
-            read, is not UTF-8 or does not hold pairs.
     """
     holding = [path for path in files if _holds_pairs(path)]
     if len(files) == 2 and not holding:
@@ -100,11 +92,7 @@ def read_tsv(path: Path) -> Iterator[Pair]:
 
 
 def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs of a TMX file, which is streamed. The language ``en`` is also in segments of ``en-GB``.
-
-    Raises:
-        InputError: the file cannot be read, is not well-formed, or has no unit in both languages.
-    """
+    """Yield the pairs of a TMX file, which is streamed. The language ``en`` is also in segments of ``en-GB``."""
     from lxml import etree
 
     first: list[str] = []  # the languages of the first unit

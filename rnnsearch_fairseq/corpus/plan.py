@@ -89,9 +89,8 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
     seconds, more_seconds = SECONDS_PER_WORD[plan.arch]
     minutes = plan.updates * plan.batch * length * (seconds + dictionary * more_seconds) / 60
     time = f"{minutes / 60:,.0f} hours" if minutes > 120 else f"{max(1, round(minutes))} minutes"
-    model = "the first paper's" if plan.pairs >= MANY_PAIRS else "the first paper's model needs a million pairs"
     return (
-        f"What to expect of {plan.pairs:,} pairs: {plan.arch} ({model}); {plan.updates:,} updates of {plan.batch} "
+        f"What to expect of {plan.pairs:,} pairs: {plan.arch}; {plan.updates:,} updates of {plan.batch} "
         f"pairs, about {time} of one core without other work, or much less on a GPU. "
         "For comparison, BLEU of captions was 31 after training on 3,600 pairs, and 61 on 29,000."
     )

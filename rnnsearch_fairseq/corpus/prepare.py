@@ -72,9 +72,6 @@ def prepare(
 
     Returns:
         The number of training pairs, and the preparation of both languages.
-
-    Raises:
-        InputError: a part has no pair, or the text has more characters than sentencepieces.
     """
     sample = [*islice(parts["train"], SAMPLE)]
     has_markup = sum(_mask(pair) != pair for pair in sample) >= MARKUP_SHARE * len(sample)
@@ -258,11 +255,7 @@ def _find_files_to_split(args: argparse.Namespace) -> list[Path]:
 
 @contextmanager
 def _write_aside(out: Path) -> Iterator[Path]:
-    """Give a new folder, whose files go to ``out`` at the end; after an error, ``out`` is as it was.
-
-    Raises:
-        InputError: ``out`` cannot be written, or holds binarised text or a model.
-    """
+    """Give a new folder, whose files go to ``out`` at the end; after an error, ``out`` is as it was."""
     for path in (out / "bin", out / "checkpoints"):
         if path.exists():
             raise InputError(f"{path}: is of older text; remove it, or give another OUT")

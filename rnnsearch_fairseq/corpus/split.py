@@ -148,9 +148,6 @@ def split_files(
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
         keep: "markup" keeps tags and entities, as is always done in PO and XLIFF; "equal", pairs with equal sides;
             "duplicates", pairs that came before, without regard to case.
-
-    Raises:
-        InputError: the corpus is refused by `read_files`, or has too few pairs.
     """
     names = in_short(" ".join(map(str, files)))
     dropped: Counter[str] = Counter()

@@ -23,9 +23,6 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
 
     Args:
         symbols: pieces that are never split, nor part of others.
-
-    Raises:
-        InputError: ``pieces`` are too few for the characters of the text.
     """
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(1)
