@@ -18,6 +18,7 @@ export OMP_NUM_THREADS=1
 
 prepare_text() {
     say "reading PO files; splitting text by sentencepiece, markup masked"
+    rm -rf "$OUT/text"
     mkdir -p "$OUT/raw"
     tool docs_en_fr.pairs "$DATA" "$OUT/raw"
     rnnsearch prepare "$OUT/raw" "$OUT/text" -s en -t fr --sentencepiece 8000

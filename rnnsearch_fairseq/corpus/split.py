@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
 from rnnsearch_fairseq.corpus.rows import Rows
 from rnnsearch_fairseq.documents.formats import is_document
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import unescaped
 from rnnsearch_fairseq.text.scripts import UNSPACED, count_words
 
@@ -149,7 +149,7 @@ def split_files(
         keep: "markup" keeps tags and entities, as is always done in PO and XLIFF; "equal", pairs with equal sides;
             "duplicates", pairs that came before, without regard to case.
     """
-    names = in_short(" ".join(map(str, files)))
+    names = str(files[0]) + f" and {len(files) - 1} more" * (len(files) > 1)
     dropped: Counter[str] = Counter()
     if any(map(is_document, files)):  # of programs' messages and documentation
         keep = {*keep, "markup"}
