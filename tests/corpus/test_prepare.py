@@ -171,14 +171,16 @@ def test_a_folder_of_parts_is_read_whatever_else_is_in_it(tmp_path: Path, run: A
 
 
 def test_files_that_are_held_out_are_the_test_set(tmp_path: Path, run: Any) -> None:
+    """Of pairs with their sentences, they have theirs, and no other part has one."""
     docs, out = tmp_path / "docs", tmp_path / "out"
     docs.mkdir()
-    for number in range(5):
-        write_po(docs, number_pairs(20, 100 * number), f"{number}.po")
+    files = [[*number_pairs(20, 100 * number), ("See also", f"voir {number}")] for number in range(5)]
+    for number, pairs in enumerate(files):
+        write_po(docs, pairs, f"{number}.po")
     run(docs, out, "--bpe", "0", "--held-out", docs / "3.po", docs / "1.po")
-    assert sorted(read_pairs(out / "raw", "test")) == sorted([*number_pairs(20, 100), *number_pairs(20, 300)])
-    with pytest.raises(InputError, match=r"absent\.po"):
-        run(docs, out, "--held-out", docs / "absent.po")
+    assert read_pairs(out / "raw", "test") == [*files[3], *files[1]]
+    others = [*read_pairs(out / "raw", "train"), *read_pairs(out / "raw", "valid")]
+    assert sorted(others) == sorted(pair for number in (0, 2, 4) for pair in files[number][:-1])
 
 
 # Length limit and shuffle
@@ -355,7 +357,7 @@ def test_the_time_of_a_training_depends_on_its_words() -> None:
     pair = ("one two three", " ".join(map(str, range(3000))))
     plan = plan_training(3600)
     short = expectations(plan, [("a", "b")])
-    assert short.startswith("What to expect of 3,600 pairs: bahdanau_gru_small ")
+    assert short.startswith("What to expect of 3,600 pairs: bahdanau_gru_small;")
     assert "2,000 updates of 40 pairs, about 1 minutes" in short and "hours" in expectations(plan, [pair])
 
 

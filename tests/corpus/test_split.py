@@ -87,16 +87,6 @@ def test_pairs_are_drawn_of_files_that_are_too_large(tmp_path: Path, large: int,
     assert sizes_of(split(tables, (50, 50))) == [sum(sizes) - 100, 50, 50]
 
 
-def test_files_that_are_held_out_are_the_test_set(tmp_path: Path) -> None:
-    """Of pairs with their sentences, they have theirs, and no other part has one."""
-    files = write_many(tmp_path, 4, 20)
-    held_out, *others = (number_pairs(19, number * 10_000) for number in range(4))
-    parts = split(files, (5, 9), held_out=1)
-    assert parts["test"] == [*held_out, ("See also", "voir 0")]
-    assert len(parts["valid"]) == 5
-    assert {*parts["train"], *parts["valid"]} == {pair for pairs in others for pair in pairs}
-
-
 @pytest.mark.parametrize(
     ("pairs", "sizes", "message"),
     [
