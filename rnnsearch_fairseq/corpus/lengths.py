@@ -12,7 +12,7 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from rnnsearch_fairseq.text.lines import check_parallel, read_pairs
+from rnnsearch_fairseq.text.lines import read_pairs
 
 MAX_PAIRS = 1_000_000  # as in Eriguchi et al. (2016), Section 4.3
 
@@ -25,7 +25,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of statistics to write")
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.target))
-    check_parallel([args.source, args.target])
     pairs = islice(read_pairs(args.source, args.target), MAX_PAIRS)
     statistics = LengthStatistics(Counter((len(source.split()), len(target.split())) for source, target in pairs))
     with open_output(args.output) as out:

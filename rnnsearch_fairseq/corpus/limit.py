@@ -37,7 +37,7 @@ def main() -> None:
         check_not_input(path, text)
     check_parallel(text)
     kept = (row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
-    rows = Rows(islice(kept, args.pairs), out[0].parent)
+    rows = Rows(islice(kept, args.pairs))
     if not rows:
         raise InputError(f"--max-words {args.max_words}: no pair of {args.text} is left; give a greater number")
     write_rows(out, rows)

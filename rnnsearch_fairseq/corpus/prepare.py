@@ -68,7 +68,6 @@ def prepare(
 
     Args:
         parts: the raw pairs of ``train``, ``valid`` and ``test``.
-        out: a folder, which also holds temporary files meanwhile.
 
     Returns:
         The number of training pairs, and the preparation of both languages.
@@ -88,7 +87,7 @@ def prepare(
         encoded = _encode(pairs, words, languages, settings.workers)
         if part == "train" and settings.max_words is not None:
             encoded = (pair for pair in encoded if is_within(pair, settings.max_words))
-        tokens[part] = Rows(encoded, out)
+        tokens[part] = Rows(encoded)
         print(f"{part}: {len(tokens[part]):,} of {len(pairs):,} pairs")
         if not tokens[part]:
             raise InputError(f"{part}: no pair is left; give more text, or a greater --max-words")
@@ -178,7 +177,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--split-seed", action=Count, default=1, metavar="SEED", help="seed of the split (default: 1)")
     held_out = "the test set is these files of DATA as a whole, and no sentence of theirs is in another part"
     add("--held-out", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=held_out)
-    kept = "keep tags and entities, pairs with equal sides, or pairs that came before; may be given several times"
+    kept = "keep tags and entities (always kept in PO and XLIFF), pairs with equal sides, or pairs that came before"
     add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
     subwords = parser.add_mutually_exclusive_group()
     merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
@@ -216,9 +215,9 @@ def main() -> None:
         check_not_input(path, inputs)
     with _write_aside(args.out) as new:
         if files_of_parts:
-            parts = {part: Rows(read_pairs(*paths), new) for part, paths in files_of_parts.items()}
+            parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
-            parts = split_files(inputs, languages, new, args.split, args.split_seed, args.keep, len(args.held_out))
+            parts = split_files(inputs, languages, args.split, args.split_seed, args.keep, len(args.held_out))
         for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         number, preparation = prepare(parts, languages, new, settings)

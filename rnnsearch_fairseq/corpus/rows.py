@@ -28,15 +28,10 @@ def texts_of(name: str | Path, *endings: str) -> tuple[Path, ...]:
 
 
 class Rows(Sequence[Row]):
-    """Rows of sentences, one of each text, in a temporary file: a corpus may be larger than the memory.
+    """Rows of sentences, one of each text, without line ends, in a temporary file (TMPDIR says where)."""
 
-    Args:
-        rows: sentences, with or without line ends.
-        folder: folder of the temporary file.
-    """
-
-    def __init__(self, rows: Iterable[Row], folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._file = tempfile.TemporaryFile()
         self._offsets: Sequence[int] = array("Q")
         for row in rows:
             self._offsets.append(self._file.tell())

@@ -135,7 +135,6 @@ def assign_parts(
 def split_files(
     files: Sequence[Path],
     languages: Pair,
-    folder: Path,
     sizes: tuple[int, int] | None = None,
     seed: int = 1,
     keep: Collection[str] = (),
@@ -144,7 +143,6 @@ def split_files(
     """Read a corpus (`read_files`), clean it, and return the pairs of each part (`assign_parts`), in the given order.
 
     Args:
-        folder: folder of temporary files.
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
         keep: "markup" keeps tags and entities, as is always done in PO and XLIFF; "equal", pairs with equal sides;
             "duplicates", pairs that came before, without regard to case.
@@ -163,7 +161,7 @@ def split_files(
                     file_numbers.append(number)
                     yield cleaned
 
-    pairs = Rows(clean(), folder)
+    pairs = Rows(clean())
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
     first_seen = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
     kept = np.arange(len(pairs)) if "duplicates" in keep else first_seen

@@ -25,8 +25,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def split(data: list[Path], *words: Any, **settings: Any) -> dict[str, list[Pair]]:
-    folder = data[0].parent
-    return {part: [*pairs] for part, pairs in split_files(data, LANGUAGES, folder, *words, **settings).items()}
+    return {part: [*pairs] for part, pairs in split_files(data, LANGUAGES, *words, **settings).items()}
 
 
 def sizes_of(parts: dict[str, list[Pair]]) -> list[int]:
