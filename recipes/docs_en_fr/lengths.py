@@ -10,7 +10,7 @@ Of each bin OUT gets all pairs or, where they are more than --most, so many of t
 from recipes.reproduce.bahdanau_tables import draw_sentences
 from recipes.reproduce.by_length import WIDTH
 from recipes.reproduce.systems import read_test_set
-from rnnsearch_fairseq.corpus.texts import add_languages, texts_of
+from rnnsearch_fairseq.corpus.rows import add_languages, texts_of
 from rnnsearch_fairseq.errors import Count, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 

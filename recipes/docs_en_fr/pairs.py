@@ -64,7 +64,7 @@ def find_texts(folders: list[Path]) -> dict[str, Path]:
 def read_pairs(path: Path, max_equal_words: int, left_out: Counter[str]) -> Iterator[Pair]:
     """Yield the cleaned pairs of a file whose sides differ, or are equal and short."""
     for raw in read_files([path], ("en", "fr"), left_out)[0]:
-        pair = clean_pair(raw, left_out, Counter(), ("markup", "equal"))
+        pair = clean_pair(raw, left_out, ("markup", "equal"))
         if pair is not None and (pair[0] != pair[1] or len(pair[0].split()) <= max_equal_words):
             yield pair
 

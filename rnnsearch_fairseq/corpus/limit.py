@@ -7,11 +7,9 @@ without a parse is left out.
   rnnsearch limit text/train text/kept -s en -t fr --max-words 50
 """
 
-from collections.abc import Iterable
 from itertools import islice
 
-from rnnsearch_fairseq.corpus.rows import Row, Rows, shuffle_rows, write_rows
-from rnnsearch_fairseq.corpus.texts import add_languages, texts_of
+from rnnsearch_fairseq.corpus.rows import Row, Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.lines import check_parallel, read_lines
@@ -32,18 +30,15 @@ def main() -> None:
     parser.add_argument("--max-words", action=Count, required=True, help="most words of a side (papers: 50)")
     parser.add_argument("--trees", metavar="ENDING", help="ending of the transitions; leave out pairs without a parse")
     parser.add_argument("--pairs", action=Count, help="write the first N pairs that are left (default: all)")
-    parser.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the pairs (default: keep their order)")
     args = parser.parse_args()
     endings = [ending for ending in (args.source_lang, args.target_lang, args.trees) if ending]
     text, out = (texts_of(name, *endings) for name in (args.text, args.out))
     for path in out:
         check_not_input(path, text)
     check_parallel(text)
-    kept: Iterable[Row] = (row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
-    rows = Rows(islice(kept, args.pairs), out[0].parent)
-    if not len(rows):
-        cause = f"every pair of {args.text} is longer{' or has no parse' * bool(args.trees)}"
-        raise InputError(f"--max-words {args.max_words}: {cause}; give a greater number")
-    write_rows(out, rows if args.shuffle is None else shuffle_rows(rows, args.shuffle))
-    with_parse = " with a parse" * bool(args.trees)
-    print(f"{len(rows):,} pairs of at most {args.max_words} words a side{with_parse} -> {args.out}")
+    kept = (row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
+    rows = Rows(islice(kept, args.pairs))
+    if not rows:
+        raise InputError(f"--max-words {args.max_words}: no pair of {args.text} is left; give a greater number")
+    write_rows(out, rows)
+    print(f"{len(rows):,} pairs of at most {args.max_words} words a side -> {args.out}")

@@ -10,70 +10,61 @@ without a tree. Needs link-parser; Debian: apt-get install link-grammar.
 import contextlib
 import os
 import re
-import selectors
 import shutil
 import subprocess
-import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_text_file, read_lines
+from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.trees import unescape
 
 PROGRAM = "link-parser"
 NO_TREE = "(())"
-MAX_BYTES = 2000  # link-parser ends at a line of 2,048
-START_SECONDS, MAX_SECONDS = 60, 100_000
+MAX_SECONDS = 30  # for a sentence
 
-# Trees on one line; at most 50 linkages, drawn by chance from more; no spelling corrections of unknown words.
-_SETTINGS = ("-constituents=3", "-graphics=0", "-limit=50", "-spell=0")
+# Trees on one line; at most 50 linkages, drawn by chance from more; no spelling corrections of unknown words; no second
+# try with other settings after the time limit.
+_SETTINGS = ("-constituents=3", "-graphics=0", "-limit=50", "-spell=0", "-panic=0")
 # A command that changes nothing; its answer shows that the sentence before it is done.
 _MARK, _MARKED = b"!short=16\n", b"short set to 16\n"
 
 
-class Failure(Enum):
-    """Why a sentence has no tree."""
-
-    NONE_GIVEN = f"for which {PROGRAM} gives no tree"
-    OTHER_WORDS = f"whose words {PROGRAM} splits otherwise"
-    TOO_LONG = f"of more than {MAX_BYTES:,} bytes"
-    TIMEOUT = "that took too long"
-    ENDED = f"at which {PROGRAM} ended"
-
-
 class LinkParser:
-    """A running ``link-parser``, started at the first sentence, and again after a sentence at which it ended.
+    """A running ``link-parser``, which gives up a sentence after ``seconds`` of computing.
 
-    A sentence may take ``seconds`` at the longest.
+    It is started at the first sentence, and again after a sentence at which it ends, such as one of 2,047 bytes.
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self._timeout = f"-timeout={seconds:.0f}"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def parse(self, words: Sequence[str]) -> str | Failure:
-        """The tree of a sentence in brackets, with its words as leaves; an InputError if link-parser cannot start."""
-        plain = [unescape(word) for word in words]
-        # A line's first character may make it a command or a comment; a blank does not.
-        line = f" {' '.join(plain)}\n".encode()
-        if len(line) > MAX_BYTES:
-            return Failure.TOO_LONG
-        if not words:
-            return Failure.NONE_GIVEN
+    def parse(self, words: Sequence[str]) -> str | None:
+        """The tree of a sentence in brackets, with its words as leaves; None if it has none."""
         if self._process is None:
-            self._start()
-        answer = self._ask(line, self._seconds)
-        if isinstance(answer, Failure):
-            self.close()
-            return answer
-        trees = [line for line in answer.splitlines() if line.startswith("(")]
-        return put_words(trees[0], plain, words) if trees else Failure.NONE_GIVEN
+            self._process = subprocess.Popen(
+                ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, self._timeout],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+            )
+        plain = [unescape(word) for word in words]
+        with contextlib.suppress(BrokenPipeError):
+            # A line's first character may make it a command or a comment; a blank does not.
+            self._process.stdin.write(f" {' '.join(plain)}\n".encode() + _MARK)
+        tree = None
+        for line in self._process.stdout:
+            if line == _MARKED:
+                return None if tree is None else put_words(tree, plain, words)
+            if tree is None and line.startswith(b"("):
+                tree = line.decode(errors="replace")
+        self.close()
+        return None
 
     def close(self) -> None:
         """End the program."""
@@ -82,48 +73,6 @@ class LinkParser:
                 self._process.kill()
             self._process = None
 
-    def _start(self) -> None:
-        # After its own time limit it would try again with other settings, so that limit is longer than ours.
-        command = ["stdbuf", "-oL", PROGRAM, "en", *_SETTINGS, f"-timeout={int(self._seconds) + 10}"]
-        with tempfile.TemporaryFile() as messages:
-            self._process = subprocess.Popen(
-                command,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=messages,
-                env={**os.environ, "LC_ALL": "C.UTF-8"},
-            )
-            if isinstance(self._ask(b"", START_SECONDS), Failure):
-                self.close()
-                messages.seek(0)
-                said = messages.read().decode(errors="replace").split("\n")
-                reason = next((line for line in said if "rror" in line), "no reason given")
-                raise InputError(
-                    f"{PROGRAM} does not start ({reason.strip()}); install it again (Debian: link-grammar)"
-                )
-
-    def _ask(self, line: bytes, seconds: float) -> str | Failure:
-        """What the program prints for a line of input."""
-        deadline = time.monotonic() + seconds
-        answer = b""
-        try:
-            self._process.stdin.write(line + _MARK)
-        except BrokenPipeError:
-            return Failure.ENDED
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while not answer.endswith(_MARKED):
-                if not selector.select(max(0, deadline - time.monotonic())):
-                    return Failure.TIMEOUT
-                read = os.read(self._process.stdout.fileno(), 1 << 16)
-                if not read:
-                    return Failure.ENDED
-                answer += read
-        return answer.decode("utf-8", errors="replace")
-
-
-# Words
 
 # In a tree, brackets of words are written as braces.
 _BRACES = str.maketrans("([)]", "{{}}")
@@ -132,17 +81,10 @@ _MARKS = re.compile(r"(\{[!?]\})?(\.\S*)?")
 _TREE_TOKEN = re.compile(r"\([A-Z]*|\)|[^\s()]+")
 
 
-def _stands_for(leaf: str, word: str) -> bool:
-    # The first word of a sentence may come back in lower case.
-    leaf, word = leaf.lower(), word.translate(_BRACES).lower()
-    # A word that is not linked is in braces.
-    return leaf == f"{{{word}}}" or (leaf.startswith(word) and _MARKS.fullmatch(leaf, len(word)) is not None)
-
-
-def put_words(tree: str, plain: Sequence[str], words: Sequence[str]) -> str | Failure:
+def put_words(tree: str, plain: Sequence[str], words: Sequence[str]) -> str | None:
     """Replace the leaves of ``(S (NP many animals.n) (VP sleep.v) .)``, as link-parser prints it, by ``words``.
 
-    ``plain`` are the words as link-parser got them.
+    ``plain`` are the words as link-parser got them; None if it has split them otherwise.
     """
     pieces = []
     position = 0
@@ -152,22 +94,19 @@ def put_words(tree: str, plain: Sequence[str], words: Sequence[str]) -> str | Fa
         elif token.startswith("("):
             pieces.append(token)
         elif position == len(words) or not _stands_for(token, plain[position]):
-            return Failure.OTHER_WORDS
+            return None
         else:
             word = words[position].replace("(", "-LRB-").replace(")", "-RRB-")
             pieces.append(f"(X {word})")
             position += 1
-    return " ".join(pieces) if position == len(words) else Failure.OTHER_WORDS
+    return " ".join(pieces) if position == len(words) else None
 
 
-# Files
-
-
-def check_installed() -> None:
-    """Raise an InputError if link-parser, or the program that starts it, is not on the PATH."""
-    for program, package in ((PROGRAM, "link-grammar"), ("stdbuf", "coreutils")):
-        if shutil.which(program) is None:
-            raise InputError(f"{program} is not on the PATH; install it (Debian: apt-get install {package})")
+def _stands_for(leaf: str, word: str) -> bool:
+    # The first word of a sentence may come back in lower case.
+    leaf, word = leaf.lower(), word.translate(_BRACES).lower()
+    # A word that is not linked is in braces.
+    return leaf == f"{{{word}}}" or (leaf.startswith(word) and _MARKS.fullmatch(leaf, len(word)) is not None)
 
 
 def main() -> None:
@@ -175,25 +114,16 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
-    parser.add_argument("--seconds", type=float, default=30, help="longest time for a sentence (default: 30)")
     args = parser.parse_args()
-    if not 0 < args.seconds <= MAX_SECONDS:
-        raise InputError(f"--seconds is {args.seconds}; give more than 0 and at most {MAX_SECONDS:,}")
     check_not_input(args.output, [args.source])
-    sentences = check_text_file(args.source)
-    check_installed()
-    failures: Counter[Failure] = Counter()
-    with open_output(args.output) as out, contextlib.closing(LinkParser(args.seconds)) as link_parser:
+    if shutil.which(PROGRAM) is None:
+        raise InputError(f"{PROGRAM} is not on the PATH; install it (Debian: apt-get install link-grammar)")
+    found: Counter[bool] = Counter()
+    with open_output(args.output) as out, contextlib.closing(LinkParser(MAX_SECONDS)) as link_parser:
         for line in read_lines(args.source):
             tree = link_parser.parse(line.split())
-            if isinstance(tree, Failure):
-                failures[tree] += 1
-                tree = NO_TREE
-            out.write(f"{tree}\n".encode())
-        if failures[Failure.ENDED] == sentences:
-            raise InputError(f"{PROGRAM} ended at every sentence of {args.source}; run it by hand to see why")
-    without = failures.total()
-    print(f"{sentences:,} sentences, {sentences - without:,} parsed; {without:,} without a tree", file=sys.stderr)
-    for failure, count in failures.items():
-        print(f"  {count:,} {failure.value}", file=sys.stderr)
-    print(f"-> {args.output}", file=sys.stderr)
+            found[tree is not None] += 1
+            out.write(f"{tree or NO_TREE}\n".encode())
+        if not found[True]:
+            raise InputError(f"{args.source}: no sentence has a tree; give tokenised English, or run {PROGRAM} by hand")
+    print(f"{found.total():,} sentences, {found[True]:,} parsed -> {args.output}")

@@ -6,21 +6,19 @@ Text, tables and TMX may be packed: ``corpus.tsv.gz``.
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rnnsearch_fairseq.documents.formats import is_document, read_document
 from rnnsearch_fairseq.errors import InputError, in_short
-from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes, read_lines, read_pairs
-from rnnsearch_fairseq.text.scripts import COMMON_WORDS, language_code
+from rnnsearch_fairseq.text.lines import open_bytes, read_lines, read_pairs
 
 Pair = tuple[str, str]
 
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
 MAX_CHARACTERS = 2000  # of a side of a pair
-MAX_ELEMENTS = 10_000  # of a unit of TMX
+MAX_ELEMENTS = 10_000  # of TMX, from the end of a unit to the end of the next one
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
 TMX_MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
@@ -28,11 +26,7 @@ TABLES = (".tsv", ".tmx")
 
 
 def find_files(data: Sequence[Path]) -> list[Path]:
-    """The files of ``data``, and in its folders those whose names are of documents, tables and memories.
-
-    Raises:
-        InputError: a folder has none.
-    """
+    """The files of ``data``, and in its folders those whose names are of documents, tables and memories."""
     files: list[Path] = []
     for path in data:
         found = sorted(filter(_holds_pairs, path.rglob("*"))) if os.path.isdir(path) else [path]
@@ -48,31 +42,17 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
     Args:
         files: two text files; or files named ``.po``, ``.pot``, ``.xlf``, ``.xliff``, ``.tmx`` or ``.tsv``.
         left_out: counts the units that are left out, by reason.
-
-    Raises:
-        InputError: other files are given, the names of two text files end in other languages, or a file cannot be read,
-            is not UTF-8 or does not hold pairs.
     """
-    check_rereadable(*files)
     holding = [path for path in files if _holds_pairs(path)]
     if len(files) == 2 and not holding:
-        for path, option, language in zip(files, "st", languages):
-            named = language_code(_suffix(path)[1:])
-            if named != language_code(language) and {named, language_code(language)} <= COMMON_WORDS.keys():
-                raise InputError(
-                    f"{path}: its name says {named}, but -{option} says {language}; give them in the order of -s, -t"
-                )
+        if [_suffix(path)[1:] for path in files] == [language.lower() for language in reversed(languages)]:
+            raise InputError(f"{files[0]} {files[1]}: give them in the order of -s {languages[0]}, -t {languages[1]}")
         return [read_pairs(*files, stray_returns=True)]
     if holding != files:
         names = " ".join(map(str, files))
         raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
     return [readers.get(_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]
-
-
-def is_document_of_messages(path: Path) -> bool:
-    """Whether a file's name is of PO or XLIFF, which hold messages and documentation of programs."""
-    return _suffix(path) not in TABLES and is_document(path)
 
 
 def _holds_pairs(path: Path) -> bool:
@@ -112,36 +92,27 @@ def read_tsv(path: Path) -> Iterator[Pair]:
 
 
 def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs of a TMX file, which is streamed. The language ``en`` is also in segments of ``en-GB``.
-
-    Raises:
-        InputError: the file cannot be read, is not well-formed, or has no unit in both languages.
-    """
+    """Yield the pairs of a TMX file, which is streamed. The language ``en`` is also in segments of ``en-GB``."""
     from lxml import etree
 
-    codes = [_normalize(language) for language in languages]
-    seen: set[str] = set()
+    first: list[str] = []  # the languages of the first unit
     complete = False
-    elements = 0  # of the unit that is being read
+    elements = 0  # since the last unit
     try:
         with open_bytes(path) as file:
             plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
             for event, element in etree.iterparse(file, events=("start", "end"), **plain):
-                is_unit = element.tag == "tu" or element.tag.endswith("}tu")
-                if event == "start":
-                    elements += is_unit or elements > 0
-                    if elements > MAX_ELEMENTS:
-                        raise InputError(f"{path}: a unit has over {MAX_ELEMENTS:,} elements; delete it")
-                    continue
-                if is_unit:
+                elements += event == "start"
+                if elements > MAX_ELEMENTS:
+                    raise InputError(f"{path}: over {MAX_ELEMENTS:,} elements without the end of a unit; mend it")
+                if event == "end" and etree.QName(element).localname == "tu":
                     texts = _read_texts(element)
-                    seen.update(list(texts)[: MAX_ELEMENTS - len(seen)])
-                    source, target = (_find_language(texts, code) for code in codes)
+                    first = first or sorted(texts)
+                    source, target = (_find_language(texts, _normalize(language)) for language in languages)
                     complete |= bool(source and target)
                     yield source, target
                     elements = 0
-                if not elements:  # free what is outside units
-                    element.clear()
+                    element.clear()  # free it, and all before it
                     while element.getprevious() is not None:
                         del element.getparent()[0]
     except etree.XMLSyntaxError as error:
@@ -149,10 +120,8 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
             f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again"
         ) from error
     if not complete:
-        listing = in_short(", ".join(sorted(seen))) or "none"
-        raise InputError(
-            f"{path}: no unit has both {' and '.join(languages)}; name two of its languages by -s and -t: {listing}"
-        )
+        named = f"no unit has both {' and '.join(languages)}"
+        raise InputError(f"{path}: {named}; name by -s and -t two of its languages: {in_short(', '.join(first))}")
 
 
 def _read_texts(unit: Any) -> dict[str, str]:
@@ -163,8 +132,7 @@ def _read_texts(unit: Any) -> dict[str, str]:
     for variant in unit.iterchildren("{*}tuv"):
         etree.strip_elements(variant, *TMX_MARKUP, with_tail=False)
         language = _normalize(variant.get(XML_LANGUAGE, variant.get("lang", "")))
-        segments = (segment.itertext() for segment in variant.iter("{*}seg"))
-        texts.setdefault(language, "".join(chain.from_iterable(segments)))
+        texts.setdefault(language, "".join(text for segment in variant.iter("{*}seg") for text in segment.itertext()))
     return texts
 
 

@@ -7,42 +7,14 @@ S shifts the next word, R joins the two topmost phrases; "-" is a sentence witho
   rnnsearch trees text/train.en text/train.penn --format penn --output text/train.tree
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
-from rnnsearch_fairseq.text.trees import READERS, NoParse, Tree, first_difference, format_transitions, join_lines
-
-
-def read_trees(
-    source: Path, parses: Path, form: str, lowercase: bool = False, refuse: bool = True
-) -> Iterator[Tree | NoParse]:
-    """Yield the tree of every sentence of ``source``, or why it has none.
-
-    Args:
-        form: the format of ``parses``, one of `READERS`.
-        lowercase: lowercase leaves before they are compared with the words.
-        refuse: leaves that are not the words are an error; otherwise, the sentence has no parse.
-
-    Raises:
-        InputError: a file is bad, the files are not of the same number of sentences, or leaves are not the words.
-    """
-    texts = _read_parses(source, parses, form)
-    for number, (line, (start, text)) in enumerate(zip(read_lines(source), texts, strict=True), 1):
-        words = line.split()
-        parse = READERS[form](text)
-        if isinstance(parse, NoParse):
-            yield parse
-            continue
-        position = first_difference(parse.words, words, lowercase)
-        if position is None:
-            yield parse.tree
-        elif refuse:
-            raise _mismatch(f"{parses}, line {start}", parse.words, f"{source}, line {number}", words, position)
-        else:
-            yield NoParse.MISMATCH
+from rnnsearch_fairseq.text.trees import READERS, NoParse, Parse, first_difference, format_transitions, join_lines
 
 
 def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
@@ -50,23 +22,17 @@ def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     sentences, lines = check_text_file(source), check_text_file(parses)
     if lines == sentences:
         return enumerate(read_lines(parses), 1)
-    size = f"{lines} lines"
-    if form == "penn":
-        trees = sum(1 for _ in join_lines(read_lines(parses)))
-        if trees == sentences:
-            return join_lines(read_lines(parses))
-        size += f" and {trees} trees"
-    raise InputError(f"{parses} has {size}, but {source} has {sentences} lines; give one parse for each line of it")
+    if form == "penn" and sum(1 for _ in join_lines(read_lines(parses))) == sentences:
+        return join_lines(read_lines(parses))
+    raise InputError(f"{parses}: has {lines} lines, but {source} has {sentences}; give one parse for each line of it")
 
 
-def _mismatch(where: str, leaves: list[str], there: str, words: list[str], position: int) -> InputError:
-    leaf, word = leaves[position : position + 1], words[position : position + 1]
-    has = f"leaf {position + 1} is {shown(leaf[0])}" if leaf else "the tree ends"
-    needs = f"word {position + 1} of {there} is {shown(word[0])}" if word else f"{there} ends"
-    cure = "give the text that was parsed, or leave such sentences without a parse by --mismatch no-parse"
-    if [text.lower() for text in leaf] == [text.lower() for text in word]:
-        cure = "give --lowercase if, and only if, the text was lowercased after it was parsed"
-    return InputError(f"{where}: {has}, but {needs}; {cure}")
+def _mismatch(where: str, leaves: Sequence[str], there: str, words: Sequence[str], position: int) -> InputError:
+    leaf, word = (shown(texts[position]) if position < len(texts) else "missing" for texts in (leaves, words))
+    return InputError(
+        f"{where}: leaf {position + 1} is {leaf}, but word {position + 1} of {there} is {word}; give the text that was "
+        "parsed, --lowercase if it was lowercased after that, or --mismatch no-parse to go on without such trees"
+    )
 
 
 def main() -> None:
@@ -77,27 +43,26 @@ def main() -> None:
     parser.add_argument("--format", choices=READERS, required=True, help="the parser's format; see above")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of transitions to write")
     parser.add_argument("--lowercase", action="store_true", help="SOURCE was lowercased after it was parsed")
-    mismatch = "for a tree whose leaves are not the words of its sentence: stop and name them, or leave the sentence "
-    mismatch += "without a parse and count it (default: refuse)"
+    mismatch = "for a tree whose leaves are not the words: stop, or leave it out and count it (default: refuse)"
     parser.add_argument("--mismatch", choices=("refuse", "no-parse"), default="refuse", help=mismatch)
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.parses))
-    refuse = args.mismatch == "refuse"
-    sentences = phrases = 0
-    failures: dict[NoParse, list[int]] = {}  # the numbers of sentences without a parse, by reason
+    found: Counter[NoParse | None] = Counter()  # None: a tree
     with open_output(args.output) as out:
-        for tree in read_trees(args.source, args.parses, args.format, args.lowercase, refuse):
-            sentences += 1
-            if isinstance(tree, NoParse):
-                failures.setdefault(tree, []).append(sentences)
-                tree = None
-            else:
-                phrases += len(tree.splits)
+        texts = _read_parses(args.source, args.parses, args.format)
+        for number, (line, (start, text)) in enumerate(zip(read_lines(args.source), texts, strict=True), 1):
+            words, parse = line.split(), READERS[args.format](text)
+            position = first_difference(parse.words, words, args.lowercase) if isinstance(parse, Parse) else None
+            if position is not None:
+                if args.mismatch == "refuse":
+                    there = f"{args.source}, line {number}"
+                    raise _mismatch(f"{args.parses}, line {start}", parse.words, there, words, position)
+                parse = NoParse.MISMATCH
+            tree = parse.tree if isinstance(parse, Parse) else None
+            found[parse if tree is None else None] += 1
             out.write(f"{format_transitions(tree)}\n".encode())
-        if len(failures.get(NoParse.UNUSABLE, [])) == sentences:
+        if found.keys() == {NoParse.UNUSABLE}:
             raise InputError(f"{args.parses}: nothing in it can be read as --format {args.format}; give its own format")
-    without = sum(map(len, failures.values()))
-    print(f"{sentences:,} sentences, {sentences - without:,} parsed: {phrases:,} phrases; {without:,} without a parse")
-    for failure, numbers in failures.items():
-        print(f"  {len(numbers):,} {failure.value} (the first is sentence {numbers[0]:,})")
-    print(f"-> {args.output}")
+    print(f"{found.total():,} sentences, {found.pop(None, 0):,} parsed -> {args.output}")
+    for failure, count in found.items():
+        print(f"  {count:,} without a parse: {failure.value}")

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rnnsearch_fairseq.corpus.pairs import Pair
-from rnnsearch_fairseq.text.preparation import Preparation
-from rnnsearch_fairseq.text.scripts import language_code
 
 MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
 FEW_PAIRS = 10_000
@@ -30,8 +28,9 @@ SCRIPT = """\
 # Train on the text of this folder, translate the test set and score it. Started again, it skips what is done.
 set -euo pipefail
 cd "$(dirname "${{BASH_SOURCE[0]}}")"
-exec 9<> {lock}
-flock -n 9 || {{ echo "error: $PWD: another train.sh or rnnsearch prepare runs here; wait for its end" >&2; exit 1; }}
+exec 9<> .lock
+flock -n 9 || {{ echo "error: $PWD: another train.sh runs here; wait for its end" >&2; exit 1; }}
+export PYTHONWARNINGS=ignore # of libraries
 
 if [ ! -d bin ]; then
     rm -rf bin.part
@@ -82,31 +81,27 @@ def plan_training(pairs: int) -> Plan:
     return Plan(pairs, "bahdanau_gru_small", pieces, batch, dropout, max(2000, 18 * -(-pairs // batch)))
 
 
-def expectations(plan: Plan, sample: Sequence[Pair], joined: bool) -> str:
-    """Say what to expect of a training, from prepared pairs of it; ``joined``: both languages share a dictionary."""
-    sides = [[word for pair in sample for word in pair[side].split()] for side in (0, 1)]
-    dictionary = min(SHORTLIST, len({*sides[1], *(sides[0] if joined else [])}))
-    length = 1 + sum(map(len, sides)) / 2 / len(sample)
+def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
+    """Say what to expect of a training, from prepared pairs of it."""
+    targets = [target.split() for _, target in sample]
+    length = 1 + sum(map(len, targets)) / len(targets)
+    dictionary = min(SHORTLIST, len({word for target in targets for word in target}))
     seconds, more_seconds = SECONDS_PER_WORD[plan.arch]
     minutes = plan.updates * plan.batch * length * (seconds + dictionary * more_seconds) / 60
     time = f"{minutes / 60:,.0f} hours" if minutes > 120 else f"{max(1, round(minutes))} minutes"
-    model = "the first paper's" if plan.pairs >= MANY_PAIRS else "the first paper's model needs a million pairs"
     return (
-        f"What to expect of {plan.pairs:,} pairs: {plan.arch} ({model}); {plan.updates:,} updates of {plan.batch} "
+        f"What to expect of {plan.pairs:,} pairs: {plan.arch}; {plan.updates:,} updates of {plan.batch} "
         f"pairs, about {time} of one core without other work, or much less on a GPU. "
         "For comparison, BLEU of captions was 31 after training on 3,600 pairs, and 61 on 29,000."
     )
 
 
-def make_commands(
-    folder: str, languages: Pair, plan: Plan, preparation: Preparation, binarized: str = "bin"
-) -> tuple[str, str, str, str]:
+def make_commands(folder: str, languages: Pair, plan: Plan, joined: bool) -> tuple[str, str, str, str]:
     """The commands for the shell that binarise prepared text, train, translate the test set and score it.
 
     Args:
         folder: the folder of the text, with a slash at its end; or nothing, for commands in this folder.
-        preparation: how both languages are prepared; with subwords, they share a dictionary.
-        binarized: name of the folder in ``folder`` that fairseq-preprocess writes.
+        joined: both languages have the same subwords, and share a dictionary.
     """
 
     def place(name: str) -> str:
@@ -114,7 +109,6 @@ def make_commands(
 
     source, target = map(shlex.quote, languages)
     common = f'--user-dir "$(rnnsearch user-dir)" -s {source} -t {target}'
-    joined = preparation.subwords is not None
     words = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST} --padding-factor 1"
     if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
         words += " --thresholdsrc 2 --thresholdtgt 2"
@@ -122,11 +116,11 @@ def make_commands(
     model = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
     test, reference = (place(f"raw/test.{language}") for language in languages)
     best, translation = place("checkpoints/checkpoint_best.pt"), place(f"test.hyp.{languages[1]}")
-    needs_characters = language_code(languages[1]) in WITHOUT_TOKENIZER
+    needs_characters = languages[1][:2] in WITHOUT_TOKENIZER
     preprocess = [
         f"fairseq-preprocess {common} {'--joined-dictionary' if joined else words}",
         " ".join(f"--{part}pref {place(part)}" for part in ("train", "valid", "test")),
-        f"--destdir {place(binarized)}",
+        f"--destdir {place('bin')}",
     ]
     train = [
         f"fairseq-train {place('bin')} {common}",
@@ -143,11 +137,10 @@ def make_commands(
     )
 
 
-def make_script(languages: Pair, plan: Plan, preparation: Preparation, lock: str) -> str:
+def make_script(languages: Pair, plan: Plan, joined: bool) -> str:
     """The script ``train.sh``, which runs the commands in its own folder."""
-    commands = make_commands("", languages, plan, preparation, binarized="bin.part")
+    commands = make_commands("", languages, plan, joined)
     preprocess, train, translate, score = (command.replace("\n", "\n    ") for command in commands)
+    preprocess = preprocess.replace("--destdir bin", "--destdir bin.part")
     translation = shlex.quote(f"test.hyp.{languages[1]}")
-    return SCRIPT.format(
-        lock=lock, preprocess=preprocess, train=train, translate=translate, score=score, translation=translation
-    )
+    return SCRIPT.format(preprocess=preprocess, train=train, translate=translate, score=score, translation=translation)

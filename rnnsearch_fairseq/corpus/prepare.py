@@ -8,15 +8,13 @@ two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and 
 """
 
 import argparse
-import fcntl
 import multiprocessing
 import os
-import re
 import shlex
-import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -24,27 +22,27 @@ from pathlib import Path
 from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_commands, make_script, plan_training
-from rnnsearch_fairseq.corpus.rows import Rows, shuffle_rows, write_rows
-from rnnsearch_fairseq.corpus.split import MARKUP_SHARE, PARTS, SAMPLE, split_files
-from rnnsearch_fairseq.corpus.subwords import count_pieces, learn_codes, learn_pieces
-from rnnsearch_fairseq.corpus.texts import Texts, add_languages, texts_of
+from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
+from rnnsearch_fairseq.corpus.split import PARTS, split_files
+from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, mask_pair
-from rnnsearch_fairseq.text.preparation import RECORD, SUBWORDS, Preparation, write_preparations
-from rnnsearch_fairseq.text.scripts import lacks_blanks, lacks_common_words
+from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
+from rnnsearch_fairseq.text.scripts import lacks_blanks
 
 SCRIPT = "train.sh"
-LOCK = ".lock"  # stays there, since two processes could hold it if it were removed
+SAMPLE = 1000  # pairs that are examined
+MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 CHUNK = 500  # pairs that a process converts at a time
 TIMED_PAIRS = 5000  # from which the time of a training is estimated
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of the command that say how to prepare text; an InputError if two contradict each other.
+    """The options of the command that say how to prepare text.
 
     Attributes:
         bpe: number of BPE merges; 0: whole words.
@@ -61,14 +59,6 @@ class Settings:
     shuffle: int | None = None
     workers: int = 1
 
-    def __post_init__(self) -> None:
-        if min(self.bpe or 0, self.sentencepiece or 0) < 0:
-            raise InputError("--bpe and --sentencepiece are numbers of subwords; give at least 0 (0: whole words)")
-        if self.bpe and self.sentencepiece:
-            raise InputError("--bpe and --sentencepiece are two ways to split words; give one of them")
-        if self.tokenized and self.sentencepiece:
-            raise InputError("--sentencepiece splits text, not tokens: leave out --tokenized, or give --bpe")
-
 
 def prepare(
     parts: Mapping[str, Sequence[Pair]], languages: Pair, out: Path, settings: Settings = Settings()
@@ -77,13 +67,9 @@ def prepare(
 
     Args:
         parts: the raw pairs of ``train``, ``valid`` and ``test``.
-        out: a folder, which also holds temporary files meanwhile.
 
     Returns:
         The number of training pairs, and the preparation of both languages.
-
-    Raises:
-        InputError: no training pair is short enough, or the text has more characters than sentencepieces.
     """
     sample = [*islice(parts["train"], SAMPLE)]
     has_markup = sum(any(map(has_code, pair)) for pair in sample) >= MARKUP_SHARE * len(sample)
@@ -94,19 +80,25 @@ def prepare(
         markup=bool(settings.sentencepiece and has_markup),
     )
     if words.markup:
-        _say("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
-    tokens: dict[str, Sequence[Pair]] = {}
+        print("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
+    tokens: dict[str, Rows] = {}
     for part, pairs in parts.items():
-        tokens[part] = Rows(_encode(pairs, words, languages, settings.workers), out)
-        _say(f"{'copied' if words.tokenizer is None else 'tokenised'} {len(pairs):,} {part} pairs")
-    tokens["train"] = train = _choose_training_pairs(tokens["train"], settings, out)
-    subwords = _learn_subwords(train, settings, SYMBOLS if words.markup else [])
+        encoded = _encode(pairs, words, languages, settings.workers)
+        if part == "train" and settings.max_words is not None:
+            encoded = (pair for pair in encoded if is_within(pair, settings.max_words))
+        tokens[part] = Rows(encoded)
+        print(f"{part}: {len(tokens[part]):,} of {len(pairs):,} pairs")
+        if not tokens[part]:
+            raise InputError(f"{part}: no pair is left; give more text, or a greater --max-words")
+    if settings.shuffle is not None:
+        tokens["train"] = tokens["train"].shuffle(settings.shuffle)
+    subwords = _learn_subwords(tokens["train"], settings, SYMBOLS if words.markup else [])
     for part, pairs in tokens.items():
         split = pairs if subwords == Preparation() else _encode(pairs, subwords, languages, settings.workers)
         write_rows(texts_of(out / part, *languages), split)
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
     write_preparations(out, dict.fromkeys(languages, prepared))
-    return len(train), prepared
+    return len(tokens["train"]), prepared
 
 
 def _mask(pair: Pair) -> Pair:
@@ -115,54 +107,36 @@ def _mask(pair: Pair) -> Pair:
 
 
 def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair, has_markup: bool) -> Settings:
-    """Fill in the subwords that the user has not chosen, and say why; warn of what the first pairs show."""
+    """Fill in the subwords that the user has not chosen, and say why; or warn of the user's choice."""
     against_tokens = ["tokens tear its markup apart (code, placeholders)"] * has_markup
     for lines, language in zip(zip(*islice(train, SAMPLE)), languages):
-        if lacks_common_words(lines, language):
-            _say(f"warning: hardly a word of the {language} text is a common one of {language}; are -s and -t right?")
         if lacks_blanks(lines):
             against_tokens.append(f"its {language} has no blanks between words")
+    why = " and ".join(against_tokens)
     if settings.bpe is not None or settings.sentencepiece is not None:
-        if against_tokens and not settings.sentencepiece:
-            why = " and ".join(against_tokens)
-            _say(f"warning: the text needs sentencepieces, since {why}; leave out --bpe and --tokenized")
+        if why and not settings.sentencepiece:
+            print(f"warning: the text needs sentencepieces, since {why}; leave out --bpe and --tokenized")
         return settings
-    if len(train) >= MANY_PAIRS and not against_tokens:
-        _say("whole words, as in the first paper: there are a million pairs or more (--sentencepiece 32000: subwords)")
+    if len(train) >= MANY_PAIRS and not why:
+        print("whole words, as in the first paper: there are a million pairs or more (--sentencepiece 32000: subwords)")
         return settings
     pieces = plan_training(len(train)).pieces
     if not settings.tokenized:
         pieces += len({character for pair in train for side in pair for character in side})
     kind = "bpe" if settings.tokenized else "sentencepiece"
-    _say(f"--{kind} {pieces}: subwords, since few pairs leave many whole words unknown (--bpe 0: whole words)")
+    print(f"--{kind} {pieces}: subwords, since few pairs leave many whole words unknown (--bpe 0: whole words)")
     return replace(settings, **{kind: pieces})
-
-
-def _choose_training_pairs(train: Sequence[Pair], settings: Settings, out: Path) -> Sequence[Pair]:
-    """Leave out long pairs, and shuffle, as the settings say."""
-    if settings.max_words is not None:
-        number = len(train)
-        train = Rows((pair for pair in train if is_within(pair, settings.max_words)), out)
-        if not len(train):
-            raise InputError(f"--max-words {settings.max_words}: every training pair is longer; give a greater number")
-        limits = f"of 1 to {settings.max_words} words on each side"
-        _say(f"kept {len(train):,} of {number:,} training pairs, {limits}")
-    if settings.shuffle is not None:
-        train = shuffle_rows(train, settings.shuffle)
-        _say(f"shuffled the training pairs (seed {settings.shuffle})")
-    return train
 
 
 def _learn_subwords(train: Sequence[Pair], settings: Settings, symbols: Sequence[str]) -> Preparation:
     """The preparation that splits words, with nothing else in it."""
     lines = (pair[side] for side in (0, 1) for pair in train)
     if settings.bpe:
-        _say(f"learning {settings.bpe:,} BPE merges from both languages")
+        print("learning BPE merges from both languages")
         return Preparation(bpe=learn_codes(lines, settings.bpe))
     if settings.sentencepiece:
-        model = learn_pieces(lines, settings.sentencepiece, symbols)
-        _say(f"learnt {count_pieces(model):,} sentencepieces from both languages")
-        return Preparation(sentencepiece=model)
+        print("learning sentencepieces from both languages")
+        return Preparation(sentencepiece=learn_pieces(lines, settings.sentencepiece, symbols))
     return Preparation()
 
 
@@ -188,10 +162,6 @@ def _encode_pair(pair: Pair) -> Pair:
     return " ".join(_codecs[0].encode(pair[0])), " ".join(_codecs[1].encode(pair[1]))
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
 def _make_parser() -> argparse.ArgumentParser:
     parser = make_parser(__doc__)
     add = parser.add_argument
@@ -202,15 +172,17 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--valid", help="name of the development files (default: valid)")
     add("--test", help="name of the test files (default: test)")
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
-    add("--split", metavar="DEV,TEST", help=size)
+    add("--split", type=_sizes, metavar="DEV,TEST", help=size)
     add("--split-seed", action=Count, default=1, metavar="SEED", help="seed of the split (default: 1)")
     held_out = "the test set is these files of DATA as a whole, and no sentence of theirs is in another part"
     add("--held-out", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=held_out)
-    kept = "keep tags and entities, pairs with equal sides, or pairs that came before; may be given several times"
+    kept = "keep tags and entities (always kept in PO and XLIFF), pairs with equal sides, or pairs that came before"
     add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
-    add("--bpe", type=int, metavar="N", help="BPE merges of Moses tokens, both languages together; 0: whole words")
+    subwords = parser.add_mutually_exclusive_group()
+    merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
+    subwords.add_argument("--bpe", type=int, metavar="N", help=merges)
     pieces = "sentencepieces (fewer from a small text), both languages together (default: as many as suit the text)"
-    add("--sentencepiece", type=int, metavar="N", help=pieces)
+    subwords.add_argument("--sentencepiece", action=Count, help=pieces)
     add("--tokenized", action="store_true", help="the text is tokenised already: split it at blanks")
     longest = "leave out training pairs with more words on a side, counted before words are split (paper: 30, 50)"
     add("--max-words", action=Count, help=longest)
@@ -221,64 +193,52 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _sizes(text: str) -> tuple[int, int]:
+    valid, test = map(int, text.split(","))
+    return valid, test
+
+
 def main() -> None:
     """The command line of this module."""
     args = _make_parser().parse_args()
-    sys.stdout.reconfigure(errors="backslashreplace")  # a folder's name may be no text
+    sys.stdout.reconfigure(line_buffering=True)
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     languages = (args.source_lang, args.target_lang)
     if languages[0] == languages[1]:
         raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
     files_of_parts = _find_files_of_parts(args, languages)
-    sizes = _check_options_of_split(args, bool(files_of_parts))
-    if files_of_parts:
-        inputs = [*chain(*files_of_parts.values())]
-        in_place = files_of_parts["test"][0].resolve() == texts_of(args.out / "raw/test", *languages)[0].resolve()
-        raw_parts = [] if in_place else ["test"]
-    else:
-        inputs = _find_files_to_split(args)
-        raw_parts = list(PARTS)
-    names = [*(f"raw/{part}" for part in raw_parts), *PARTS]
-    outputs = [f"{name}.{language}" for name in names for language in languages]
-    with _replace_files(args.out, [*outputs, *SUBWORDS.values(), SCRIPT, RECORD], inputs) as new:
+    inputs = [*chain(*files_of_parts.values())] or _find_files_to_split(args)
+    # In a folder of parts, OUT/raw/test may be the test set that is given: it is then replaced by itself.
+    outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
+    for path in chain(*(texts_of(args.out / name, *languages) for name in outputs)):
+        check_not_input(path, inputs)
+    with _write_aside(args.out) as new:
         if files_of_parts:
-            parts = {part: _read_part(paths, new) for part, paths in files_of_parts.items()}
+            parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
-            parts = split_files(inputs, languages, new, sizes, args.split_seed, args.keep, len(args.held_out))
-        for part in raw_parts:
+            parts = split_files(inputs, languages, args.split, args.split_seed, args.keep, len(args.held_out))
+        for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         number, preparation = prepare(parts, languages, new, settings)
-        plan = plan_training(number)
-        (new / SCRIPT).write_text(make_script(languages, plan, preparation, LOCK), encoding="utf-8")
+        plan, joined = plan_training(number), preparation.subwords is not None
+        (new / SCRIPT).write_text(make_script(languages, plan, joined), encoding="utf-8")
         sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
-        _say(f"\n{expectations(plan, sample, preparation.subwords is not None)}")
+        print(f"\n{expectations(plan, sample)}")
     run = f"bash {shlex.quote(str(args.out / SCRIPT))}"
-    _say(f"\nThe next commands, to train, to translate the test set and to score it ({run} runs them):\n")
-    _say("\n".join(make_commands(f"{args.out}/", languages, plan, preparation)))
-    _say("\nand to translate what you type, here or on a page:\n")
-    model = shlex.quote(str(args.out / "checkpoints/checkpoint_best.pt"))
-    _say("\n".join(f"rnnsearch {command} --model {model} --beam 12" for command in ("translate", "serve")))
+    print(f"\nThe next commands, to train, to translate the test set and to score it ({run} runs them):\n")
+    print("\n".join(make_commands(f"{args.out}/", languages, plan, joined)))
 
 
-def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, Texts]:
-    """The files of each part, if a folder is given that holds one of them or whose parts options name."""
-    names = {part: getattr(args, part) or part for part in PARTS}
-    files = {part: texts_of(args.data[0] / name, *languages) for part, name in names.items()}
-    named = any(getattr(args, part) for part in PARTS)
-    is_folder = len(args.data) == 1 and not os.path.isfile(args.data[0])
-    return files if is_folder and (named or any(map(os.path.exists, chain(*files.values())))) else {}
-
-
-def _check_options_of_split(args: argparse.Namespace, has_parts: bool) -> tuple[int, int] | None:
-    """The sizes of the development and test sets, if they are given; an InputError if options contradict the data."""
-    if has_parts and (args.split or args.keep or args.held_out):
-        raise InputError(f"--split, --keep and --held-out: the parts of {args.data[0]} stay; leave these options out")
-    if not has_parts and any(getattr(args, part) for part in PARTS):
-        raise InputError("--train, --valid and --test name files of a folder; leave them out, or give a folder")
-    sizes = args.split and re.fullmatch("([1-9][0-9]*),([1-9][0-9]*)", args.split)
-    if args.split and not sizes:
-        raise InputError(f"--split {args.split}: give two numbers of pairs, of at least 1: --split 1000,1000")
-    return (int(sizes[1]), int(sizes[2])) if sizes else None
+def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:
+    """The files of each part, if options name them or a folder is given that holds one of them."""
+    files = {part: texts_of(args.data[0] / (getattr(args, part) or part), *languages) for part in PARTS}
+    is_folder = len(args.data) == 1 and any(map(os.path.exists, chain(*files.values())))
+    if not (is_folder or args.train or args.valid or args.test):
+        return {}
+    if args.split or args.keep or args.held_out or args.data[1:]:
+        cure = "leave out --split, --keep, --held-out and more DATA"
+        raise InputError(f"{args.data[0]}: its train, valid and test files stay as they are; {cure}")
+    return files
 
 
 def _find_files_to_split(args: argparse.Namespace) -> list[Path]:
@@ -291,54 +251,21 @@ def _find_files_to_split(args: argparse.Namespace) -> list[Path]:
     return [*held_out, *files.values()]
 
 
-def _read_part(paths: Texts, temporary: Path) -> Rows:
-    rows = Rows(read_pairs(*paths), temporary)
-    if not len(rows):
-        raise InputError(f"{paths[0]}: the file is empty; give a file of one sentence per line")
-    return rows
-
-
 @contextmanager
-def _replace_files(out: Path, names: Iterable[str], inputs: Iterable[Path]) -> Iterator[Path]:
-    """Give a new folder, whose files ``names`` go to ``out`` at the end; after an error, ``out`` is as it was.
-
-    Raises:
-        InputError: ``out`` or a file in it cannot be written or would replace an input, another process prepares or
-            trains there, or a model of older text is there.
-    """
-    new = out / ".prepare"
-    with ExitStack() as stack:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o666), "rb"))
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _check_places(out, names, inputs)
-            shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
-            (new / "raw").mkdir(parents=True)
-        except BlockingIOError as error:
-            raise InputError(f"{out}: another rnnsearch prepare or train.sh runs there; wait for its end") from error
-        except OSError as error:
-            raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
-        stack.callback(shutil.rmtree, new)
-        yield new
-        if (out / "bin").exists():
-            _say(f"removed {out / 'bin'}, which is of older text")
-            shutil.rmtree(out / "bin")
-        for name in SUBWORDS.values():
-            for old in out.glob(name.replace(".", ".*")):  # bpe.codes and bpe.en.codes
-                old.unlink()
+def _write_aside(out: Path) -> Iterator[Path]:
+    """Give a new folder, whose files go to ``out`` at the end; after an error, ``out`` is as it was."""
+    for path in (out / "bin", out / "checkpoints"):
+        if path.exists():
+            raise InputError(f"{path}: is of older text; remove it, or give another OUT")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix=".prepare-", dir=out)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
+    with temporary as folder:
+        raw = Path(folder, "raw")
+        raw.mkdir()
+        yield raw.parent
         (out / "raw").mkdir(exist_ok=True)
-        for name in filter(lambda name: (new / name).exists(), names):
-            os.replace(new / name, out / name)
-
-
-def _check_places(out: Path, names: Iterable[str], inputs: Iterable[Path]) -> None:
-    """Raise an InputError if a file cannot be replaced, or must not be."""
-    if (out / "checkpoints").exists():
-        raise InputError(f"{out / 'checkpoints'}: holds a model of older text; remove it, or give another OUT")
-    for place in [out / name for name in names]:
-        check_not_input(place, inputs)
-        if place.exists() and not place.is_file():
-            raise InputError(f"{place}: cannot be replaced by a file; remove it")
-    if (out / "raw").exists() and not (out / "raw").is_dir():
-        raise InputError(f"{out / 'raw'}: cannot be replaced by a folder; remove it")
+        for path in [*raw.parent.glob("*.*"), *raw.iterdir()]:
+            os.replace(path, out / path.relative_to(folder))

@@ -1,67 +1,60 @@
-"""Rows of parallel sentences that are read several times, in any order."""
+"""Parallel text: the names of its files, and rows of sentences that are read several times, in any order."""
 
+import argparse
+import copy
+import json
 import random
 import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 
 from rnnsearch_fairseq.output import open_output
 
-MAX_ROWS_IN_MEMORY = 1_000_000
-
 Row = tuple[str, ...]
 
 
+def add_languages(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the two languages."""
+    source = "language of the source, the ending of its files: en"
+    parser.add_argument("-s", "--source-lang", required=True, help=source)
+    parser.add_argument("-t", "--target-lang", required=True, help="language of the target: fr")
+
+
+def texts_of(name: str | Path, *endings: str) -> tuple[Path, ...]:
+    """The files of a text, one for each language: ``text/train`` stands for text/train.en and text/train.fr."""
+    return tuple(Path(f"{name}.{ending}") for ending in endings)
+
+
 class Rows(Sequence[Row]):
-    """Rows of sentences, one of each text: the first million in memory, the others in a temporary file.
+    """Rows of sentences, one of each text, without line ends, in a temporary file (TMPDIR says where)."""
 
-    Args:
-        rows: sentences, with or without line ends.
-        folder: folder of the temporary file.
-    """
-
-    def __init__(self, rows: Iterable[Row], folder: Path) -> None:
-        stripped = (tuple(sentence.rstrip("\r\n") for sentence in row) for row in rows)
-        self._in_memory = [*islice(stripped, MAX_ROWS_IN_MEMORY)]
-        self._offsets = array("Q")
-        for row in stripped:
-            if not self._offsets:
-                self._file = tempfile.TemporaryFile(dir=folder)
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._file = tempfile.TemporaryFile()
+        self._offsets: Sequence[int] = array("Q")
+        for row in rows:
             self._offsets.append(self._file.tell())
-            self._file.write("".join(f"{sentence}\n" for sentence in row).encode())
+            self._file.write(json.dumps([sentence.rstrip("\r\n") for sentence in row]).encode() + b"\n")
 
     def __len__(self) -> int:
-        return len(self._in_memory) + len(self._offsets)
+        return len(self._offsets)
 
     def __getitem__(self, number: int) -> Row:
-        if number < len(self._in_memory):
-            return self._in_memory[number]
-        offset = self._offsets[number - len(self._in_memory)]
-        self._file.seek(offset)
-        return tuple(self._file.readline().decode().removesuffix("\n") for _ in self._in_memory[0])
+        self._file.seek(self._offsets[number])
+        return tuple(json.loads(self._file.readline()))
 
+    def select(self, numbers: Iterable[int]) -> "Rows":
+        """The rows with these numbers, in this order."""
+        chosen = copy.copy(self)
+        chosen._offsets = array("Q", (self._offsets[number] for number in numbers))
+        return chosen
 
-class Selection(Sequence[Row]):
-    """The rows of other rows that have these numbers, in the order of the numbers."""
-
-    def __init__(self, rows: Sequence[Row], numbers: Sequence[int]) -> None:
-        self._rows, self._numbers = rows, numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, number: int) -> Row:
-        return self._rows[self._numbers[number]]
-
-
-def shuffle_rows(rows: Sequence[Row], seed: int) -> Selection:
-    """Put rows into a random order, which follows from ``seed`` and the number of rows."""
-    numbers = array("Q", range(len(rows)))
-    random.Random(seed).shuffle(numbers)
-    return Selection(rows, numbers)
+    def shuffle(self, seed: int) -> "Rows":
+        """The rows in a random order, which follows from ``seed`` and the number of rows."""
+        numbers = array("Q", range(len(self)))
+        random.Random(seed).shuffle(numbers)
+        return self.select(numbers)
 
 
 def write_rows(paths: Sequence[Path], rows: Iterable[Row]) -> None:

@@ -5,29 +5,26 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, is_document_of_messages, read_files
-from rnnsearch_fairseq.corpus.rows import Rows, Selection
+from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
+from rnnsearch_fairseq.corpus.rows import Rows
+from rnnsearch_fairseq.documents.formats import is_document
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import unescaped
-from rnnsearch_fairseq.text.markup import SPAN
 from rnnsearch_fairseq.text.scripts import UNSPACED, count_words
 
 PARTS = ("train", "valid", "test")
 TRAIN, VALID, TEST, LEFT_OUT = range(4)
-SAMPLE = 1000  # pairs that are examined
-MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 MAX_WORDS = 100  # of a side of a pair
 MAX_RATIO = 9  # the default of the Moses script clean-corpus-n.perl
 MIN_FILES = 20  # from so many on, whole files are drawn for the development and test sets
-CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f]")
+CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f\ufeff]")  # and the byte order mark of some editors
 TAG = re.compile(
     r"</?(?:(?P<inline>a|abbr|b|big|cite|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strike|strong|sub|sup|tt|u|var)|"
     r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>",
@@ -36,15 +33,15 @@ TAG = re.compile(
 BESIDE_UNSPACED = re.compile(f"(?<={UNSPACED.pattern}) | (?={UNSPACED.pattern})")
 
 
-def clean_pair(pair: Pair, dropped: Counter[str], changed: Counter[str], keep: Collection[str] = ()) -> Pair | None:
-    """Clean a pair; None if it cannot be a translation. Count dropped pairs and changed sentences by reason.
+def clean_pair(pair: Pair, dropped: Counter[str], keep: Collection[str] = ()) -> Pair | None:
+    """Clean a pair; None if it cannot be a translation, which is counted by its reason.
 
     A character of a script without blanks counts as half a word. For ``keep``, see `split_files`.
     """
     if max(map(len, pair)) > MAX_CHARACTERS:
         dropped[f"of more than {MAX_CHARACTERS:,} characters on a side"] += 1
         return None
-    source, target = (_clean_sentence(side, changed, "markup" in keep) for side in pair)
+    source, target = (_clean_sentence(side, "markup" in keep) for side in pair)
     fewer, more = sorted((count_words(source), count_words(target)))
     if not fewer:
         dropped["without a sentence on a side"] += 1
@@ -59,16 +56,11 @@ def clean_pair(pair: Pair, dropped: Counter[str], changed: Counter[str], keep: C
     return None
 
 
-def _clean_sentence(text: str, changed: Counter[str], keep_markup: bool) -> str:
-    text = text.replace("\ufeff", "")  # the byte order mark of some editors
-    clean = CONTROL.sub("", text)
-    changed["with control characters"] += clean != text
+def _clean_sentence(text: str, keep_markup: bool) -> str:
+    text = CONTROL.sub("", text)
     if not keep_markup:
-        tagless = TAG.sub(lambda tag: "" if tag["inline"] else " ", clean)
-        changed["with tags"] += tagless != clean
-        clean = unescaped(tagless)
-        changed["with entities"] += clean != tagless
-    return " ".join(clean.split())
+        text = unescaped(TAG.sub(lambda tag: "" if tag["inline"] else " ", text))
+    return " ".join(text.split())
 
 
 def hash_sentence(sentence: str) -> int:
@@ -143,68 +135,48 @@ def assign_parts(
 def split_files(
     files: Sequence[Path],
     languages: Pair,
-    folder: Path,
     sizes: tuple[int, int] | None = None,
     seed: int = 1,
     keep: Collection[str] = (),
     held_out: int = 0,
-) -> dict[str, Sequence[Pair]]:
+) -> dict[str, Rows]:
     """Read a corpus (`read_files`), clean it, and return the pairs of each part (`assign_parts`), in the given order.
 
     Args:
-        folder: folder of temporary files.
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
-        keep: "markup" keeps tags and entities; "equal", pairs with equal sides; "duplicates", pairs that came before,
-            without regard to case.
-
-    Raises:
-        InputError: the corpus is refused by `read_files`, or has too few pairs.
+        keep: "markup" keeps tags and entities, as is always done in PO and XLIFF; "equal", pairs with equal sides;
+            "duplicates", pairs that came before, without regard to case.
     """
-    names = " ".join(map(str, files[:3])) + f" and {len(files) - 3} more files" * (len(files) > 3)
-    dropped, changed = Counter(), Counter()
-    numbered = ((number, pair) for number, pairs in enumerate(read_files(files, languages, dropped)) for pair in pairs)
-    first = [*islice(numbered, SAMPLE)]
-    if is_documentation(files, (pair for _, pair in first)):
+    names = str(files[0]) + f" and {len(files) - 1} more" * (len(files) > 1)
+    dropped: Counter[str] = Counter()
+    if any(map(is_document, files)):  # of programs' messages and documentation
         keep = {*keep, "markup"}
     hashes, file_numbers = array("Q"), array("Q")
 
     def clean() -> Iterator[Pair]:
-        for number, pair in chain(first, numbered):
-            cleaned = clean_pair(pair, dropped, changed, keep)
-            if cleaned is not None:
-                hashes.extend(map(hash_sentence, cleaned))
-                file_numbers.append(number)
-                yield cleaned
+        for number, pairs in enumerate(read_files(files, languages, dropped)):
+            for cleaned in (clean_pair(pair, dropped, keep) for pair in pairs):
+                if cleaned is not None:
+                    hashes.extend(map(hash_sentence, cleaned))
+                    file_numbers.append(number)
+                    yield cleaned
 
-    pairs = Rows(clean(), folder)
+    pairs = Rows(clean())
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
     first_seen = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
     kept = np.arange(len(pairs)) if "duplicates" in keep else first_seen
     dropped["that came before"] = len(pairs) - len(kept)
-    print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,}{_listing(dropped)}")
-    if changed.total():
-        print(f"cleaned sentences{_listing(changed)} (--keep markup leaves tags and entities)")
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
+    print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
+    print(f"tags and entities are {'kept' if 'markup' in keep else 'taken out (--keep markup keeps them)'}")
     sizes = sizes or (min(1000, len(kept) // 20),) * 2
     parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed, held_out)
-    *counts, left_out = np.bincount(parts, minlength=len(PARTS) + 1)
-    listing = ", ".join(f"{part} {count:,}" for part, count in zip(PARTS, counts))
-    if not all(counts):
+    counts = np.bincount(parts, minlength=len(PARTS) + 1)
+    listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
+    if not all(counts[:LEFT_OUT]):
         raise InputError(
             f"{names}: {len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part); "
             "give more text, or other sizes by --split DEV,TEST"
         )
-    listing += f", left out {left_out:,} (with a sentence of another part)" * bool(left_out)
-    print(f"split {len(kept):,} pairs (seed {seed}): {listing}", flush=True)
-    return {part: Selection(pairs, kept[parts == number]) for number, part in enumerate(PARTS)}
-
-
-def is_documentation(files: Sequence[Path], pairs: Iterable[Pair]) -> bool:
-    """Whether a text is of documentation or messages of programs, with markup that its translation must keep."""
-    texts = [" ".join(pair) for pair in pairs if max(map(len, pair)) <= MAX_CHARACTERS]
-    # Tags, URLs and entities are in text of the web, too.
-    marked = sum(any(span[0] not in "<&hf" for span in SPAN.findall(text)) for text in texts)
-    return any(map(is_document_of_messages, files)) or marked > MARKUP_SHARE * len(texts)
-
-
-def _listing(counts: Counter[str]) -> str:
-    return ": " * bool(counts.total()) + ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
+    print(f"split {len(kept):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
+    return {part: pairs.select(kept[parts == number]) for number, part in enumerate(PARTS)}

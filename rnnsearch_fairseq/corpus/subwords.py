@@ -1,13 +1,10 @@
 """Learn subwords from text: byte-pair merges by subword-nmt, or sentencepieces."""
 
-import functools
 import io
-import re
 from collections.abc import Iterable, Sequence
 
 import sentencepiece
-import tqdm
-from subword_nmt import learn_bpe
+from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.errors import InputError, in_short
 
@@ -17,8 +14,7 @@ MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and lea
 def learn_codes(lines: Iterable[str], merges: int) -> str:
     """Learn byte-pair merges from text of both languages: the text of subword-nmt's file."""
     codes = io.StringIO()
-    learn_bpe.tqdm = functools.partial(tqdm.tqdm, disable=None)  # no bar where nobody watches
-    learn_bpe.learn_bpe(lines, codes, merges)
+    learn_bpe(lines, codes, merges)
     return codes.getvalue()
 
 
@@ -27,9 +23,6 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
 
     Args:
         symbols: pieces that are never split, nor part of others.
-
-    Raises:
-        InputError: ``pieces`` are too few for the characters of the text.
     """
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(1)
@@ -44,12 +37,5 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
             minloglevel=2,
         )
     except RuntimeError as error:
-        fewest = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
-        cure = f"its characters need {int(fewest[1]):,}; give at least that" if fewest else in_short(error)
-        raise InputError(f"--sentencepiece {pieces}: too few for the training text: {cure}") from error
+        raise InputError(f"--sentencepiece {pieces}: too few for the training text ({in_short(error)})") from error
     return model.getvalue()
-
-
-def count_pieces(model: bytes) -> int:
-    """The number of pieces of a model."""
-    return sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()

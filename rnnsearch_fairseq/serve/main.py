@@ -47,7 +47,7 @@ def main() -> None:
         from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, make_server
         from rnnsearch_fairseq.serve.worker import Worker
     except ImportError as error:
-        raise InputError(f"{error}; pip install 'rnnsearch-fairseq[serve]'") from error
+        raise InputError(f"{error}; install what the page needs: pip install fastapi uvicorn") from error
     translator, dictionary = load_with_replacements(args)
     parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
     worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None, dictionary)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
@@ -22,18 +23,13 @@ SHIFT, REDUCE, NO_PARSE = "S", "R", "-"
 
 @dataclass(frozen=True)
 class Tree:
-    """A binary tree over words 0, 1, ...; a ValueError if the splits do not form one.
+    """A binary tree over words 0, 1, ...
 
     ``splits[k]`` is the first word of the right child of phrase k. Phrases are in pre-order: a phrase, then its left
     subtree, then its right subtree.
     """
 
     splits: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        for split, (start, end) in zip(self.splits, self.spans()):
-            if not start < split < end:
-                raise ValueError(f"a phrase of words {start} to {end - 1} cannot be split before word {split}")
 
     @property
     def leaves(self) -> int:
@@ -69,11 +65,8 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     Raises:
         InputError: the line, which is called ``where``, does not form a tree.
     """
-    transitions = line.split()
-    if transitions == [NO_PARSE]:
-        return None
     try:
-        return _build_tree(transitions)
+        return None if line.strip() == NO_PARSE else _build_tree(line.split())
     except ValueError as error:
         raise InputError(f"{where}: {error}; write the trees by rnnsearch trees") from error
 
@@ -96,13 +89,11 @@ def _build_tree(transitions: Sequence[str]) -> Tree:
         if transition == SHIFT:
             stack.append(len(splits))
             splits.append([])
-        elif transition != REDUCE:
-            raise ValueError(f"transition {number} is {shown(transition)}, not {SHIFT} or {REDUCE}")
-        elif len(stack) < 2:
-            raise ValueError(f"transition {number} is {REDUCE}, but there are no two phrases to join")
-        else:
+        elif transition == REDUCE and len(stack) > 1:
             split = stack.pop()
             splits[stack[-1]].append(split)
+        else:
+            raise ValueError(f"transition {number}, {shown(transition)}, cannot stand there")
     if len(stack) != 1:
         raise ValueError(f"the transitions end with {len(stack)} phrases, not with one tree")
     # Pre-order sorts phrases by first word, and phrases with the same first word from the longest to the shortest.
@@ -113,7 +104,7 @@ class NoParse(Enum):
     """Why a sentence has no tree."""
 
     EMPTY = "empty"
-    STATUS = "status other than success"
+    STATUS = "status other than success"  # Enju's
     UNUSABLE = "unusable"
     MISMATCH = "leaves are not the source's words"
 
@@ -128,7 +119,7 @@ class Parse(NamedTuple):
 def _make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
     """The binary tree of a labelled one: True opens a node, False closes one, and a string is a word.
 
-    Nodes without words or with one child are dropped.
+    Nodes without words or with one child are dropped; one with more than two children becomes (a (b (c d))).
     """
     words: list[str] = []
     transitions: list[str] = []
@@ -156,17 +147,14 @@ def _make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
 
 _PENN_TOKEN = re.compile(r"[()]|[^\s()]+")
 _TRACE = "-NONE-"
-# The Stanford parser prints both lines for a sentence without a parse.
-_SKIPPED, _SKIPPED_NOTE = "SENTENCE_SKIPPED_OR_UNPARSABLE", "Sentence skipped:"
 
 
 def read_penn(text: str) -> Parse | NoParse:
     """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``, without traces (``-NONE-``).
 
-    A node with more than two children becomes (a (b (c d))). Without leaves, as in ``(())``, a tree is EMPTY; a text
-    that is not exactly one tree is UNUSABLE.
+    Without leaves, as in ``(())``, a tree is EMPTY; a text that is not exactly one tree is UNUSABLE.
     """
-    return NoParse.EMPTY if text.strip() == _SKIPPED else _make_binary(_penn_nodes(text))
+    return _make_binary(_penn_nodes(text)) if text.strip() else NoParse.EMPTY
 
 
 def _penn_nodes(text: str) -> Iterator[bool | str]:
@@ -188,53 +176,44 @@ def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     """
     held: list[str] = []
     first = depth = 0
-    for number, line in enumerate(lines, 1):
-        blank = not line or line.isspace()
-        if not blank and (held or not line.startswith(_SKIPPED_NOTE)):
+    for number, line in enumerate(chain(lines, [""]), 1):
+        blank = not line.strip()
+        if not blank:
             first = first if held else number
             held.append(line)
             depth += line.count("(") - line.count(")")
         if held and (blank or depth <= 0):
             yield first, "".join(held)
             held, depth = [], 0
-    if held:
-        yield first, "".join(held)
 
 
 # Enju's XML
 
-_CHILDREN = {"sentence": ("cons", "tok"), "cons": ("cons", "tok"), "tok": ()}
 
-
-def _read_sentence(text: str) -> tuple[list[str], Parse | NoParse]:
-    """The words of a sentence, or none if it is not such XML; and its tree, or why there is none.
-
-    The words are those of the ``tok`` elements, which are the leaves, and the punctuation outside the tree.
-    """
+def _read_events(text: str) -> list[tuple[str, Element]]:
+    """The starts and ends of a sentence's elements; a ParseError if it is no XML."""
     # Enju writes no <!DOCTYPE>, comment or CDATA. Refusing <!DOCTYPE> prevents entity definitions, which could expand
     # without limit or name a file.
     if "<!" in text:
-        return [], NoParse.UNUSABLE
-    events = []
+        raise ParseError("a declaration")
+    return list(iterparse(io.StringIO(text), ("start", "end")))
+
+
+def read_enju(text: str) -> Parse | NoParse:
+    """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
+
+    The leaves are the texts of the ``tok`` elements. There may be none (EMPTY), ``parse_status`` may be another one
+    (STATUS), or the text may be no such XML, or no tree (UNUSABLE).
+    """
+    if not text.strip():
+        return NoParse.EMPTY
     try:
-        for event in iterparse(io.StringIO(text), ("start", "end")):
-            events.append(event)
-        elements = events[0][1].iter()
-        is_sentence = all(child.tag in _CHILDREN.get(parent.tag, ()) for parent in elements for child in parent)
-    except (ParseError, UnicodeEncodeError):
-        is_sentence = False
-    sentence = events[0][1] if events else Element("")
-    failed = sentence.get("parse_status") != "success"
-    if not is_sentence or sentence.tag != "sentence":
-        return [], NoParse.STATUS if failed and sentence.tag == "sentence" else NoParse.UNUSABLE
-    texts = [sentence.text]
-    for child in sentence:
-        texts += [*(leaf.text for leaf in child.iter("tok")), child.tail]
-    words = " ".join(filter(None, texts)).split()
-    if failed:
-        return words, NoParse.STATUS
-    parse = _make_binary(_enju_nodes(events[1:-1]))
-    return words if isinstance(parse, Parse) else [], parse
+        _, *events, (_, sentence) = _read_events(text)
+    except ParseError:
+        return NoParse.UNUSABLE
+    if sentence.tag != "sentence":
+        return NoParse.UNUSABLE
+    return _make_binary(_enju_nodes(events)) if sentence.get("parse_status") == "success" else NoParse.STATUS
 
 
 def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
@@ -244,18 +223,15 @@ def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
         yield event == "start"
 
 
-def read_enju(text: str) -> Parse | NoParse:
-    """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
-
-    The leaves are the texts of the ``tok`` elements. There may be none (EMPTY), ``parse_status`` may be another one
-    (STATUS), or the text may be no tree of ``cons`` and ``tok`` elements (UNUSABLE).
-    """
-    return _read_sentence(text)[1] if text and not text.isspace() else NoParse.EMPTY
-
-
 def enju_words(text: str) -> list[str]:
-    """The words in a sentence of ``enju -xml``, parsed or not; none if the text is not such XML."""
-    return _read_sentence(text)[0]
+    """The words in a sentence of ``enju -xml``, parsed or not; none if the text is not such XML.
+
+    They are the leaves, and the punctuation outside the tree.
+    """
+    try:
+        return " ".join(_read_events(text)[0][1].itertext()).split()
+    except ParseError:
+        return []
 
 
 READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}

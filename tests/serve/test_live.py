@@ -53,7 +53,7 @@ def test_a_request_without_a_length_is_refused_and_each_connection_has_one(live:
 
 
 def test_the_real_client_of_libretranslate(live: Live) -> None:
-    libretranslatepy = pytest.importorskip("libretranslatepy", reason="pip install 'rnnsearch-fairseq[test]'")
+    libretranslatepy = pytest.importorskip("libretranslatepy", reason="libretranslatepy is not installed")
     client = libretranslatepy.LibreTranslateAPI(live.url)
     assert client.languages()[0] == {"code": "en", "name": "English", "targets": ["fr"]}
     translated = client.translate("The dog sleeps.\n\n  The black cat eats.\n", "en", "fr", timeout=PATIENCE)
