@@ -99,13 +99,12 @@ def _read_po(path: Path, content: bytes) -> Document:
         raise InputError(f"{path}: not a PO file ({in_short(error)}); mend what msgfmt --check says") from error
     if written.count(b"msgstr") != content.count(b"msgstr"):
         raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
-    messages = [
-        unit for unit in store.units if not unit.isheader() and not unit.isobsolete() and any(_forms(unit.source))
-    ]
-    return Document(store, [*map(_po_unit, messages)], store.gettargetlanguage())
+    units = [unit for message in store.units for unit in _message_units(message, message.line_number)]
+    return Document(store, units, store.gettargetlanguage())
 
 
-def _po_unit(message: Any) -> Unit:
+def _message_units(message: Any, line: int) -> Iterator[Unit]:
+    """The unit of a message of PO or TS; none if it has no text, or is a header or obsolete."""
     sources, targets = _forms(message.source), _forms(message.target)
 
     def fill(texts: Sequence[str]) -> list[str]:
@@ -113,16 +112,17 @@ def _po_unit(message: Any) -> Unit:
         spans = list_spans(sources[0])
         incomplete = "$" in "".join(spans) and Counter(spans) != Counter(list_spans(sources[-1]))
         singular = texts[-1 if incomplete or len(targets) == 1 else 0]
-        message.target = [singular, *[texts[-1]] * (len(targets) - 1)]
+        message.target = [singular, *[texts[-1]] * (len(targets) - 1)] if message.hasplural() else texts[0]
         message.markfuzzy()
         return ["is that of the plural, since gettext allows no %2$ without %1$"] * incomplete
 
-    return Unit(f"line {message.line_number}", sources, targets, not message.isfuzzy(), fill)
+    if message.istranslatable() and any(sources):
+        yield Unit(f"line {line}", sources, targets, not message.isfuzzy(), fill)
 
 
 def _forms(text: Any) -> list[str]:
     """The forms of a message's text, of which it has one if it has no plural forms."""
-    return [str(form) for form in getattr(text, "strings", [text or ""])]
+    return [str(form) for form in getattr(text, "strings", [text or ""])] or [""]
 
 
 def _read_xml(path: Path, content: bytes) -> Document:
@@ -137,39 +137,24 @@ def _read_xml(path: Path, content: bytes) -> Document:
     try:
         root = parse_xml(content)
         name = etree.QName(root).localname
-        if max(map(len, root), default=0) > MAX_CONTEXT and name == "TS":
-            raise ValueError(f"a context has more than {MAX_CONTEXT:,} messages")
         if name == "TS":
-            store, read = tsfile(BytesIO(content)), _ts_units
+            if max(map(len, root), default=0) > MAX_CONTEXT:
+                raise ValueError(f"a context has more than {MAX_CONTEXT:,} messages")
+            store = tsfile(BytesIO(content))
+            units = [unit for one in store.units for unit in _message_units(one, one.xmlelement.sourceline)]
         elif name == "xliff":
-            store_type = Xliff2File if root.get("version", "").startswith("2") else Xliff1File
-            store, read = store_type(BytesIO(content)), xliff_units
+            store = (Xliff2File if root.get("version", "").startswith("2") else Xliff1File)(BytesIO(content))
             store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
+            units = [unit for element in store.units for unit in xliff_units(element)]
         else:
             raise ValueError(f"its first element is {name}")
-        units = [unit for element in store.units for unit in read(element)]
         return Document(store, units, store.gettargetlanguage())
     except etree.XMLSyntaxError as error:
-        raise not_well_formed(path, error) from error
+        raise InputError(
+            f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again"
+        ) from error
     except DAMAGE as error:
         raise InputError(f"{path}: not XLIFF or TS ({in_short(error) or 'incomplete'}); export it again") from error
-
-
-def not_well_formed(path: Path, error: Any) -> InputError:
-    """The error for a file that a parser of XML refuses."""
-    return InputError(f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again")
-
-
-def _ts_units(message: Any) -> Iterator[Unit]:
-    sources, targets = _forms(message.source), _forms(message.target) or [""]
-
-    def fill(texts: Sequence[str]) -> list[str]:
-        message.target = [texts[0]] * len(targets) if message.hasplural() else texts[0]
-        message.markfuzzy()
-        return []
-
-    if message.istranslatable() and any(sources):
-        yield Unit(f"line {message.xmlelement.sourceline}", sources, targets, not message.isreview(), fill)
 
 
 class _Page:
