@@ -5,7 +5,7 @@ The stores of translate-toolkit read, change and write them; PO comes back byte 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,6 @@ MAX_BYTES = 1 << 26  # of a document, which is held in memory
 MAX_UNIT_WORDS = 100  # in a training pair, and in a piece of a message that is translated at a time
 HEAD = 4096  # bytes, in which a file shows what it is
 XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
-TS = re.compile(rb"\A[^<]*<(?:\?xml|!DOCTYPE TS|TS)\b")
 PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
 MAX_CONTEXT = 10_000  # messages in a context of TS, each of which lxml looks for among all
 DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
@@ -36,17 +35,17 @@ class Document(NamedTuple):
     language: str | None = None
 
 
-def is_document(path: Path) -> bool:
-    """Whether a file is named as one that holds sources and translations.
+Reader = Callable[[Path, bytes], Document]
 
-    Files of TypeScript are named as those of Qt, so that these are looked into.
-    """
-    return _suffix(path) in BILINGUAL and (_suffix(path) != ".ts" or _begins(path, TS))
+
+def is_document(path: Path) -> bool:
+    """Whether a file is named as one that holds sources and translations; files of TypeScript are named as Qt's."""
+    return _suffix(path) in BILINGUAL or (_suffix(path) == ".ts" and _begins_as_document(path))
 
 
 def is_readable(path: Path) -> bool:
     """Whether a file is a document by its name or its content, which is never translated line by line."""
-    return (_suffix(path) in READERS and _suffix(path) != ".ts") or _begins(path, XML, PO)
+    return _suffix(path) in READERS or _begins_as_document(path)
 
 
 def read_document(path: Path) -> Document:
@@ -60,9 +59,7 @@ def read_document(path: Path) -> Document:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes; split it")
-    readers = {XML: _read_xml, PO: _read_po}
-    begins = next((readers[pattern] for pattern in readers if pattern.search(content[:HEAD])), None)
-    return (begins or READERS[_suffix(path)])(path, content)
+    return (_find_reader(content[:HEAD]) or READERS[_suffix(path)])(path, content)
 
 
 def _suffix(path: Path) -> str:
@@ -70,13 +67,16 @@ def _suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _begins(path: Path, *patterns: re.Pattern[bytes]) -> bool:
-    """Whether a regular file begins as one of the patterns says."""
+def _find_reader(head: bytes) -> Reader | None:
+    """The reader of a document that begins with ``head``, if this is the beginning of XML or PO."""
+    return next((reader for begins, reader in BEGINNINGS.items() if begins.search(head)), None)
+
+
+def _begins_as_document(path: Path) -> bool:
     if not path.is_file():
         return False
     with open_bytes(path) as file:
-        head = file.read(HEAD)
-    return any(pattern.search(head) for pattern in patterns)
+        return _find_reader(file.read(HEAD)) is not None
 
 
 def refuse_document(where: str, head: bytes) -> None:
@@ -85,7 +85,7 @@ def refuse_document(where: str, head: bytes) -> None:
     Raises:
         InputError: this is the beginning of XML or PO.
     """
-    if XML.search(head[:HEAD]) or PO.search(head[:HEAD]):
+    if _find_reader(head[:HEAD]):
         raise InputError(f"{where}: a document, not lines of text; give it as a file, and --output")
 
 
@@ -197,8 +197,9 @@ def _page_unit(page: _Page, name: str, source: str) -> Unit:
     return Unit(name, [source], [""], False, fill)
 
 
+BEGINNINGS = {XML: _read_xml, PO: _read_po}
 BILINGUAL = {
     **dict.fromkeys((".po", ".pot"), _read_po),
-    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts"), _read_xml),
+    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), _read_xml),
 }
 READERS = {**BILINGUAL, ".tmx": _read_xml, ".md": _read_markdown, ".markdown": _read_markdown}

@@ -105,9 +105,9 @@ def list_spans(text: str, known: Container[str] | None = None) -> list[str]:
     return [text[start:end] for start, end in _find(text, known)]
 
 
-def hide_spans(text: str, known: Container[str] | None = None, by: str = "\0") -> str:
-    """The text with each character inside a span replaced by another one."""
-    return _hide(text, _find(text, known), by)
+def hide_spans(text: str) -> str:
+    """The text with each character inside a span replaced by a null character."""
+    return _hide(text, _find(text))
 
 
 def has_letter(text: str) -> bool:
@@ -151,12 +151,7 @@ def unmask(text: str, spans: Sequence[str]) -> str:
     return SYMBOL.sub(span, text)
 
 
-def same_markup(source: str, target: str) -> bool:
-    """Whether two texts have the same spans of markup, each equally often."""
-    return Counter(list_spans(source)) == Counter(list_spans(target))
-
-
-def _find(text: str, known: Container[str] | None) -> list[tuple[int, int]]:
+def _find(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
     """Where spans begin and end, in order."""
     places = [match.span() for match in ANY_SPAN.finditer(text)]
     if known is not None and NOT_ASCII.search(text):
@@ -181,10 +176,10 @@ def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]
             yield from ((token.start() + n, token.start() + n + 1) for n, sign in enumerate(unknown) if sign)
 
 
-def _hide(text: str, places: Sequence[tuple[int, int]], by: str = "\0") -> str:
+def _hide(text: str, places: Sequence[tuple[int, int]]) -> str:
     parts, last = [], 0
-    for start, end in sorted(places):
-        parts += [text[last:start], by * (end - start)]
+    for start, end in places:
+        parts += [text[last:start], "\0" * (end - start)]
         last = end
     return "".join([*parts, text[last:]])
 

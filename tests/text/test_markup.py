@@ -17,7 +17,6 @@ from rnnsearch_fairseq.text.markup import (
     list_spans,
     mask,
     mask_pair,
-    same_markup,
     unmask,
 )
 from rnnsearch_fairseq.text.preparation import read_preparations
@@ -97,7 +96,6 @@ def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
     assert mask_pair("%d/%s of %s", "%s de %d/%s") == ("⟦1⟧ of ⟦2⟧", "⟦2⟧ de ⟦1⟧")
     assert mask_pair("`a` in ``f(a)``", "``a`` : `a`") == ("⟦1⟧ in ``f(a)``", "``a`` : ⟦1⟧")
     assert unmask("Pas ⟦2⟧ mais ⟦1⟧ ⟦9⟧.", ["``a``", "``b``"]) == "Pas ``b`` mais ``a``."
-    assert same_markup("``a`` %s", "%s ``a``") and not same_markup("``a``", "``a`` ``a``")
 
 
 def test_words_beside_spans_and_code_are_recognised() -> None:
