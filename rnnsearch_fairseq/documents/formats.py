@@ -6,6 +6,7 @@ The stores of translate-toolkit read, change and write them; PO comes back byte 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,14 +26,11 @@ DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, Sto
 
 
 class Document(NamedTuple):
-    """A document: its store, which ``bytes`` writes, its units that may be translated, and the language they ask for.
+    """A document and its units that may be translated."""
 
-    The language is None if the document does not name it.
-    """
-
-    store: Any
+    store: Any  # ``bytes`` writes it
     units: list[Unit]
-    language: str | None = None
+    language: str | None = None  # of the translations; None: not named
 
 
 Reader = Callable[[Path, bytes], Document]
@@ -163,9 +161,9 @@ class _Page:
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.translations: dict[str, str] = {}
-        self.sources = list(dict.fromkeys(unit.source for unit in self._parse().units))
 
-    def _parse(self) -> Any:
+    def parse(self) -> Any:
+        """The page as translate-toolkit reads it, with the translations that there are."""
         from translate.storage.markdown import MarkdownFile
 
         return MarkdownFile(
@@ -176,25 +174,24 @@ class _Page:
             no_placeholders=True,
         )
 
+    def fill(self, source: str, texts: Sequence[str]) -> list[str]:
+        """Take a translation of a text; see `Unit`."""
+        self.translations[source] = texts[0]
+        return []
+
     def __bytes__(self) -> bytes:
         end = "\n" * self.content.endswith(b"\n")
-        return (self._parse().filesrc.rstrip("\n") + end).encode()
+        return (self.parse().filesrc.rstrip("\n") + end).encode()
 
 
 def _read_markdown(path: Path, content: bytes) -> Document:
+    page = _Page(content)
     try:
-        page = _Page(content)
+        sources = dict.fromkeys(unit.source for unit in page.parse().units)
     except (*DAMAGE, RecursionError) as error:
         raise InputError(f"{path}: not a page of Markdown ({in_short(error)}); convert it to UTF-8") from error
-    return Document(page, [_page_unit(page, f"text {number}", source) for number, source in enumerate(page.sources, 1)])
-
-
-def _page_unit(page: _Page, name: str, source: str) -> Unit:
-    def fill(texts: Sequence[str]) -> list[str]:
-        page.translations[source] = texts[0]
-        return []
-
-    return Unit(name, [source], [""], False, fill)
+    named = enumerate(sources, 1)
+    return Document(page, [Unit(f"text {n}", [source], [""], False, partial(page.fill, source)) for n, source in named])
 
 
 BEGINNINGS = {XML: _read_xml, PO: _read_po}

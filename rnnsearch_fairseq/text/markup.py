@@ -15,7 +15,7 @@ What they translate is text: emphasised words, the titles of links, labels (``:g
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import chain
 
 MAX_SPANS = 9  # of a text; later ones stay text
@@ -107,7 +107,7 @@ def list_spans(text: str, known: Container[str] | None = None) -> list[str]:
 
 def hide_spans(text: str) -> str:
     """The text with each character inside a span replaced by a null character."""
-    return _hide(text, _find(text))
+    return _replace(text, _find(text), _hidden)
 
 
 def has_letter(text: str) -> bool:
@@ -117,13 +117,7 @@ def has_letter(text: str) -> bool:
 
 def mask(text: str, spans: Sequence[str], known: Container[str] | None = None) -> str:
     """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays. See `find_spans`."""
-    symbols = dict(zip(spans, SYMBOLS))
-    parts, last = [], 0
-    for start, end in _joined_and_single(text, known) if symbols else ():
-        if start >= last and text[start:end] in symbols:
-            parts += [text[last:start], symbols[text[start:end]]]
-            last = end
-    return "".join([*parts, text[last:]])
+    return _replace(text, _joined_and_single(text, known), dict(zip(spans, SYMBOLS)).get) if spans else text
 
 
 def mask_pair(source: str, target: str) -> tuple[str, str]:
@@ -155,7 +149,7 @@ def _find(text: str, known: Container[str] | None = None) -> list[tuple[int, int
     """Where spans begin and end, in order."""
     places = [match.span() for match in ANY_SPAN.finditer(text)]
     if known is not None and NOT_ASCII.search(text):
-        places += _find_unknown(_hide(text, places), known)
+        places += _find_unknown(_replace(text, places, _hidden), known)
     return sorted(places)
 
 
@@ -176,11 +170,17 @@ def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]
             yield from ((token.start() + n, token.start() + n + 1) for n, sign in enumerate(unknown) if sign)
 
 
-def _hide(text: str, places: Sequence[tuple[int, int]]) -> str:
+def _hidden(span: str) -> str:
+    return "\0" * len(span)
+
+
+def _replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], str | None]) -> str:
+    """The text with a new one in each of the places for which there is one."""
     parts, last = [], 0
     for start, end in places:
-        parts += [text[last:start], "\0" * (end - start)]
-        last = end
+        if start >= last and (span := new(text[start:end])) is not None:
+            parts += [text[last:start], span]
+            last = end
     return "".join([*parts, text[last:]])
 
 
