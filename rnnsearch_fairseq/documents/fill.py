@@ -58,14 +58,10 @@ def _plan(translator: Translator, data: Path, out: Path) -> dict[Path, Path]:
         paths = [path for path in paths if ".pot" not in path.suffixes]  # templates are filled for no language
         if not paths:
             raise InputError(f"{data}: holds no .po, .xlf, .xliff or .ts file; give another folder")
-        if data.resolve() in (out.resolve(), *out.resolve().parents):
-            raise InputError(f"{out}: it would replace an input, or be one; give a folder outside {data}")
     outputs = {path: out / path.relative_to(data) for path in paths}
-    inputs = {path.resolve() for path in paths}
+    check_not_input(outputs.values(), paths)
     target = translator.languages[1]
-    for path, output in outputs.items():
-        if output.resolve() in inputs:
-            check_not_input(output, [output])
+    for path in paths:
         language = read_document(path).language
         if language and language_code(language) != language_code(target):
             raise InputError(f"{path}: asks for {shown(language)}, and the model writes {target}; give another file")

@@ -52,10 +52,12 @@ def cut(message: str) -> Message:
     """Cut a message into pieces; those that are not translated are blanks, signs and code.
 
     Raises:
-        InputError: it has too many characters, or an ICU message in it does not end.
+        InputError: it has too many characters, or one of our symbols, or an ICU message in it does not end.
     """
     if len(message) > MAX_CHARACTERS:
         raise InputError(f"it has {len(message):,} characters, and at most {MAX_CHARACTERS:,} are read")
+    if symbol := SYMBOL.search(message):
+        raise InputError(f"it has {symbol[0]}, which stands for markup in translation")
     elements: Message = {}
     return {"": _cut(message, elements), **elements}
 
