@@ -17,7 +17,6 @@ from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 from rnnsearch_fairseq.text.markup import list_spans
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
-MAX_UNIT_WORDS = 100  # in a training pair, and in a piece of a message that is translated at a time
 HEAD = 4096  # bytes, in which a file shows what it is
 XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
 PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import ANY_SPAN, MAX_SPANS, find_spans, has_letter, hide_spans
 from rnnsearch_fairseq.text.scripts import count_words
 
 MAX_CHARACTERS = 100_000  # in a message
+MAX_WORDS = 100  # in a piece that is translated at a time, as in a training pair
 MAX_DEPTH = 10  # of tags inside tags
 FIRST_SYMBOL = 1000  # smaller numbers are the model's
 SYMBOL = re.compile(r"⟦\d{4,}⟧")
@@ -162,7 +162,7 @@ def _split(text: str, hidden: str, start: int, end: int, patterns: Sequence[re.P
     pattern, *finer = patterns
     for first, after in [*(match.span() for match in pattern.finditer(hidden, start, end)), (end, end)]:
         part = text[start:first]
-        if finer and (count_words(part) > MAX_UNIT_WORDS or len(find_spans(part)) == MAX_SPANS):
+        if finer and (count_words(part) > MAX_WORDS or len(find_spans(part)) == MAX_SPANS):
             yield from _split(text, hidden, start, first, finer)
         else:
             yield Piece(part, has_letter(part))

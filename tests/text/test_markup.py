@@ -105,7 +105,8 @@ def test_words_beside_spans_and_code_are_recognised() -> None:
 
 REPEATED = """` `` ``a `a `a< { {a {a,plural,{ {{ {% % %( %1$ %< %%a :a :a:` $ $a\\ @a !a a_ __ - --a= < <a <!--
 #a ## << a/a/ *.a a::a Ctrl+ A-1 0x [a [^a [a_b= \\A @: $a(
-a= a.= .a/ [a, a, a@ a. a@a. &#1 / /a ~/ a/ aa.aa( 1. # aA ⟦1 测 💾 \\ [ ![ [a ]( ](a](a" | |a {a. '%s' (( a* }"""
+a= a.= .a/ [a, a, a@ a. a@a. &#1 / /a ~/ a/ aa.aa( 1. # aA ⟦1 测 💾 \\ [ ![ [a ]( ](a](a" | |a {a. '%s' (( a* }
+aB a1 a/a. /a.a <a` `_ {$ \\a a_a. C+ 1000, Aa AAa"""
 
 
 @pytest.mark.parametrize("tail", ["", "!\n`>"])
