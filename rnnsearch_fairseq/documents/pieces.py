@@ -5,7 +5,6 @@ by itself; in the text around it, a symbol stands for the whole. So what belongs
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from rnnsearch_fairseq.text.scripts import count_words
 
 MAX_CHARACTERS = 100_000  # in a message
 MAX_WORDS = 100  # in a piece that is translated at a time, as in a training pair
-MAX_DEPTH = 10  # of tags inside tags
+MAX_DEPTH = 10  # of tags inside tags, and of tags without an end that are passed over
 FIRST_SYMBOL = 1000  # smaller numbers are the model's
 SYMBOL = re.compile(r"⟦\d{4,}⟧")
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
@@ -123,20 +122,17 @@ def _icu_messages(message: str) -> Iterator[tuple[int, int, list[Range]]]:
 def _paired(message: str) -> Iterator[tuple[int, int, list[Range]]]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates."""
     opened: list[tuple[str, int, int]] = []
-    places = defaultdict(list)  # in ``opened``, of the tags of each name
     for match in ANY_SPAN.finditer(message):
         name, begins = _role(match[0])
         if begins:
-            places[name].append(len(opened))
-            opened.append((name, match.start(), match.end()))
-        elif name and places[name]:
-            place = places[name][-1]
-            for other, _, _ in opened[place:]:
-                places[other].pop()
-            _, start, first = opened[place]
-            del opened[place:]
-            code = name in CODE_TAGS or match[0] == "][]"  # the title of such a link is its target
-            yield start, match.end(), [] if code else [(first, match.start())]
+            opened.append((name, *match.span()))
+            continue
+        for back, (other, start, first) in enumerate(reversed(opened[-MAX_DEPTH:]), 1):
+            if name == other:
+                del opened[-back:]
+                code = name in CODE_TAGS or match[0] == "][]"  # the title of such a link is its target
+                yield start, match.end(), [] if code else [(first, match.start())]
+                break
 
 
 def _role(span: str) -> tuple[str, bool]:

@@ -23,7 +23,6 @@ TOKEN = re.compile(
 )
 INSIDE = re.compile(r"<[^<>]*?(?:/>|>(.*)</[^<>]*>)", re.DOTALL)  # an element
 NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
-PREFIX = re.compile(r"(</?)[\w.-]+:")
 BLANKS = re.compile("[\t\n\r ]+")
 TAG = re.compile("(<[^<>]*>|&[^&;]*;)")
 
@@ -95,8 +94,7 @@ def _read(element: Any, preserve: bool) -> tuple[str, list[tuple[str, str]]]:
             parts.append(token["text"] or "")
             continue
         written = NAMESPACE.sub("", token[0])
-        shown = PREFIX.sub(r"\1", written, count=1)
-        tags.append((f"{shown.partition('>')[0].rstrip('/')}/>" if token["code"] else shown, written))
+        tags.append((f"{written.partition('>')[0].rstrip('/')}/>" if token["code"] else written, written))
         parts.append(tags[-1][0])
     text = "".join(parts)
     return text if preserve else text.strip(" "), tags

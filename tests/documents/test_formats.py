@@ -180,25 +180,26 @@ def write_xliff(path: Path, source: str) -> Path:
     return path
 
 
+CODE = """T <x a="a > b" b='c>d'/> <ph id="5">{0}</ph><!-- <note> --> &amp;"""
+READ_CODE = 'T <x a="a &gt; b" b="c&gt;d"/> <ph id="5"/> &'
+
+
 @pytest.mark.parametrize(
-    ("translation", "written"),
+    ("source", "translation", "written"),
     [
-        ('<g id="1">le chat</g> & <x/>', '<g id="1">le chat</g> &amp; <x/>'),
-        ('<x/><g id="1">le chat</g>', '<x/><g id="1">le chat</g>'),
-        ('<x/> </g> <g id="1"> <b>', "   &lt;b&gt;"),
-        ("<x/> chat", " chat"),
+        ('<g id="1">cat</g><x/>', '<g id="1">le chat</g> & <x/>', '<g id="1">le chat</g> &amp; <x/>'),
+        ('<g id="1">cat</g><x/>', '<x/><g id="1">le chat</g>', '<x/><g id="1">le chat</g>'),
+        ('<g id="1">cat</g><x/>', '<x/> </g> <g id="1"> <b>', "   &lt;b&gt;"),
+        ('<g id="1">cat</g><x/>', "<x/> chat", " chat"),
+        (CODE, READ_CODE, READ_CODE.replace("/> &", ">{0}</ph> &amp;")),
     ],
 )
-def test_tags_of_xliff_are_those_of_the_source_or_left_out(tmp_path: Path, translation: str, written: str) -> None:
-    path = write_xliff(tmp_path / "a.xlf", '<g id="1">cat</g><x/>')
+def test_tags_of_xliff_are_those_of_the_source_or_left_out(
+    tmp_path: Path, source: str, translation: str, written: str
+) -> None:
+    path = write_xliff(tmp_path / "a.xlf", source)
+    assert read_document(path).units[0].sources == [READ_CODE if source == CODE else source]
     assert f">{written}</target>" in fill(path, translation).decode()
-
-
-def test_code_in_xliff_is_one_tag_and_comments_are_no_text(tmp_path: Path) -> None:
-    path = write_xliff(tmp_path / "a.xlf", """T <x a="a > b" b='c>d'/> <ph id="5">{0}</ph><!-- <note> --> &amp;""")
-    text = 'T <x a="a &gt; b" b="c&gt;d"/> <ph id="5"/> &'
-    assert read_document(path).units[0].sources == [text]
-    assert '>T <x a="a &gt; b" b="c&gt;d"/> <ph id="5">{0}</ph> &amp;</target>' in fill(path, text).decode()
 
 
 def test_only_segments_without_a_translation_are_filled(tmp_path: Path) -> None:
