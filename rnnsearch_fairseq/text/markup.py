@@ -8,7 +8,7 @@ The first span of a text becomes ⟦1⟧, the second ⟦2⟧; equal spans have o
 Every pattern takes time in proportion to the text: what repeats cannot begin in the middle of itself. Some of
 translate-toolkit's placeables take quadratic or exponential time, and so they are not used.
 
-Kinds are chosen by 98,000 messages of 18 projects and their French translations: translators keep 94 % of such spans.
+Kinds are chosen by 99,000 messages and sentences and their French translations: translators keep 94 % of such spans.
 What they translate is text: emphasised words, the titles of links, labels (``:guilabel:``) and plurals such as URLs.
 """
 
