@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from rnnsearch_fairseq.text.markup import hide_spans, list_spans
+from rnnsearch_fairseq.text.markup import LETTER, hide_spans, list_spans
 
 # Directives of printf that take the next argument, so that their order counts.
 PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
 SIGNS = "*`[]{}|$\\<>_#=%@+~^"  # of markup and code
-ACCELERATOR = re.compile(r"(?:(?<!\w)[&_](?=\w)|(?<=\w)&(?=[a-z]))")  # &File, _Open and E&xit
+ACCELERATOR = re.compile(r"(?<!\w)[&_](?=\w)|(?<=\w)&(?=[a-z])")  # &File, _Open and E&xit
 
 
 class Choice(NamedTuple):
@@ -64,22 +64,16 @@ def find_other_faults(source: str, text: str) -> list[str]:
 
 
 def without_accelerator(text: str) -> tuple[str, str]:
-    """A label of a menu without the sign before the letter that is its key, and this sign and letter.
-
-    Both are empty for other text: there is more than one such sign, or none.
-    """
+    """A label of a menu without the sign before the letter that is its key, and this sign; empty where none is."""
     hidden = hide_spans(text)
     found = ACCELERATOR.search(hidden)
     if found is None or hidden.count(found[0]) != 1:
         return text, ""
-    start, end = found.span()
-    return text[:start] + text[end:], text[start : end + 1]
+    return text[: found.start()] + text[found.end() :], found[0]
 
 
 def with_accelerator(text: str, mark: str) -> str:
-    """The translation of a label with the sign again, before the same letter or else the first one."""
-    hidden = hide_spans(text)
-    place = hidden.lower().find(mark[1:].lower()) if mark else -1
-    letter = re.search(r"[^\W\d_]", hidden) if mark and place < 0 else None
-    place = letter.start() if letter else place
-    return text[:place] + mark[0] + text[place:] if place >= 0 else text + mark[:1]
+    """The translation of a label with the sign again, before its first letter."""
+    letter = LETTER.search(hide_spans(text))
+    place = letter.start() if letter else len(text)
+    return text[:place] + mark + text[place:]

@@ -1,10 +1,9 @@
 """Translate what is not translated in documents."""
 
 import contextlib
-import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ from tqdm import tqdm
 
 from rnnsearch_fairseq.documents.choice import Choice, choose, with_accelerator, without_accelerator
 from rnnsearch_fairseq.documents.formats import Document, is_document, read_document
-from rnnsearch_fairseq.documents.pieces import Piece, cut, join, texts
+from rnnsearch_fairseq.documents.pieces import Message, Piece, cut, join, texts
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import shown
+from rnnsearch_fairseq.text.scripts import language_code
 
 Search = Callable[[Sequence[Source]], Iterable[Sequence[Any]]]  # translations, whose `text` is read
 
@@ -58,49 +58,37 @@ def _plan(translator: Translator, data: Path, out: Path) -> dict[Path, Path]:
         paths = [path for path in paths if ".pot" not in path.suffixes]  # templates are filled for no language
         if not paths:
             raise InputError(f"{data}: holds no .po, .xlf, .xliff or .ts file; give another folder")
-        if data.resolve() in (out.resolve(), *out.resolve().parents):
-            raise InputError(f"{out}: it would replace an input, or be one; give a folder outside {data}")
     outputs = {path: out / path.relative_to(data) for path in paths}
-    inputs = {path.resolve() for path in paths}
+    check_not_input(outputs.values(), paths)
     target = translator.languages[1]
-    for path, output in outputs.items():
-        if output.resolve() in inputs:
-            check_not_input(output, [output])
+    for path in paths:
         language = read_document(path).language
-        if language and _without_region(language) != _without_region(target):
+        if language and language_code(language) != language_code(target):
             raise InputError(f"{path}: asks for {shown(language)}, and the model writes {target}; give another file")
     return outputs
-
-
-def _without_region(language: str) -> str:
-    return re.split("[-_@]", language.lower())[0]
 
 
 def _fill(document: Document, translator: Translator, search: Search, path: Path) -> Counter[str]:
     """Fill in the units of a document that have no translation, and name those that are not right."""
     blanks = [unit for unit in document.units if any(unit.sources) and not any(unit.targets)]
-    pieces: dict[str, list[Piece]] = {}
-    left: dict[str, str] = {}  # the reason for which a text is left as it is
+    messages: dict[str, Message] = {}
+    choices: dict[str, Choice] = {}
     for source in chain.from_iterable(unit.sources for unit in blanks):
         try:
-            pieces[source] = cut(source)
+            messages[source] = cut(source)
         except InputError as error:
-            left[source] = str(error)
-    choices = _translate(chain.from_iterable(map(texts, pieces.values())), translator, search, path.name)
+            messages[source], choices[source] = {"": [Piece(source, True)]}, Choice("", [str(error)])
+    parts = dict.fromkeys(chain.from_iterable(map(texts, messages.values())))
+    choices |= _translate([part for part in parts if part not in choices], translator, search, path.name)
     counts = Counter(blank=len(blanks))
     for unit in blanks:
-        faults = [left[source] for source in unit.sources if source in left]
-        faults += [
-            choices[text].faults[0]
-            for source in unit.sources
-            for text in texts(pieces.get(source, []))
-            if not choices[text].text
-        ]
-        if faults:
-            print(f"{path}, {unit.name}: left as it is: {faults[0]}", file=sys.stderr)
+        found = [(messages[source], choices[text]) for source in unit.sources for text in texts(messages[source])]
+        empty = [choice.faults[0] for _, choice in found if not choice.text]
+        if empty:
+            print(f"{path}, {unit.name}: left as it is: {empty[0]}", file=sys.stderr)
             continue
-        faults = unit.fill([join(pieces[source], lambda text: choices[text].text) for source in unit.sources])
-        faults += chain.from_iterable(_faults(pieces[source], choices) for source in unit.sources)
+        faults = unit.fill([join(messages[source], lambda text: choices[text].text) for source in unit.sources])
+        faults += [join({**message, "": [Piece(fault)]}) for message, choice in found for fault in choice.faults]
         if faults:
             listing = in_short(", ".join(faults))
             print(f"{path}, {unit.name}: {shown(unit.sources[0])}: its translation {listing}", file=sys.stderr)
@@ -108,18 +96,10 @@ def _fill(document: Document, translator: Translator, search: Search, path: Path
     return counts
 
 
-def _faults(pieces: Sequence[Piece], choices: dict[str, Choice]) -> Iterator[str]:
-    for piece in pieces:
-        for fault in choices[piece.text].faults if piece.translated else ():
-            yield join([Piece(fault, inside=piece.inside)])
-        for parts in piece.inside.values():
-            yield from _faults(parts, choices)
-
-
-def _translate(parts: Iterable[str], translator: Translator, search: Search, name: str) -> dict[str, Choice]:
+def _translate(parts: Sequence[str], translator: Translator, search: Search, name: str) -> dict[str, Choice]:
     """The translation to take of each text; it is empty if the text cannot be read, and the fault says why."""
     choices, sources, labels = {}, {}, {}
-    for part in dict.fromkeys(parts):
+    for part in parts:
         labels[part] = without_accelerator(part)
         try:
             sources[part] = translator.read_source(labels[part][0], None, shown(part))

@@ -5,7 +5,8 @@ The stores of translate-toolkit read, change and write them; PO comes back byte 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,37 +17,32 @@ from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 from rnnsearch_fairseq.text.markup import list_spans
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
-MAX_UNIT_WORDS = 100  # in a training pair, and in a piece of a message that is translated at a time
 HEAD = 4096  # bytes, in which a file shows what it is
 XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
-TS = re.compile(rb"\A[^<]*<(?:\?xml|!DOCTYPE TS|TS)\b")
 PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
 MAX_CONTEXT = 10_000  # messages in a context of TS, each of which lxml looks for among all
 DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
 
 
 class Document(NamedTuple):
-    """A document: its store, which ``bytes`` writes, its units that may be translated, and the language they ask for.
+    """A document and its units that may be translated."""
 
-    The language is None if the document does not name it.
-    """
-
-    store: Any
+    store: Any  # ``bytes`` writes it
     units: list[Unit]
-    language: str | None = None
+    language: str | None = None  # of the translations; None: not named
+
+
+Reader = Callable[[Path, bytes], Document]
 
 
 def is_document(path: Path) -> bool:
-    """Whether a file is named as one that holds sources and translations.
-
-    Files of TypeScript are named as those of Qt, so that these are looked into.
-    """
-    return _suffix(path) in BILINGUAL and (_suffix(path) != ".ts" or _begins(path, TS))
+    """Whether a file is named as one that holds sources and translations; files of TypeScript are named as Qt's."""
+    return _suffix(path) in BILINGUAL or (_suffix(path) == ".ts" and _begins_as_document(path))
 
 
 def is_readable(path: Path) -> bool:
     """Whether a file is a document by its name or its content, which is never translated line by line."""
-    return (_suffix(path) in READERS and _suffix(path) != ".ts") or _begins(path, XML, PO)
+    return _suffix(path) in READERS or _begins_as_document(path)
 
 
 def read_document(path: Path) -> Document:
@@ -60,9 +56,7 @@ def read_document(path: Path) -> Document:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes; split it")
-    readers = {XML: _read_xml, PO: _read_po}
-    begins = next((readers[pattern] for pattern in readers if pattern.search(content[:HEAD])), None)
-    return (begins or READERS[_suffix(path)])(path, content)
+    return (_find_reader(content[:HEAD]) or READERS[_suffix(path)])(path, content)
 
 
 def _suffix(path: Path) -> str:
@@ -70,13 +64,16 @@ def _suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _begins(path: Path, *patterns: re.Pattern[bytes]) -> bool:
-    """Whether a regular file begins as one of the patterns says."""
+def _find_reader(head: bytes) -> Reader | None:
+    """The reader of a document that begins with ``head``, if this is the beginning of XML or PO."""
+    return next((reader for begins, reader in BEGINNINGS.items() if begins.search(head)), None)
+
+
+def _begins_as_document(path: Path) -> bool:
     if not path.is_file():
         return False
     with open_bytes(path) as file:
-        head = file.read(HEAD)
-    return any(pattern.search(head) for pattern in patterns)
+        return _find_reader(file.read(HEAD)) is not None
 
 
 def refuse_document(where: str, head: bytes) -> None:
@@ -85,7 +82,7 @@ def refuse_document(where: str, head: bytes) -> None:
     Raises:
         InputError: this is the beginning of XML or PO.
     """
-    if XML.search(head[:HEAD]) or PO.search(head[:HEAD]):
+    if _find_reader(head[:HEAD]):
         raise InputError(f"{where}: a document, not lines of text; give it as a file, and --output")
 
 
@@ -99,13 +96,12 @@ def _read_po(path: Path, content: bytes) -> Document:
         raise InputError(f"{path}: not a PO file ({in_short(error)}); mend what msgfmt --check says") from error
     if written.count(b"msgstr") != content.count(b"msgstr"):
         raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
-    messages = [
-        unit for unit in store.units if not unit.isheader() and not unit.isobsolete() and any(_forms(unit.source))
-    ]
-    return Document(store, [*map(_po_unit, messages)], store.gettargetlanguage())
+    units = [unit for message in store.units for unit in _message_units(message, message.line_number)]
+    return Document(store, units, store.gettargetlanguage())
 
 
-def _po_unit(message: Any) -> Unit:
+def _message_units(message: Any, line: int) -> Iterator[Unit]:
+    """The unit of a message of PO or TS; none if it has no text, or is a header or obsolete."""
     sources, targets = _forms(message.source), _forms(message.target)
 
     def fill(texts: Sequence[str]) -> list[str]:
@@ -113,16 +109,17 @@ def _po_unit(message: Any) -> Unit:
         spans = list_spans(sources[0])
         incomplete = "$" in "".join(spans) and Counter(spans) != Counter(list_spans(sources[-1]))
         singular = texts[-1 if incomplete or len(targets) == 1 else 0]
-        message.target = [singular, *[texts[-1]] * (len(targets) - 1)]
+        message.target = [singular, *[texts[-1]] * (len(targets) - 1)] if message.hasplural() else texts[0]
         message.markfuzzy()
         return ["is that of the plural, since gettext allows no %2$ without %1$"] * incomplete
 
-    return Unit(f"line {message.line_number}", sources, targets, not message.isfuzzy(), fill)
+    if message.istranslatable() and any(sources):
+        yield Unit(f"line {line}", sources, targets, not message.isfuzzy(), fill)
 
 
 def _forms(text: Any) -> list[str]:
     """The forms of a message's text, of which it has one if it has no plural forms."""
-    return [str(form) for form in getattr(text, "strings", [text or ""])]
+    return [str(form) for form in getattr(text, "strings", [text or ""])] or [""]
 
 
 def _read_xml(path: Path, content: bytes) -> Document:
@@ -137,39 +134,24 @@ def _read_xml(path: Path, content: bytes) -> Document:
     try:
         root = parse_xml(content)
         name = etree.QName(root).localname
-        if max(map(len, root), default=0) > MAX_CONTEXT and name == "TS":
-            raise ValueError(f"a context has more than {MAX_CONTEXT:,} messages")
         if name == "TS":
-            store, read = tsfile(BytesIO(content)), _ts_units
+            if max(map(len, root), default=0) > MAX_CONTEXT:
+                raise ValueError(f"a context has more than {MAX_CONTEXT:,} messages")
+            store = tsfile(BytesIO(content))
+            units = [unit for one in store.units for unit in _message_units(one, one.xmlelement.sourceline)]
         elif name == "xliff":
-            store_type = Xliff2File if root.get("version", "").startswith("2") else Xliff1File
-            store, read = store_type(BytesIO(content)), xliff_units
+            store = (Xliff2File if root.get("version", "").startswith("2") else Xliff1File)(BytesIO(content))
             store.XMLindent = {"max_level": 0, "toplevel": False}  # the blanks between elements stay as they are
+            units = [unit for element in store.units for unit in xliff_units(element)]
         else:
             raise ValueError(f"its first element is {name}")
-        units = [unit for element in store.units for unit in read(element)]
         return Document(store, units, store.gettargetlanguage())
     except etree.XMLSyntaxError as error:
-        raise not_well_formed(path, error) from error
+        raise InputError(
+            f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again"
+        ) from error
     except DAMAGE as error:
         raise InputError(f"{path}: not XLIFF or TS ({in_short(error) or 'incomplete'}); export it again") from error
-
-
-def not_well_formed(path: Path, error: Any) -> InputError:
-    """The error for a file that a parser of XML refuses."""
-    return InputError(f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again")
-
-
-def _ts_units(message: Any) -> Iterator[Unit]:
-    sources, targets = _forms(message.source), _forms(message.target) or [""]
-
-    def fill(texts: Sequence[str]) -> list[str]:
-        message.target = [texts[0]] * len(targets) if message.hasplural() else texts[0]
-        message.markfuzzy()
-        return []
-
-    if message.istranslatable() and any(sources):
-        yield Unit(f"line {message.xmlelement.sourceline}", sources, targets, not message.isreview(), fill)
 
 
 class _Page:
@@ -178,9 +160,9 @@ class _Page:
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.translations: dict[str, str] = {}
-        self.sources = list(dict.fromkeys(unit.source for unit in self._parse().units))
 
-    def _parse(self) -> Any:
+    def parse(self) -> Any:
+        """The page as translate-toolkit reads it, with the translations that there are."""
         from translate.storage.markdown import MarkdownFile
 
         return MarkdownFile(
@@ -191,29 +173,29 @@ class _Page:
             no_placeholders=True,
         )
 
+    def fill(self, source: str, texts: Sequence[str]) -> list[str]:
+        """Take a translation of a text; see `Unit`."""
+        self.translations[source] = texts[0]
+        return []
+
     def __bytes__(self) -> bytes:
         end = "\n" * self.content.endswith(b"\n")
-        return (self._parse().filesrc.rstrip("\n") + end).encode()
+        return (self.parse().filesrc.rstrip("\n") + end).encode()
 
 
 def _read_markdown(path: Path, content: bytes) -> Document:
+    page = _Page(content)
     try:
-        page = _Page(content)
+        sources = dict.fromkeys(unit.source for unit in page.parse().units)
     except (*DAMAGE, RecursionError) as error:
         raise InputError(f"{path}: not a page of Markdown ({in_short(error)}); convert it to UTF-8") from error
-    return Document(page, [_page_unit(page, f"text {number}", source) for number, source in enumerate(page.sources, 1)])
+    named = enumerate(sources, 1)
+    return Document(page, [Unit(f"text {n}", [source], [""], False, partial(page.fill, source)) for n, source in named])
 
 
-def _page_unit(page: _Page, name: str, source: str) -> Unit:
-    def fill(texts: Sequence[str]) -> list[str]:
-        page.translations[source] = texts[0]
-        return []
-
-    return Unit(name, [source], [""], False, fill)
-
-
+BEGINNINGS = {XML: _read_xml, PO: _read_po}
 BILINGUAL = {
     **dict.fromkeys((".po", ".pot"), _read_po),
-    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".ts"), _read_xml),
+    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), _read_xml),
 }
 READERS = {**BILINGUAL, ".tmx": _read_xml, ".md": _read_markdown, ".markdown": _read_markdown}

@@ -5,17 +5,17 @@ by itself; in the text around it, a symbol stands for the whole. So what belongs
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from rnnsearch_fairseq.documents.formats import MAX_UNIT_WORDS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.markup import ANY_SPAN, MAX_SPANS, find_spans, has_letter, hide_spans
 from rnnsearch_fairseq.text.scripts import count_words
 
 MAX_CHARACTERS = 100_000  # in a message
-MAX_DEPTH = 10  # of tags inside tags
+MAX_WORDS = 100  # in a piece that is translated at a time, as in a training pair
+MAX_DEPTH = 10  # of tags inside tags, and of tags without an end that are passed over
 FIRST_SYMBOL = 1000  # smaller numbers are the model's
 SYMBOL = re.compile(r"⟦\d{4,}⟧")
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
@@ -24,11 +24,13 @@ ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec"}  # of elements of XLIFF that begin
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`")  # a link of RST, which is not cut
-TITLED_ROLE = re.compile(r"\{[\w:+-]{1,40}\}`([^`<>\n]+)\s<[^`<>\s]+>`")
 BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
+BRACE = re.compile("[{}]")
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")
-BEGINNING = re.compile(r"(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+")  # of an item in a list, or of a heading
-COLUMN = re.compile(r"(?<=\S)(?:\s{2,}|\t|\|)(?=\S)")
+# Ends of lines and beginnings of items in lists and of headings, and what is between columns.
+SEPARATOR = re.compile(
+    r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+)?|(?<=\S)(?:\s{2,}|\t|\|)(?=\S)|(?<!\s)\s+\Z"
+)
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-zß-ÿ]|[`:*(\0])")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 
@@ -36,62 +38,60 @@ Range = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """A part of a message: its text, whether it is translated, and the pieces for which symbols in it stand."""
+    """A part of a message, and whether it is translated."""
 
     text: str
     translated: bool = False
-    inside: Mapping[str, Sequence["Piece"]] = {}
 
 
-def cut(message: str, depth: int = 0) -> list[Piece]:
+Message = dict[str, list[Piece]]  # the pieces for which each symbol stands; the message itself has no symbol
+
+
+def cut(message: str) -> Message:
     """Cut a message into pieces; those that are not translated are blanks, signs and code.
 
     Raises:
-        InputError: it has too many characters, or an ICU message in it does not end.
+        InputError: it has too many characters, or one of our symbols, or an ICU message in it does not end.
     """
     if len(message) > MAX_CHARACTERS:
         raise InputError(f"it has {len(message):,} characters, and at most {MAX_CHARACTERS:,} are read")
-    parts, elements, last = [], {}, 0
-    for start, end, inner in _elements(message) if depth < MAX_DEPTH else ():
+    if symbol := SYMBOL.search(message):
+        raise InputError(f"it has {symbol[0]}, which stands for markup in translation")
+    elements: Message = {}
+    return {"": _cut(message, elements), **elements}
+
+
+def _cut(text: str, elements: Message, depth: int = 0) -> list[Piece]:
+    """The pieces of a text; those of what is inside it go into ``elements``."""
+    parts, last = [], 0
+    for start, end, inner in _elements(text) if depth < MAX_DEPTH else ():
         symbol = f"⟦{FIRST_SYMBOL + len(elements)}⟧"
-        parts += [message[last:start], symbol]
-        last, elements[symbol] = end, []
+        parts += [text[last:start], symbol]
+        last, elements[symbol] = end, (pieces := [])
         for first, after in inner:
-            elements[symbol] += [Piece(message[start:first]), *cut(message[first:after], depth + 1)]
+            pieces += [Piece(text[start:first]), *_cut(text[first:after], elements, depth + 1)]
             start = after
-        elements[symbol].append(Piece(message[start:end]))
-    pieces = []
-    for text, translated in _lines("".join([*parts, message[last:]])):
-        inside = {symbol: elements[symbol] for symbol in SYMBOL.findall(text) if symbol in elements}
-        pieces.append(Piece(text, translated and has_letter(text), inside))
-    return pieces
+        pieces.append(Piece(text[start:end]))
+    text = "".join([*parts, text[last:]])
+    hidden = BREAK.sub(lambda tag: "\n" * len(tag[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
+    return [*_split(text, hide_spans(hidden), 0, len(text), [SEPARATOR, SENTENCE, CLAUSE])]
 
 
-def texts(pieces: Sequence[Piece]) -> Iterator[str]:
+def texts(message: Message) -> Iterator[str]:
     """The texts that are translated."""
-    for piece in pieces:
-        if piece.translated:
-            yield piece.text
-        for inside in piece.inside.values():
-            yield from texts(inside)
+    yield from (piece.text for piece in chain.from_iterable(message.values()) if piece.translated)
 
 
-def join(pieces: Sequence[Piece], translate: Callable[[str], str] = str) -> str:
+def join(message: Message, translate: Callable[[str], str] = str, symbol: str = "") -> str:
     """The message of the pieces, with each text translated."""
-
-    def with_inside(piece: Piece) -> str:
-        text = translate(piece.text) if piece.translated else piece.text
-        joined = {symbol: join(pieces, translate) for symbol, pieces in piece.inside.items()}
-        return SYMBOL.sub(lambda symbol: joined.get(symbol[0], symbol[0]), text)
-
-    return "".join(map(with_inside, pieces))
+    text = "".join(translate(piece.text) if piece.translated else piece.text for piece in message[symbol])
+    return SYMBOL.sub(lambda found: join(message, translate, found[0]) if found[0] in message else found[0], text)
 
 
 def _elements(message: str) -> Iterator[tuple[int, int, list[Range]]]:
     """Where an element begins and ends that is in no other one, and where the texts in it do."""
-    titled = ((role.start(), role.end(), [role.span(1)]) for role in TITLED_ROLE.finditer(message))
-    found, last = [*titled, *_icu_messages(message), *_paired(message)], 0
-    for start, end, inner in sorted(found, key=lambda element: (element[0], -element[1])):
+    last = 0
+    for start, end, inner in sorted([*_icu_messages(message), *_paired(message)], key=lambda found: found[0]):
         if start >= last:
             yield start, end, inner
             last = end
@@ -99,43 +99,40 @@ def _elements(message: str) -> Iterator[tuple[int, int, list[Range]]]:
 
 def _icu_messages(message: str) -> Iterator[tuple[int, int, list[Range]]]:
     message = TAG.sub(lambda tag: "\0" * len(tag[0]), message)  # an attribute may hold such a message
-    ends, opened = {}, []
-    for brace in re.finditer("[{}]", message):
-        if brace[0] == "{":
-            opened.append(brace.start())
-        elif opened:
-            ends[opened.pop()] = brace.start()
     last = 0
     for begin in ICU.finditer(message):
         if begin.start() < last:
             continue
-        if begin.start() not in ends:
+        inner: list[Range] = []
+        depth, first = 1, 0
+        for brace in BRACE.finditer(message, begin.end()):
+            depth += 1 if brace[0] == "{" else -1
+            if brace[0] == "{" and depth == 2:
+                first = brace.end()
+            elif depth == 1:
+                inner.append((first, brace.start()))
+            elif depth == 0:
+                last = brace.end()
+                yield begin.start(), last, inner
+                break
+        else:
             raise InputError("an ICU message in it does not end")
-        last = ends[begin.start()] + 1
-        inner, place = [], message.find("{", begin.end(), last)
-        while place >= 0:
-            inner.append((place + 1, ends[place]))
-            place = message.find("{", ends[place], last)
-        yield begin.start(), last, inner
 
 
 def _paired(message: str) -> Iterator[tuple[int, int, list[Range]]]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates."""
     opened: list[tuple[str, int, int]] = []
-    places = defaultdict(list)  # in ``opened``, of the tags of each name
     for match in ANY_SPAN.finditer(message):
         name, begins = _role(match[0])
         if begins:
-            places[name].append(len(opened))
-            opened.append((name, match.start(), match.end()))
-        elif name and places[name]:
-            place = places[name][-1]
-            for other, _, _ in opened[place:]:
-                places[other].pop()
-            _, start, first = opened[place]
-            del opened[place:]
-            code = name in CODE_TAGS or match[0] == "][]"  # the title of such a link is its target
-            yield start, match.end(), [] if code else [(first, match.start())]
+            opened.append((name, *match.span()))
+            continue
+        for back, (other, start, first) in enumerate(reversed(opened[-MAX_DEPTH:]), 1):
+            if name == other:
+                del opened[-back:]
+                code = name in CODE_TAGS or match[0] == "][]"  # the title of such a link is its target
+                yield start, match.end(), [] if code else [(first, match.start())]
+                break
 
 
 def _role(span: str) -> tuple[str, bool]:
@@ -152,36 +149,18 @@ def _role(span: str) -> tuple[str, bool]:
     return (tag[2], not tag[1]) if tag else ("", False)
 
 
-def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines, columns and long lines' sentences of a text, which are translated, and what is between them."""
-    whole = TITLED.sub(lambda link: "\0" * len(link[0]), text)
-    hidden, start = hide_spans(BREAK.sub(lambda tag: "\n" * len(tag[0]), whole)), 0
-    for number, line in enumerate(hidden.split("\n")):
-        if number:
-            yield text[start - 1], False
-        end = start + len(line)
-        body = start + len(line) - len(line.lstrip())
-        beginning = BEGINNING.match(hidden, body, end)
-        body = beginning.end() if beginning else body
-        after = start + len(line.rstrip())
-        yield text[start:body], False
-        yield from _split(text, hidden, min(body, after), after, [COLUMN, SENTENCE, CLAUSE])
-        yield text[max(body, after) : end], False
-        start = end + 1
+def _split(text: str, hidden: str, start: int, end: int, patterns: Sequence[re.Pattern[str]]) -> Iterator[Piece]:
+    """Split a part of a text at the first pattern, and what is still too long, or has too many spans, at the next.
 
-
-def _split(
-    text: str, hidden: str, start: int, end: int, patterns: Sequence[re.Pattern[str]]
-) -> Iterator[tuple[str, bool]]:
-    """Split a part of a text at the first pattern, and what is still too long, or has too many spans, at the next."""
+    Args:
+        hidden: the text without what is not split.
+    """
     pattern, *finer = patterns
-    for match in [*pattern.finditer(hidden, start, end), None]:
-        last = match.start() if match else end
-        part = text[start:last]
-        if finer and (count_words(part) > MAX_UNIT_WORDS or len(find_spans(part)) == MAX_SPANS):
-            yield from _split(text, hidden, start, last, finer)
+    for first, after in [*(match.span() for match in pattern.finditer(hidden, start, end)), (end, end)]:
+        part = text[start:first]
+        if finer and (count_words(part) > MAX_WORDS or len(find_spans(part)) == MAX_SPANS):
+            yield from _split(text, hidden, start, first, finer)
         else:
-            yield part, True
-        if match:
-            yield match[0] if "\0" not in match[0] else text[match.start() : match.end()], False
-            start = match.end()
+            yield Piece(part, has_letter(part))
+        yield Piece(text[first:after])
+        start = after

@@ -2,11 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from itertools import groupby
-from typing import Any, NamedTuple
-from xml.sax.saxutils import quoteattr
+from functools import partial
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr, unescape
 
 from lxml import etree
 from translate.misc.xml_helpers import clear_content
@@ -14,17 +14,17 @@ from translate.misc.xml_helpers import clear_content
 from rnnsearch_fairseq.documents.units import Unit
 
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
-CODE = "x", "ph", "bpt", "ept", "it", "bx", "ex", "sc", "ec", "cp", "sm", "em"  # elements that hold no text
+# Comments; text in CDATA; elements that are code or are not translated, as a whole; other tags; entities.
+TOKEN = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[(?P<text>.*?)\]\]>"
+    r"|<(?P<code>(?:[\w.-]+:)?(?:x|ph|bpt|ept|it|bx|ex|sc|ec|cp|sm|em)(?=[\s/>])|[\w:.-]+(?=\s[^<>]*\btranslate=\"no\"))"
+    r"[^<>]*(?:/>|(?<!/)>.*?</(?P=code)>)|<[^<>]*>|&(?!(?:amp|lt|gt);)[^&;]*;",
+    re.DOTALL,
+)
+INSIDE = re.compile(r"<[^<>]*?(?:/>|>(.*)</[^<>]*>)", re.DOTALL)  # an element
+NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
 BLANKS = re.compile("[\t\n\r ]+")
 TAG = re.compile("(<[^<>]*>|&[^&;]*;)")
-
-
-class Tag(NamedTuple):
-    """A tag inside a unit, as it stands in the unit's text; or an element that is code, or an entity, as a whole."""
-
-    text: str
-    node: Any
-    kind: str  # "start", "end" or "whole"
 
 
 def xliff_units(unit: Any) -> Iterator[Unit]:
@@ -39,17 +39,17 @@ def xliff_units(unit: Any) -> Iterator[Unit]:
     segmented = unit.xmlelement.find(unit.namespaced("seg-source"))
     segments = {} if segmented is None else _segments(segmented)
     places = {} if target is None else _segments(target)
-    if segments and (places or target is None or not "".join(target.itertext()).strip()):
-        for number, segment in segments.items():
+    if not segments or (not places and target is not None and "".join(target.itertext()).strip()):
+        yield _unit(unit, source, target, partial(_target, unit, source))
+        return
 
-            def segment_place(number: str = number) -> Any:
-                if number not in places:
-                    places.update(_copy_segments(segmented, _target(unit, segmented)))
-                return places[number]
+    def place(number: str) -> Any:
+        if number not in places:
+            places.update(_copy_segments(segmented, _target(unit, segmented)))
+        return places[number]
 
-            yield _unit(unit, segment, places.get(number), segment_place)
-    else:
-        yield _unit(unit, source, target, lambda: _target(unit, source))
+    for number, segment in segments.items():
+        yield _unit(unit, segment, places.get(number), partial(place, number))
 
 
 def _segments(element: Any) -> dict[str, Any]:
@@ -59,16 +59,15 @@ def _segments(element: Any) -> dict[str, Any]:
 
 def _unit(unit: Any, source: Any, target: Any, place: Callable[[], Any]) -> Unit:
     preserve = unit.xmlelement.xpath("ancestor-or-self::*/@xml:space")[-1:] == ["preserve"]
-    parts, translated = _parts(source, preserve), [] if target is None else _parts(target, preserve)
-    text, translation = _text(parts), _text(translated)
+    text, tags = _read(source, preserve)
+    translation, _ = ("", []) if target is None else _read(target, preserve)
     state = (unit.xmlelement if unit.rootNode == "segment" or target is None else unit.target_dom).get("state") or ""
     finished = not state.startswith(UNFINISHED)
     # Tools for translators write the source itself, or tags alone, before there is a translation.
-    if not any(part.strip() for part in translated if isinstance(part, str)) or (translation == text and not finished):
+    if not TAG.sub("", translation).strip() or (translation == text and not finished):
         translation = ""
 
     def fill(texts: Sequence[str]) -> list[str]:
-        tags = [part for part in parts if isinstance(part, Tag)]
         written = _write(place(), texts[0], tags)
         unit.target_dom.attrib.pop("state-qualifier", None)
         mark = unit.markfuzzy if unit.rootNode == "segment" else unit.markreviewneeded
@@ -78,101 +77,72 @@ def _unit(unit: Any, source: Any, target: Any, place: Callable[[], Any]) -> Unit
     return Unit(f"line {source.sourceline}", [text], [translation], finished, fill)
 
 
-def _parts(element: Any, preserve: bool) -> list[str | Tag]:
-    """The text and the tags inside an element; a run of blanks is one blank, unless they are to be preserved."""
-    parts = [*_walk(element)]
-    if not preserve:
-        parts = [BLANKS.sub(" ", part) if isinstance(part, str) else part for part in parts]
-        parts[0] = parts[0].lstrip(" ")
-        parts[-1] = parts[-1].rstrip(" ")
-    return parts
+def _read(element: Any, preserve: bool) -> tuple[str, list[tuple[str, str]]]:
+    """The text of an element and the tags in it, as they stand in the text and as they are written.
 
-
-def _walk(element: Any) -> Iterator[str | Tag]:
-    yield element.text or ""
-    for child in element:
-        if child.tag is etree.Entity:
-            yield Tag(child.text, child, "whole")
-        elif isinstance(child.tag, str):  # no comment
-            name = etree.QName(child).localname
-            values = "".join(f" {etree.QName(key).localname}={quoteattr(value)}" for key, value in child.items())
-            if name in CODE or child.get("translate") == "no":
-                yield Tag(f"<{name}{values}/>", child, "whole")
-            else:
-                yield Tag(f"<{name}{values}>", child, "start")
-                yield from _walk(child)
-                yield Tag(f"</{name}>", child, "end")
-        yield child.tail or ""
-
-
-def _text(parts: Sequence[str | Tag]) -> str:
-    return "".join(part.text if isinstance(part, Tag) else part for part in parts)
+    A run of blanks is one blank, unless they are to be preserved.
+    """
+    inside = INSIDE.fullmatch(etree.tostring(element, encoding="unicode", with_tail=False))[1] or ""
+    parts, tags, last = [], [], 0
+    for token in [*TOKEN.finditer(inside), None]:
+        text = unescape(inside[last : token.start() if token else None])
+        parts.append(text if preserve else BLANKS.sub(" ", text))
+        if token is None:
+            break
+        last = token.end()
+        if token["text"] or token[0].startswith("<!"):
+            parts.append(token["text"] or "")
+            continue
+        written = NAMESPACE.sub("", token[0])
+        tags.append((f"{written.partition('>')[0].rstrip('/')}/>" if token["code"] else written, written))
+        parts.append(tags[-1][0])
+    text = "".join(parts)
+    return text if preserve else text.strip(" "), tags
 
 
 def _target(unit: Any, source: Any) -> Any:
-    """The target of a unit, which is made behind its source where there is none."""
+    """The target of a unit, which is made behind its source, with the same blanks before it, where there is none."""
     if unit.target_dom is None:
-        _insert_after(source, etree.Element(unit.namespaced("target"), nsmap=unit.xmlelement.nsmap))
+        before = source.getprevious()
+        blanks = (source.getparent().text if before is None else before.tail) or ""
+        target = etree.Element(unit.namespaced("target"), nsmap=unit.xmlelement.nsmap)
+        tail = source.tail
+        source.addnext(target)
+        source.tail, target.tail = blanks if not blanks.strip() else "", tail
     return unit.target_dom
 
 
 def _copy_segments(segmented: Any, target: Any) -> dict[str, Any]:
-    """Copy the segments that a target lacks, without their texts; return all by their numbers."""
+    """Write all segments into a target, empty but for those that are in it; return them by their numbers."""
     places, copy = _segments(target), deepcopy(segmented)
-    segments = _segments(copy)
-    for segment in segments.values():
+    for number, segment in _segments(copy).items():
         clear_content(segment)
-    if not places:
-        clear_content(target)
-        target.text = copy.text
-    target.extend(list(copy) if not places else [segments[number] for number in segments.keys() - places.keys()])
-    return {**segments, **places}
+        if number in places:
+            segment.text = places[number].text
+            segment.extend(list(places[number]))
+    clear_content(target)
+    target.text = copy.text
+    target.extend(list(copy))
+    return _segments(target)
 
 
-def _insert_after(element: Any, new: Any) -> None:
-    """Insert an element behind another one, with the same blanks before it."""
-    before = element.getprevious()
-    blanks = (element.getparent().text if before is None else before.tail) or ""
-    tail = element.tail
-    element.addnext(new)
-    element.tail, new.tail = blanks if not blanks.strip() else "", tail
-
-
-def _write(element: Any, text: str, tags: Sequence[Tag]) -> bool:
+def _write(element: Any, text: str, tags: Sequence[tuple[str, str]]) -> bool:
     """Write a translation with the tags of its source; without tags if they are others or not well-formed: false."""
     left = defaultdict(list)  # the tags of each text, the first one last
-    for tag in reversed(tags):
-        left[tag.text].append(tag)
-    pieces = [left[piece].pop() if left.get(piece) else piece for piece in TAG.split(text)]
+    for shown, written in reversed(tags):
+        left[shown].append(written)
+    parts = TAG.split(text)
+    xml = "".join(left[part].pop() if left.get(part) else escape(part) for part in parts)
+    names = "".join(f" xmlns{(name and f':{name}') or ''}={quoteattr(uri)}" for name, uri in element.nsmap.items())
     clear_content(element)
-    if not any(left.values()) and _build(element, pieces):
-        return True
-    clear_content(element)
-    element.text = "".join(piece for piece in pieces if isinstance(piece, str))
-    return False
-
-
-def _build(element: Any, pieces: Iterable[str | Tag]) -> bool:
-    """Put text and elements into an empty element; false if an end tag has another start tag before it, or none."""
-    inside, last = [element], None
-    for text, group in groupby(pieces, lambda piece: isinstance(piece, str)):
-        if text:
-            joined = "".join(group)
-            if last is None:
-                inside[-1].text = joined
-            else:
-                last.tail = joined
-            continue
-        for tag in group:
-            if tag.kind == "whole":
-                last = deepcopy(tag.node)
-                last.tail = None
-                inside[-1].append(last)
-            elif tag.kind == "start":
-                inside.append(etree.SubElement(inside[-1], tag.node.tag, tag.node.attrib, tag.node.nsmap))
-                last = None
-            else:
-                last = inside.pop()
-                if not inside or last.tag != tag.node.tag:
-                    return False
-    return len(inside) == 1
+    try:
+        new = None if any(left.values()) else etree.fromstring(f"<target{names}>{xml}</target>")
+    except etree.XMLSyntaxError:
+        new = None
+    if new is None:
+        shown = {shown for shown, _ in tags}
+        element.text = "".join(part for part in parts if part not in shown)
+    else:
+        element.text = new.text
+        element.extend(list(new))
+    return new is not None

@@ -8,14 +8,14 @@ The first span of a text becomes ⟦1⟧, the second ⟦2⟧; equal spans have o
 Every pattern takes time in proportion to the text: what repeats cannot begin in the middle of itself. Some of
 translate-toolkit's placeables take quadratic or exponential time, and so they are not used.
 
-Kinds are chosen by 98,000 messages of 18 projects and their French translations: translators keep 94 % of such spans.
+Kinds are chosen by 99,000 messages and sentences and their French translations: translators keep 94 % of such spans.
 What they translate is text: emphasised words, the titles of links, labels (``:guilabel:``) and plurals such as URLs.
 """
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import chain
 
 MAX_SPANS = 9  # of a text; later ones stay text
@@ -105,9 +105,9 @@ def list_spans(text: str, known: Container[str] | None = None) -> list[str]:
     return [text[start:end] for start, end in _find(text, known)]
 
 
-def hide_spans(text: str, known: Container[str] | None = None, by: str = "\0") -> str:
-    """The text with each character inside a span replaced by another one."""
-    return _hide(text, _find(text, known), by)
+def hide_spans(text: str) -> str:
+    """The text with each character inside a span replaced by a null character."""
+    return _replace(text, _find(text), _hidden)
 
 
 def has_letter(text: str) -> bool:
@@ -117,13 +117,7 @@ def has_letter(text: str) -> bool:
 
 def mask(text: str, spans: Sequence[str], known: Container[str] | None = None) -> str:
     """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays. See `find_spans`."""
-    symbols = dict(zip(spans, SYMBOLS))
-    parts, last = [], 0
-    for start, end in _joined_and_single(text, known) if symbols else ():
-        if start >= last and text[start:end] in symbols:
-            parts += [text[last:start], symbols[text[start:end]]]
-            last = end
-    return "".join([*parts, text[last:]])
+    return _replace(text, _joined_and_single(text, known), dict(zip(spans, SYMBOLS)).get) if spans else text
 
 
 def mask_pair(source: str, target: str) -> tuple[str, str]:
@@ -151,16 +145,11 @@ def unmask(text: str, spans: Sequence[str]) -> str:
     return SYMBOL.sub(span, text)
 
 
-def same_markup(source: str, target: str) -> bool:
-    """Whether two texts have the same spans of markup, each equally often."""
-    return Counter(list_spans(source)) == Counter(list_spans(target))
-
-
-def _find(text: str, known: Container[str] | None) -> list[tuple[int, int]]:
+def _find(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
     """Where spans begin and end, in order."""
     places = [match.span() for match in ANY_SPAN.finditer(text)]
     if known is not None and NOT_ASCII.search(text):
-        places += _find_unknown(_hide(text, places), known)
+        places += _find_unknown(_replace(text, places, _hidden), known)
     return sorted(places)
 
 
@@ -181,11 +170,17 @@ def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]
             yield from ((token.start() + n, token.start() + n + 1) for n, sign in enumerate(unknown) if sign)
 
 
-def _hide(text: str, places: Sequence[tuple[int, int]], by: str = "\0") -> str:
+def _hidden(span: str) -> str:
+    return "\0" * len(span)
+
+
+def _replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], str | None]) -> str:
+    """The text with a new one in each of the places for which there is one."""
     parts, last = [], 0
-    for start, end in sorted(places):
-        parts += [text[last:start], by * (end - start)]
-        last = end
+    for start, end in places:
+        if start >= last and (span := new(text[start:end])) is not None:
+            parts += [text[last:start], span]
+            last = end
     return "".join([*parts, text[last:]])
 
 

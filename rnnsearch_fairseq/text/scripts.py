@@ -26,4 +26,4 @@ def lacks_blanks(lines: Iterable[str]) -> bool:
 
 def language_code(language: str) -> str:
     """The language without its region: ``en`` for ``en_GB``."""
-    return re.split("[-_]", language.lower())[0]
+    return re.split("[-_@]", language.lower())[0]
