@@ -15,22 +15,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from recipes.reproduce.document import table
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.lines import read_parallel
-from rnnsearch_fairseq.text.scores import read_scores
 
 LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"
 Links = set[tuple[int, int]]  # source word, target word, from 0
 
 
-@dataclass(frozen=True)
-class Gold:
+class Gold(NamedTuple):
     """Links of a sentence; ``possible`` contains ``sure``."""
 
     sure: Links
@@ -88,24 +86,17 @@ def strongest_links(weights: np.ndarray) -> Links:
     return {(int(i), j) for j, i in enumerate(weights[:-1].argmax(axis=1)) if i < end}
 
 
-def alignment_error(path: Path, gold: Sequence[Gold], gold_path: Path) -> AlignmentError:
-    """Compare the alignments in a file of scores with gold ones.
+def alignment_error(links: Sequence[Links], gold: Sequence[Gold]) -> AlignmentError:
+    """Compare a model's links of each sentence with gold ones.
 
     Raises:
-        InputError: the file is bad, or the two are not of the same sentences.
+        InputError: the two have different numbers of sentences.
     """
-    alignments = [word_alignment(pair) for pair in read_scores(path)]
-    if len(alignments) != len(gold):
-        raise InputError(f"{path} has {len(alignments)} sentences and {gold_path} {len(gold)}; give the same ones")
+    if len(links) != len(gold):
+        raise InputError(f"a model aligned {len(links)} sentences, and {len(gold)} have gold alignments; give the same")
     counts = np.zeros(4, dtype=int)
-    for number, ((source, target, weights), links) in enumerate(zip(alignments, gold), 1):
-        if any(i >= len(source) - 1 or j >= len(target) - 1 for i, j in links.possible):
-            raise InputError(
-                f"{gold_path}, line {number}: links a word that {path} does not have there; give gold alignments of "
-                "this text, counted from 0"
-            )
-        aligned = strongest_links(weights)
-        counts += [len(aligned), len(links.sure), len(aligned & links.sure), len(aligned & links.possible)]
+    for aligned, (sure, possible) in zip(links, gold):
+        counts += [len(aligned), len(sure), len(aligned & sure), len(aligned & possible)]
     return AlignmentError(*counts.tolist())
 
 

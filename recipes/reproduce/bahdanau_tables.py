@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from recipes.reproduce.bleu import bleu
+from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.compare import HOW, comparison
 from recipes.reproduce.document import Section, escape, missing, table
 from recipes.reproduce.epochs import best_epoch, read_train_log
@@ -40,7 +40,7 @@ def table_1(runs: BahdanauRuns) -> Section:
     def score(translations: Translations, name: str, numbers: Sequence[int] | None) -> str:
         if not numbers or name not in translations:
             return NONE
-        return f"{bleu(*([text[n] for n in numbers] for text in (translations[name], runs.test.reference_words))):.2f}"
+        return f"{scored_by_bleu(translations[name], runs.test.reference_words).on(numbers).score:.2f}"
 
     columns = (
         (runs.systems, range(len(runs.test))),
