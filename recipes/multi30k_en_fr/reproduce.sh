@@ -6,7 +6,7 @@
 RECIPE=multi30k_reproduce
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
-# Settings for 29,000 captions, almost all shorter than 30 words. The paper's Adadelta takes about seven times as many
+# Settings for 29,000 captions, almost all shorter than 30 words. XX
 # updates as Adam on the grammar (reproduce/adadelta.sh). The order of the decoder is that of the paper's appendix;
 # -- --update-word current is the original program's.
 exec bash "$ROOT/recipes/reproduce/run.sh" --data "$DATA" --src en --trg fr --valid val --test test_2016_flickr \

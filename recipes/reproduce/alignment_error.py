@@ -13,7 +13,6 @@ highest weight, the first of equals, and to none if end-of-sentence has the high
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,30 +34,13 @@ class Gold(NamedTuple):
     possible: Links
 
 
-@dataclass(frozen=True)
-class AlignmentError:
-    """Numbers of links: the model's, the sure ones, the model's that are sure, and the model's that are possible."""
+class AlignmentError(NamedTuple):
+    """Error rate, precision and recall, from 0 to 1; and how many links the model has."""
 
+    rate: float
+    precision: float
+    recall: float
     links: int
-    sure: int
-    links_sure: int
-    links_possible: int
-
-    @property
-    def precision(self) -> float:
-        """The share of the model's links that are possible; 1 if it has none."""
-        return self.links_possible / self.links if self.links else 1.0
-
-    @property
-    def recall(self) -> float:
-        """The share of the sure links that the model has; 1 if there are none."""
-        return self.links_sure / self.sure if self.sure else 1.0
-
-    @property
-    def rate(self) -> float:
-        """The error rate, from 0 to 1; 0 if there is no link at all."""
-        total = self.links + self.sure
-        return 1 - (self.links_sure + self.links_possible) / total if total else 0.0
 
 
 def read_gold(path: Path) -> list[Gold]:
@@ -94,16 +76,17 @@ def alignment_error(links: Sequence[Links], gold: Sequence[Gold]) -> AlignmentEr
     """
     if len(links) != len(gold):
         raise InputError(f"a model aligned {len(links)} sentences, and {len(gold)} have gold alignments; give the same")
-    counts = np.zeros(4, dtype=int)
+    counts = np.zeros(4)
     for aligned, (sure, possible) in zip(links, gold):
         counts += [len(aligned), len(sure), len(aligned & sure), len(aligned & possible)]
-    return AlignmentError(*counts.tolist())
+    found, sure, hits, possible_hits = counts
+    rate = 1 - (hits + possible_hits) / max(1, found + sure)
+    return AlignmentError(rate, possible_hits / max(1, found), hits / max(1, sure), int(found))
 
 
 def error_table(errors: Mapping[str, AlignmentError]) -> str:
     """A row for each system, in percent."""
     rows = [
-        [name, *(f"{100 * share:.2f}" for share in (error.rate, error.precision, error.recall)), f"{error.links:,}"]
-        for name, error in errors.items()
+        [name, *(f"{100 * share:.2f}" for share in error[:3]), f"{error.links:,}"] for name, error in errors.items()
     ]
     return table(["model", "alignment error rate", "precision", "recall", "links"], rows)

@@ -86,97 +86,80 @@ class Claims:
 
     def by_place(self) -> dict[str, list[str]]:
         """The claim of each place in the paper, and its verdicts; RNNsearch-50⋆ is not in Figure 2."""
+        pairs = (SEARCH_30, ENCDEC_30), (SEARCH_50, ENCDEC_50)
         return {
             "Section 5.1 and Table 1: RNNsearch is better than RNNencdec in all cases; even RNNsearch-30 is better "
             "than RNNencdec-50.": [
-                line
-                for better, worse in ((SEARCH_30, ENCDEC_30), (SEARCH_50, ENCDEC_50), (SEARCH_30, ENCDEC_50))
-                for part in (ALL, KNOWN)
-                for line in self._above(better, worse, part)
+                self._above(*pair, part) for pair in (*pairs, (SEARCH_30, ENCDEC_50)) for part in (ALL, KNOWN)
             ],
             "Table 1: RNNsearch-50⋆, trained longer, is better than RNNsearch-50.": [
-                line for part in (ALL, KNOWN) for line in self._above(LONGER, SEARCH_50, part)
+                self._above(LONGER, SEARCH_50, part) for part in (ALL, KNOWN)
             ],
             "Section 5.1: on sentences of known words, RNNsearch is as good as the phrase-based system. (The paper "
             "says nothing of sentences of up to 50 words.)": [
-                line
-                for part in (KNOWN, UP_TO_50)
-                for name in (SEARCH_50, LONGER)
-                for line in self._as_good_as_phrase_based(name, part)
+                self._as_good(name, part) for part in (KNOWN, UP_TO_50) for name in (SEARCH_50, LONGER)
             ],
             "Table 1: RNNsearch is below the phrase-based system on all sentences.": [
-                line for name in (SEARCH_50, LONGER) for line in self._above(PHRASE_BASED, name, ALL)
+                self._above(PHRASE_BASED, name, ALL) for name in (SEARCH_50, LONGER)
             ],
             "Figure 2: RNNsearch is better than RNNencdec at every length.": [
-                *self._above_in_every_bin(SEARCH_30, ENCDEC_30),
-                *self._above_in_every_bin(SEARCH_50, ENCDEC_50),
+                self._test(
+                    f"{better} is above {worse} in every bin", [_both(better, worse, part) for part in self.bins]
+                )
+                for better, worse in pairs
             ],
             "Section 1: RNNsearch's lead over RNNencdec is larger on longer sentences.": [
-                *self._falls_less(SEARCH_30, ENCDEC_30, percent=False),
-                *self._falls_less(SEARCH_50, ENCDEC_50, percent=False),
+                self._falls_less(*pair, percent=False) for pair in pairs
             ],
             **self.on_length(),
         }
 
     def on_length(self) -> dict[str, list[str]]:
         """Those of BLEU that falls with length."""
+        fall = [(Quantity(SEARCH_50, SHORT), Quantity(SEARCH_50, FIFTY))]
         return {
             "Section 5.1 and Figure 2: RNNencdec gets much worse as sentences get longer.": [
-                *self._falls(ENCDEC_30),
-                *self._falls(ENCDEC_50),
+                self._test(f"{name} falls with length", [(Quantity(name, SHORT), Quantity(name, LONG))])
+                for name in (ENCDEC_30, ENCDEC_50)
             ],
             "Section 5.1 and Figure 2: RNNsearch-30 and RNNsearch-50 are more robust to the length of sentences.": [
-                line
-                for robust in (SEARCH_30, SEARCH_50)
-                for other in (ENCDEC_30, ENCDEC_50)
-                for line in self._falls_less(robust, other)
+                self._falls_less(robust, other) for robust in (SEARCH_30, SEARCH_50) for other in (ENCDEC_30, ENCDEC_50)
             ],
-            f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": self._does_not_fall(
-                SEARCH_50
-            ),
+            f"Section 5.1 and Figure 2: RNNsearch-50 does not get worse, even on {FIFTY}.": [
+                self._test(f"{SEARCH_50} does not fall with length, {FIFTY}", fall, NO_FALL)
+            ],
         }
 
-    def _above(self, better: str, worse: str, part: str) -> list[str]:
-        return self._test(f"{better} is above {worse}, {part}", [(Quantity(better, part), Quantity(worse, part))])
+    def _above(self, better: str, worse: str, part: str) -> str:
+        return self._test(f"{better} is above {worse}, {part}", [_both(better, worse, part)])
 
-    def _as_good_as_phrase_based(self, name: str, part: str) -> list[str]:
+    def _as_good(self, name: str, part: str) -> str:
         text = f"{name} is at least as good as {PHRASE_BASED}, {part}"
-        return self._test(text, [(Quantity(name, part), Quantity(PHRASE_BASED, part))], AT_LEAST_AS_GOOD)
+        return self._test(text, [_both(name, PHRASE_BASED, part)], AT_LEAST_AS_GOOD)
 
-    def _above_in_every_bin(self, better: str, worse: str) -> list[str]:
-        pairs = [(Quantity(better, part), Quantity(worse, part)) for part in self.bins]
-        return self._test(f"{better} is above {worse} in every bin", pairs)
-
-    def _falls(self, name: str) -> list[str]:
-        return self._test(f"{name} falls with length", [(Quantity(name, SHORT), Quantity(name, LONG))])
-
-    def _falls_less(self, robust: str, other: str, percent: bool = True) -> list[str]:
+    def _falls_less(self, robust: str, other: str, percent: bool = True) -> str:
         text = f"{robust} falls less with length than {other}, in {'percent' if percent else 'BLEU'}"
         return self._test(text, [tuple(Quantity(name, SHORT, LONG, percent) for name in (other, robust))])
 
-    def _does_not_fall(self, name: str) -> list[str]:
-        pairs = [(Quantity(name, SHORT), Quantity(name, FIFTY))]
-        return self._test(f"{name} does not fall with length, {FIFTY}", pairs, NO_FALL)
-
     def _test(
         self, claim: str, pairs: Sequence[tuple[Quantity, Quantity]], claimed: tuple[float, float] = PRESENT
-    ) -> list[str]:
+    ) -> str:
         """The claim that in each pair the first quantity minus the second lies between the bounds ``claimed``.
 
-        With its verdict and the numbers behind it, or why it is not tested; nothing if a model has no folder.
+        With its verdict and the numbers behind it, or why it is not tested; empty if a model has no folder.
         """
         quantities = [quantity for pair in pairs for quantity in pair]
         used = [(of.name, part) for of in quantities for part in (of.part, of.to) if part]
         if not used or not {name for name, _ in used} <= self.systems:
-            return []
+            return ""
         absent = [_missing_file(name, part) for name, part in used if not self._scored(name, part == KNOWN)]
         few = [f"{part}: {len(self.parts[part])}" for _, part in used if part not in self.drawn]
         if absent or few:
-            return [f"{claim}: not tested ({', '.join(dict.fromkeys(absent or few))})"]
+            return f"{claim}: not tested ({', '.join(dict.fromkeys(absent or few))})"
         verdicts, numbers, seeds = zip(*(self._compare(*pair, claimed) for pair in pairs))
         if len(pairs) > 1:
             numbers = [f"{first.part}: {text}" for (first, _), text in zip(pairs, numbers)]
-        return [f"{claim}: {min(verdicts, key=VERDICTS.index)}, {in_words(seeds[0])} ({'; '.join(numbers)})"]
+        return f"{claim}: {min(verdicts, key=VERDICTS.index)}, {in_words(seeds[0])} ({'; '.join(numbers)})"
 
     def _compare(
         self, first: Quantity, second: Quantity, claimed: tuple[float, float]
@@ -239,8 +222,13 @@ def claims(seeds: Sequence[BahdanauRuns], longest: float = inf) -> list[Section]
     return sections
 
 
+def _both(first: str, second: str, part: str) -> tuple[Quantity, Quantity]:
+    return Quantity(first, part), Quantity(second, part)
+
+
 def _blocks(by_place: dict[str, list[str]]) -> list[str]:
-    return [block for place, lines in by_place.items() if lines for block in (escape(place), bullets(lines))]
+    tested = {place: [line for line in lines if line] for place, lines in by_place.items()}
+    return [block for place, lines in tested.items() if lines for block in (escape(place), bullets(lines))]
 
 
 def _missing_file(name: str, part: str) -> str:

@@ -1,9 +1,9 @@
 """The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
 
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
-anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
-or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed; claims pool all
-seeds. In each folder are
+anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is
+softmax, blackout500 or blackout2000, by the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another
+seed; claims pool all seeds. In each folder are
 
 train.log    the log of fairseq-train
 lengths20.tok
@@ -49,7 +49,7 @@ MODELS = {
 TABLE_3 = ("tree2seq", "anmt", "anmt_reversed")
 TABLE_5 = ("tree2seq", "phrases_only")
 OBJECTIVES = ("blackout500", "blackout2000", "softmax")
-NAME = re.compile(rf"({'|'.join(MODELS)})-(softmax|blackout[1-9][0-9]*)(-seed[0-9]+)?")
+NAME = re.compile(rf"({'|'.join(MODELS)})-({'|'.join(OBJECTIVES)})(-seed[0-9]+)?")
 BEST = "tree2seq-softmax"
 SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
 PARAMETERS = re.compile(r"num\. shared model params: ([0-9,]{1,20})")
@@ -64,7 +64,6 @@ SEARCHES = {
 }
 # The paper searches with length statistics by a beam of 20 only, and says that BLEU falls with a simple beam.
 SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("simple6", "simple20"))
-OUR_CLAIM = ("lengths6", "simple6")
 HEADER = ("model", "objective", "million parameters", "best epoch", "perplexity", *MEASURES, "brevity penalty")
 HOW = (
     f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the whole interval is "
@@ -110,7 +109,6 @@ class EriguchiRuns:
         if not names:
             raise InputError(f"{folder}: holds no run; give the folder of those named MODEL-OBJECTIVE, as {BEST}")
         self.others = [name for name in folders if name not in names]
-        self.objectives = sorted({*OBJECTIVES, *(name.split("-")[1] for name in names)}, key=_order)
         self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
         self._scored = cache(self._score)  # Tables 3 and 4 both need TRANSLATIONS
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
@@ -146,19 +144,12 @@ class EriguchiRuns:
         return score_tokens(*read_parallel(self.reference, path))
 
 
-def _order(objective: str) -> tuple[bool, int]:
-    """The order of the paper's tables: BlackOut by the number of negatives, then softmax."""
-    negatives = objective.removeprefix("blackout")
-    return (False, int(negatives)) if negatives.isdigit() else (True, 0)
-
-
 def table_3(runs: EriguchiRuns) -> Section:
     """Models and objectives."""
-    objectives = runs.objectives
-    pairs = [(f"tree2seq-{name}", f"{other}-{name}") for other in TABLE_3[1:] for name in objectives]
-    pairs += [(f"anmt-{name}", f"anmt_reversed-{name}") for name in objectives]
-    pairs += [(f"tree2seq-{more}", f"tree2seq-{fewer}") for fewer, more in itertools.pairwise(objectives[:-1])]
-    pairs += [(f"{model}-softmax", f"{model}-{name}") for model in TABLE_3 for name in objectives[:-1]]
+    pairs = [(f"tree2seq-{name}", f"{other}-{name}") for other in TABLE_3[1:] for name in OBJECTIVES]
+    pairs += [(f"anmt-{name}", f"anmt_reversed-{name}") for name in OBJECTIVES]
+    pairs += [(f"tree2seq-{more}", f"tree2seq-{fewer}") for fewer, more in itertools.pairwise(OBJECTIVES[:-1])]
+    pairs += [(f"{model}-softmax", f"{model}-{name}") for model in TABLE_3 for name in OBJECTIVES[:-1]]
     title, blocks = _model_table(runs, "Table 3: models and objectives", TABLE_3, pairs)
     return title, [*blocks, *_main_claim(runs)]
 
@@ -178,17 +169,16 @@ def table_4(runs: EriguchiRuns) -> Section:
             rows.append([name, label, str(beam), *numbers, *lengths])
     for name in dict.fromkeys(name.split("-seed")[0] for name in runs.searches):
         seeds = [runs.searches.get(f"{name}{seed}", {}) for seed in runs.seeds]
-        for better, worse in (*SEARCH_CLAIMS, OUR_CLAIM):
+        for better, worse in SEARCH_CLAIMS:
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
             if both:
-                ours = " (not a claim of the paper)" if (better, worse) == OUR_CLAIM else ""
-                claims.append(agreement(f"{name}: {better} beats {worse}{ours}", *zip(*both), same_models=True))
+                claims.append(agreement(f"{name}: {better} beats {worse}", *zip(*both), same_models=True))
     return _section("Table 4: searches", table(header, rows), lacking, claims)
 
 
 def table_5(runs: EriguchiRuns) -> Section:
     """With and without sequential LSTMs."""
-    pairs = [(f"tree2seq-{objective}", f"phrases_only-{objective}") for objective in runs.objectives]
+    pairs = [(f"tree2seq-{objective}", f"phrases_only-{objective}") for objective in OBJECTIVES]
     return _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, pairs)
 
 
@@ -208,12 +198,12 @@ def attention(runs: EriguchiRuns) -> Section:
 def _model_table(runs: EriguchiRuns, title: str, models: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Section:
     """A row for each run, the runs that are missing, and whether the first of each of ``pairs`` beats the second."""
     rows, lacking = [], []
-    for model, objective, seed in itertools.product(models, runs.objectives, runs.seeds):
+    for model, objective, seed in itertools.product(models, OBJECTIVES, runs.seeds):
         name = f"{model}-{objective}{seed}"
         run = runs.complete.get(name)
         if run is not None:
             rows.append([MODELS[model], objective + seed.replace("-seed", ", seed "), *run.cells])
-        elif (objective in OBJECTIVES and not seed) or runs.lacks(name) != "no folder":
+        elif not seed or runs.lacks(name) != "no folder":
             lacking.append(f"{name} ({runs.lacks(name)})")
     claims = []
     for better, worse in pairs:
@@ -228,7 +218,7 @@ def _model_table(runs: EriguchiRuns, title: str, models: Sequence[str], pairs: I
 def _main_claim(runs: EriguchiRuns) -> list[str]:
     """The tests of the paper's main claim, trees against ANMT, corrected for their number by Holm (1979)."""
     tests = {}
-    for objective in runs.objectives:
+    for objective in OBJECTIVES:
         sides = [runs.seeds_of(f"{model}-{objective}") for model in ("tree2seq", "anmt")]
         for measure in (BLEU, RIBES) if all(sides) else ():
             scores = [[run.scores.measures[measure].resampled for run in side] for side in sides]
