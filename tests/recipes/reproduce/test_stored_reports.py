@@ -93,6 +93,26 @@ def test_comparison_with_models_of_fairseq(tmp_path: Path) -> None:
         call(compare.main, best / "reference.fr", f"A={write(tmp_path / 'short', ['un'])}")
 
 
+def test_intervals_in_the_table_of_claims_stand_in_the_reports() -> None:
+    paths = [
+        *RECIPES.glob("*/report/report.md"),
+        *RECIPES.glob("reproduce/*/report.md"),
+        RECIPES / "tanaka_en_ja/tables.md",
+    ]
+    text = "".join(path.read_text(encoding="utf-8") for path in paths)
+    number = r"([+-]?\d+\.\d\d)"
+    reported = {
+        tuple(map(float, found)) for found in re.findall(rf"{number}, 95 % interval {number} to {number}", text)
+    }
+    readme = (RECIPES / "reproduce/README.md").read_text(encoding="utf-8").replace("−", "-")
+    table = readme.partition("## Every claim")[2].partition("## Enough")[0]
+    claimed = re.findall(rf"{number}[^()|]* \({number} to {number}\)", table)
+    assert len(claimed) > 90
+    for apart, low, high in (map(float, numbers) for numbers in claimed):
+        # A loss is told without its sign, and a claim the other way round with the opposite one.
+        assert {(apart, low, high), (-apart, low, high), (-apart, -high, -low), (apart, -high, -low)} & reported, apart
+
+
 @pytest.fixture
 def adadelta(tmp_path: Path) -> Path:
     return unpack(RECIPES / "reproduce/adadelta/runs-1.tar.xz", tmp_path / "runs")
