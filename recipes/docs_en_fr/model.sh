@@ -5,8 +5,7 @@
 #   recipes/docs_en_fr/model.sh --data DIR [--out DIR]
 #
 # --data  folder with python-fr (github.com/python/python-docs-fr, branch 3.13) and django-fr (translations/fr of
-#         github.com/django/django-docs-translations, branch stable/5.1.x); a whole clone has more files than README.md's
-#         numbers are of
+#         github.com/django/django-docs-translations, branch stable/5.1.x)
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
