@@ -27,10 +27,12 @@ def fill_in(words: list[str]) -> list[str]:
     """A script's command with its variables filled in: one that is an option's value, or the data, by a name."""
     filled = words[:1]
     for before, word in itertools.pairwise(words):
-        if not re.fullmatch(r"\$\w+|\$@|\$[{(].*[})]", word):
+        if before == "--arch" and "$" in word:
+            filled.append("anmt_small")
+        elif not re.fullmatch(r"\$\w+|\$@|\$[{(].*[})]", word):
             filled.append(word)
         elif before.startswith("-") or before == words[0]:
-            filled.append("anmt_small" if before == "--arch" else "1")
+            filled.append("1")
     if words[0] == "fairseq-train" and "--arch" not in words:
         filled += ["--arch", "anmt_small"]
     return filled

@@ -6,7 +6,8 @@
 #   recipes/docs_en_fr/run.sh --data DIR [--out DIR] [--models NAMES] [--seed N]
 #
 # --data    folder with python-fr (github.com/python/python-docs-fr, branch 3.13) and django-fr (translations/fr of
-#           github.com/django/django-docs-translations, branch stable/5.1.x)
+#           github.com/django/django-docs-translations, branch stable/5.1.x); a whole clone has more files than README.md's
+#           numbers are of
 # --out     output folder (default: runs/docs_en_fr_lengths); the models are in OUT/seed-N; interrupted runs are resumed
 # --models  models to train, separated by commas (default: the four)
 # --seed    seed of training (default: 1); the text stays the same

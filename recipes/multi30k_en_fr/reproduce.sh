@@ -6,9 +6,9 @@
 RECIPE=multi30k_reproduce
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
-# Settings for 29,000 captions, almost all shorter than 30 words. The paper's Adadelta takes about seven times as many
-# updates as Adam on the grammar (reproduce/adadelta.sh). The order of the decoder is that of the paper's appendix;
-# -- --update-word current is the original program's.
+# Settings for 29,000 captions, almost all shorter than 30 words. The paper's Adadelta learns several times more
+# slowly than Adam (reproduce/adadelta.sh). The order of the decoder is that of the paper's appendix; -- --update-word current
+# is the original program's.
 exec bash "$ROOT/recipes/reproduce/run.sh" --data "$DATA" --src en --trg fr --valid val --test test_2016_flickr \
     --out "$OUT" --arch bahdanau_gru_small --words 4000 --budget 2200 --patience 6 --long 20 -- \
     --optimizer adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.3 --readout-dropout 0.3

@@ -13,54 +13,34 @@ highest weight, the first of equals, and to none if end-of-sentence has the high
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from recipes.reproduce.document import table
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.lines import read_parallel
-from rnnsearch_fairseq.text.scores import read_scores
 
 LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"
 Links = set[tuple[int, int]]  # source word, target word, from 0
 
 
-@dataclass(frozen=True)
-class Gold:
+class Gold(NamedTuple):
     """Links of a sentence; ``possible`` contains ``sure``."""
 
     sure: Links
     possible: Links
 
 
-@dataclass(frozen=True)
-class AlignmentError:
-    """Numbers of links: the model's, the sure ones, the model's that are sure, and the model's that are possible."""
+class AlignmentError(NamedTuple):
+    """Error rate, precision and recall, from 0 to 1; and how many links the model has."""
 
+    rate: float
+    precision: float
+    recall: float
     links: int
-    sure: int
-    links_sure: int
-    links_possible: int
-
-    @property
-    def precision(self) -> float:
-        """The share of the model's links that are possible; 1 if it has none."""
-        return self.links_possible / self.links if self.links else 1.0
-
-    @property
-    def recall(self) -> float:
-        """The share of the sure links that the model has; 1 if there are none."""
-        return self.links_sure / self.sure if self.sure else 1.0
-
-    @property
-    def rate(self) -> float:
-        """The error rate, from 0 to 1; 0 if there is no link at all."""
-        total = self.links + self.sure
-        return 1 - (self.links_sure + self.links_possible) / total if total else 0.0
 
 
 def read_gold(path: Path) -> list[Gold]:
@@ -88,31 +68,25 @@ def strongest_links(weights: np.ndarray) -> Links:
     return {(int(i), j) for j, i in enumerate(weights[:-1].argmax(axis=1)) if i < end}
 
 
-def alignment_error(path: Path, gold: Sequence[Gold], gold_path: Path) -> AlignmentError:
-    """Compare the alignments in a file of scores with gold ones.
+def alignment_error(links: Sequence[Links], gold: Sequence[Gold]) -> AlignmentError:
+    """Compare a model's links of each sentence with gold ones.
 
     Raises:
-        InputError: the file is bad, or the two are not of the same sentences.
+        InputError: the two have different numbers of sentences.
     """
-    alignments = [word_alignment(pair) for pair in read_scores(path)]
-    if len(alignments) != len(gold):
-        raise InputError(f"{path} has {len(alignments)} sentences and {gold_path} {len(gold)}; give the same ones")
-    counts = np.zeros(4, dtype=int)
-    for number, ((source, target, weights), links) in enumerate(zip(alignments, gold), 1):
-        if any(i >= len(source) - 1 or j >= len(target) - 1 for i, j in links.possible):
-            raise InputError(
-                f"{gold_path}, line {number}: links a word that {path} does not have there; give gold alignments of "
-                "this text, counted from 0"
-            )
-        aligned = strongest_links(weights)
-        counts += [len(aligned), len(links.sure), len(aligned & links.sure), len(aligned & links.possible)]
-    return AlignmentError(*counts.tolist())
+    if len(links) != len(gold):
+        raise InputError(f"a model aligned {len(links)} sentences, and {len(gold)} have gold alignments; give the same")
+    counts = np.zeros(4)
+    for aligned, (sure, possible) in zip(links, gold):
+        counts += [len(aligned), len(sure), len(aligned & sure), len(aligned & possible)]
+    found, sure, hits, possible_hits = counts
+    rate = 1 - (hits + possible_hits) / max(1, found + sure)
+    return AlignmentError(rate, possible_hits / max(1, found), hits / max(1, sure), int(found))
 
 
 def error_table(errors: Mapping[str, AlignmentError]) -> str:
     """A row for each system, in percent."""
     rows = [
-        [name, *(f"{100 * share:.2f}" for share in (error.rate, error.precision, error.recall)), f"{error.links:,}"]
-        for name, error in errors.items()
+        [name, *(f"{100 * share:.2f}" for share in error[:3]), f"{error.links:,}"] for name, error in errors.items()
     ]
     return table(["model", "alignment error rate", "precision", "recall", "links"], rows)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from recipes.reproduce.bleu import bleu
+from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.compare import HOW, comparison
 from recipes.reproduce.document import Section, escape, missing, table
 from recipes.reproduce.epochs import best_epoch, read_train_log
@@ -18,7 +18,7 @@ from rnnsearch_fairseq.text.lines import unescaped
 EXAMPLES = 3  # sentences of Table 3
 NONE = "–"
 # Repetitions are bounded, since a line of a log may be of any length.
-GPU = re.compile(r"rank {1,9}([0-9]{1,9}): capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
+GPU = re.compile(r"rank {1,9}[0-9]{1,9}: capabilities = .{1,200}? name = (.{1,200})$", re.MULTILINE)
 TRAINED_BY = re.compile(r"'seed': ([0-9]{1,9})")
 # The long sentences of the paper's Table 3, in newstest2014, by how they begin.
 OF_PAPER = (
@@ -40,7 +40,7 @@ def table_1(runs: BahdanauRuns) -> Section:
     def score(translations: Translations, name: str, numbers: Sequence[int] | None) -> str:
         if not numbers or name not in translations:
             return NONE
-        return f"{bleu(*([text[n] for n in numbers] for text in (translations[name], runs.test.reference_words))):.2f}"
+        return f"{scored_by_bleu(translations[name], runs.test.reference_words).on(numbers).score:.2f}"
 
     columns = (
         (runs.systems, range(len(runs.test))),
@@ -92,16 +92,13 @@ def table_2(runs: BahdanauRuns) -> Section:
 
 
 def device(log: Path) -> str:
-    """The device on which a training was last started, as its log says: the names of GPUs, or CPU, and how many."""
+    """The GPUs that a training was last started on, as its log says, or CPU; and how many."""
     text = read_log(log)
-    starts = list(WORKERS.finditer(text))
-    if not starts:
+    counts = WORKERS.findall(text)
+    if not counts:
         return NONE
-    # The GPUs are listed between the last two starts.
-    before = text[starts[-2].end() if len(starts) > 1 else 0 : starts[-1].start()]
-    names = list(dict.fromkeys(name.rstrip() for _, name in GPU.findall(before))) or ["CPU"]
-    count = int(starts[-1][1])
-    return f"{count} × {' / '.join(names)}" if count > 1 else names[0]
+    names = dict.fromkeys(name.rstrip() for name in GPU.findall(text)[-int(counts[-1]) :]) or ["CPU"]
+    return " / ".join(names) if counts[-1] == "1" else f"{counts[-1]} × {' / '.join(names)}"
 
 
 def table_3(runs: BahdanauRuns) -> Section:

@@ -1,10 +1,10 @@
 """BLEU by sacrebleu, cased, of tokens as they are."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from sacrebleu.metrics import BLEU
-from sacrebleu.metrics.bleu import BLEUScore
 
 from recipes.reproduce.bootstrap import Scored
 
@@ -19,15 +19,39 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return metric().corpus_score(hypotheses, [references]).score
 
 
-def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
-    """The statistics of BLEU: words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
+def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:
+    """The translations with their statistics of BLEU; not ``penalised``, BLEU has no brevity penalty."""
+    of = bleu_of if penalised else unpenalised_bleu_of
+    return Scored(_count(tuple(hypotheses), tuple(references)), of)
+
+
+@cache
+def _count(hypotheses: tuple[str, ...], references: tuple[str, ...]) -> np.ndarray:
+    """``(sentences, 10)``: words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
     measure = metric()
-    each = [measure.corpus_score([line], [[expected]]) for line, expected in zip(hypotheses, references)]
-    rows = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in each]
-    return Scored(np.array(rows), lambda total: bleu_of(total).score)
+    scores = [measure.corpus_score([line], [[expected]]) for line, expected in zip(hypotheses, references)]
+    return np.array([[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores], dtype=float)
 
 
-def bleu_of(total: np.ndarray) -> BLEUScore:
-    """BLEU from a sum of the statistics of :func:`scored_by_bleu`."""
-    words, expected, *ngrams = total.tolist()
-    return BLEU.compute_bleu(ngrams[:4], ngrams[4:], words, expected, smooth_method=metric().smooth_method)
+def brevity_penalty_of(totals: np.ndarray) -> np.ndarray:
+    """The brevity penalty of each sum of statistics in ``(..., 10)``."""
+    words, expected = totals[..., 0], totals[..., 1]
+    return np.exp(np.minimum(0, 1 - expected / np.maximum(words, 1e-9)))
+
+
+def unpenalised_bleu_of(totals: np.ndarray) -> np.ndarray:
+    """sacrebleu's BLEU in percent, without brevity penalty, of each sum of statistics in ``(..., 10)``.
+
+    sacrebleu computes one at a time; resamples are too many for that. The n-th order without a match counts as a half,
+    the next as a quarter, and so on (smoothing "exp").
+    """
+    matches, ngrams = totals[..., 2:6], totals[..., 6:]
+    none = matches == 0
+    smoothed = np.where(none, 0.5 ** np.cumsum(none, axis=-1), matches) / np.maximum(ngrams, 1)
+    score = 100 * np.exp(np.log(smoothed).mean(axis=-1))
+    return np.where(none.all(axis=-1) | (ngrams == 0).any(axis=-1), 0, score)
+
+
+def bleu_of(totals: np.ndarray) -> np.ndarray:
+    """sacrebleu's BLEU in percent of each sum of statistics in ``(..., 10)``."""
+    return brevity_penalty_of(totals) * unpenalised_bleu_of(totals)

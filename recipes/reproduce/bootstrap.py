@@ -5,24 +5,28 @@ difference, all seeds of a model together, scores of two parts of a test set, an
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm, t
 
 RESAMPLES = 1000
 SEED = 12345  # sacrebleu's
 PRESENT = (0.0, math.inf)  # the bounds of a difference where the first score is the higher one
 FEWEST_SEEDS = 3  # of a system, to measure how far its seeds lie apart
-# 97.5 % quantiles of Student's t, by degrees of freedom
-STUDENT = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31}
 INTERVAL = (
-    f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples), and the number of seeds: "
-    f"scores are means over all seeds, and of a system with {FEWEST_SEEDS} or more the interval holds the variance "
-    "between seeds, too, by Welch's t-test"
+    f"its 95 % interval by paired bootstrap of the sentences ({RESAMPLES:,} resamples). Scores are means over the "
+    f"seeds. Of a system with {FEWEST_SEEDS} seeds or more the interval holds the variance between seeds, too, by "
+    "Welch's t-test; with fewer it knows nothing of seeds"
 )
 PAIRED = "Scores of the same models are paired by seed: the variance is of their differences."
+COUNTED = (
+    "{} intervals at 95 % stand here; of so many, about {} would miss the true difference even if each were exact, and "
+    "no verdict is corrected for that."
+)
 
 
 @cache
@@ -34,19 +38,28 @@ def draw(*sizes: int) -> list[np.ndarray]:
     """
     generator = np.random.default_rng(SEED)
     draws = [generator.multinomial(size, np.full(size, 1 / size), RESAMPLES) for size in sizes]
-    return [np.vstack([np.ones_like(drawn[:1]), drawn]) for drawn in draws]
+    return [np.vstack([np.ones((1, drawn.shape[1])), drawn]) for drawn in draws]
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A system's sentences: ``statistics`` ``(sentences, n)`` of each, and ``of``, the corpus score of their sum."""
+    """A system's sentences: ``statistics`` ``(sentences, n)`` of each, and ``of``, the corpus score of sums of them."""
 
     statistics: np.ndarray
-    of: Callable[[np.ndarray], float]
+    of: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def score(self) -> float:
+        """The corpus score."""
+        return float(self.of(self.statistics.sum(axis=0)))
+
+    def on(self, sentences: Sequence[int]) -> "Scored":
+        """The same of some sentences alone."""
+        return Scored(self.statistics[list(sentences)], self.of)
 
     def scores(self, drawn: np.ndarray) -> np.ndarray:
         """The corpus score in each row of ``drawn``."""
-        return np.array([self.of(total) for total in drawn @ self.statistics])
+        return self.of(drawn @ self.statistics)
 
     @cached_property
     def resampled(self) -> np.ndarray:
@@ -56,13 +69,19 @@ class Scored:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two observed scores, means over seeds, and the 95 % interval of the first one minus the second."""
+    """Two observed scores, means over seeds, and the 95 % interval of the first one minus the second.
+
+    p: the probability of a difference at least as large by chance; its interval at 1 - p ends at zero.
+    by_seed: the difference by each seed, if one of the systems has two, and none more.
+    """
 
     first: float
     second: float
     low: float
     high: float
     seeds: tuple[int, int] = (1, 1)  # of the first and of the second
+    p: float = 1.0
+    by_seed: tuple[float, ...] = ()
 
     @classmethod
     def between(
@@ -78,17 +97,24 @@ class Difference:
         means = [np.mean(scores, axis=0) for scores in (first, second)]
         apart = means[0] - means[1]
         low, high = np.quantile(apart[1:], [0.025, 0.975])
-        seeds = (len(first), len(second))
         by_seed = [np.array([scores[0] for scores in of]) for of in (first, second)]
         varying = [by_seed[0] - by_seed[1]] if same_models else by_seed
         varying = [scores for scores in varying if len(scores) >= FEWEST_SEEDS and np.ptp(scores) > 0]
+        freedom, error = 1, 0.0
         if varying:
             variances = [np.var(scores, ddof=1) / len(scores) for scores in varying]
             shares = [part**2 / (len(scores) - 1) for part, scores in zip(variances, varying)]
-            freedom = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9)
-            spread = STUDENT[min(freedom, max(STUDENT))] * math.sqrt(sum(variances))
+            freedom, error = math.floor(sum(variances) ** 2 / sum(shares) + 1e-9), math.sqrt(sum(variances))
+            spread = t.isf(0.025, freedom) * error
             low, high = apart[0] - math.hypot(apart[0] - low, spread), apart[0] + math.hypot(high - apart[0], spread)
-        return cls(means[0][0], means[1][0], low, high, seeds)
+
+        def beyond_zero(p: float) -> float:
+            return math.hypot(norm.isf(p / 2) * np.std(apart[1:]), t.isf(p / 2, freedom) * error) - abs(apart[0])
+
+        p = brentq(beyond_zero, 1e-9, 1) if beyond_zero(1e-9) > 0 else 0.0
+        seeds = len(first), len(second)
+        differences = tuple(by_seed[0] - by_seed[1]) if max(seeds) == 2 else ()
+        return cls(means[0][0], means[1][0], low, high, seeds, p, differences)
 
     def verdict(self, claimed: tuple[float, float] = PRESENT) -> str:
         """Whether the interval lies between the bounds ``claimed`` (agrees), outside of them, or on one of them."""
@@ -98,10 +124,17 @@ class Difference:
 
     def __str__(self) -> str:
         apart = f"{self.first - self.second:+.2f}, 95 % interval {self.low:+.2f} to {self.high:+.2f}"
-        return f"{self.first:.2f}, {self.second:.2f}: {apart}; {in_words(self.seeds)}"
+        by_seed = "; by seed " + ", ".join(f"{apart:+.2f}" for apart in self.by_seed) if self.by_seed else ""
+        return f"{self.first:.2f}, {self.second:.2f}: {apart}{by_seed}"
 
 
 def in_words(seeds: tuple[int, int]) -> str:
     """The numbers of seeds of two systems."""
     names = [{1: "one seed", 2: "two seeds"}.get(number, f"{number} seeds") for number in seeds]
     return " against ".join(dict.fromkeys(names))
+
+
+def count_intervals(blocks: Iterable[str]) -> str:
+    """How many intervals some text has."""
+    number = sum(block.count("95 % interval ") for block in blocks)
+    return COUNTED.format(number, max(1, round(number / 20)))

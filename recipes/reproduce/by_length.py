@@ -5,12 +5,12 @@ and so on, and each bin is scored as a corpus of its own. A bin of few sentences
 picture (in grey) give the number of sentences.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from recipes.reproduce.bleu import bleu
+from recipes.reproduce.bleu import scored_by_bleu
 from recipes.reproduce.document import table
 from recipes.reproduce.systems import TestSet, Translations
 from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
@@ -21,12 +21,16 @@ MAX_TICKS = 15
 
 @dataclass(frozen=True)
 class Bin:
-    """The numbers of the sentences of ``first`` to ``last`` words, and each system's BLEU on them, if there are any."""
+    """The numbers of the sentences of ``first`` to ``last`` words.
+
+    If there are any, also each system's BLEU on them, and the length of its translations over the references'.
+    """
 
     first: int
     last: float
     sentences: Sequence[int]
     bleu: Mapping[str, float]
+    ratio: Mapping[str, float]
 
 
 def span(first: int, last: float) -> str:
@@ -38,30 +42,33 @@ def span(first: int, last: float) -> str:
 
 def bleu_by_length(test: TestSet, systems: Translations, longest: float = inf) -> list[Bin]:
     """The bins from 1 word to the longest sentence; sentences of more than ``longest`` words make one."""
+    scored = {name: scored_by_bleu(lines, test.reference_words) for name, lines in systems.items()}
     bins = []
     for first, last in test.bins(WIDTH, longest):
         sentences = test.of_length(first, last)
-        references = [test.reference_words[number] for number in sentences]
-        scores = {
-            name: bleu([lines[number] for number in sentences], references)
-            for name, lines in systems.items()
-            if sentences
-        }
-        bins.append(Bin(first, last, sentences, scores))
+        inside = {name: of.on(sentences) for name, of in scored.items() if sentences}
+        words = {name: of.statistics[:, :2].sum(axis=0) for name, of in inside.items()}
+        ratios = {name: hypothesis / reference for name, (hypothesis, reference) in words.items()}
+        bins.append(Bin(first, last, sentences, {name: of.score for name, of in inside.items()}, ratios))
     return bins
 
 
-def length_table(bins: Sequence[Bin], systems: Sequence[str]) -> str:
-    """A row for each bin."""
-    rows = [
-        [
-            span(bin.first, bin.last),
-            str(len(bin.sentences)),
-            *(f"{bin.bleu[name]:.2f}" if bin.bleu else "–" for name in systems),
+def length_tables(bins: Sequence[Bin], systems: Sequence[str]) -> list[str]:
+    """BLEU, and the ratios of lengths: a row for each bin."""
+
+    def make_table(numbers: Iterable[Mapping[str, float]]) -> str:
+        rows = [
+            [
+                span(bin.first, bin.last),
+                str(len(bin.sentences)),
+                *(f"{of_bin[name]:.2f}" if of_bin else "–" for name in systems),
+            ]
+            for bin, of_bin in zip(bins, numbers)
         ]
-        for bin in bins
-    ]
-    return table(["words", "sentences", *systems], rows)
+        return table(["words", "sentences", *systems], rows)
+
+    ratios = make_table(bin.ratio for bin in bins)
+    return [make_table(bin.bleu for bin in bins), "Length of the translations, in lengths of the references:", ratios]
 
 
 def plot_by_length(bins: Sequence[Bin], systems: Sequence[str], picture: Path) -> None:

@@ -16,7 +16,7 @@ from rnnsearch_fairseq.errors import InputError, make_parser, print_without_trac
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_parallel
 
-HOW = escape(f"BLEU of A minus BLEU of B, and {INTERVAL}.")
+HOW = escape(f"BLEU of A minus BLEU of B, and {INTERVAL}. No interval is corrected for their number.")
 
 
 def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str]) -> list[str]:

@@ -14,10 +14,10 @@ class Epoch:
     """An epoch as the log has it, its numbers rounded as fairseq prints them; None if it was not validated.
 
     updates: of all epochs up to this one.
-    seconds: whole ones, spent in updates; not in reading data, validation and saving.
-    train_nll_sentence, dev_nll_sentence: nats a sentence; None if the criterion does not log them, as summed_nll does.
-    dev_loss: fairseq's "loss", by which it chooses its best checkpoint, of the first development set: bits a word,
-        or bits a sentence by cross_entropy with --sentence-avg. Of several validations, the lowest.
+    seconds: spent in updates; not in reading data, validation and saving.
+    train_nll_sentence, dev_nll_sentence: nats a sentence; None if the criterion does not log them.
+    dev_loss: the loss by which fairseq chooses its best checkpoint, of the first development set; the lowest of an
+        epoch's validations.
     dev_ppl: perplexity by word.
     """
 

@@ -1,9 +1,9 @@
 """The tables of the tree-to-sequence paper, Eriguchi et al. (2016), of one's own runs, in Markdown.
 
 RUNS has a folder for each run, named MODEL-OBJECTIVE: MODEL is tree2seq (the paper's), anmt (the sequential model),
-anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is softmax
-or blackoutK, K being the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another seed; claims pool all
-seeds. In each folder are
+anmt_reversed (the same, reading backwards) or phrases_only (the paper's without sequential LSTMs); OBJECTIVE is
+softmax, blackout500 or blackout2000, by the number of negatives. MODEL-OBJECTIVE-seedN is a further run with another
+seed; claims pool all seeds. In each folder are
 
 train.log    the log of fairseq-train
 lengths20.tok
@@ -29,13 +29,14 @@ from pathlib import Path
 
 import torch
 
-from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference
+from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference, count_intervals, in_words
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
 from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import packed
-from recipes.reproduce.token_scores import TokenScores, score_tokens
+from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, TokenScores, score_tokens
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.plots.train_log import read_log
 from rnnsearch_fairseq.text.lines import read_parallel
 from rnnsearch_fairseq.text.scores import read_scores
 
@@ -48,9 +49,10 @@ MODELS = {
 TABLE_3 = ("tree2seq", "anmt", "anmt_reversed")
 TABLE_5 = ("tree2seq", "phrases_only")
 OBJECTIVES = ("blackout500", "blackout2000", "softmax")
-NAME = re.compile(rf"({'|'.join(MODELS)})-(softmax|blackout[1-9][0-9]*)(-seed[0-9]+)?")
+NAME = re.compile(rf"({'|'.join(MODELS)})-({'|'.join(OBJECTIVES)})(-seed[0-9]+)?")
 BEST = "tree2seq-softmax"
 SEARCHED = "tree2seq-blackout2000"  # the model of the paper's Table 4
+PARAMETERS = re.compile(r"num\. shared model params: ([0-9,]{1,20})")
 
 LOG, SCORES, REFERENCE = "train.log", "score.jsonl", "reference.tok"
 TRANSLATIONS = "lengths20.tok"
@@ -62,33 +64,35 @@ SEARCHES = {
 }
 # The paper searches with length statistics by a beam of 20 only, and says that BLEU falls with a simple beam.
 SEARCH_CLAIMS = (("lengths20", "simple6"), ("lengths20", "simple20"), ("simple6", "simple20"))
-OUR_CLAIM = ("lengths6", "simple6")
-ABOUT_THREE = (2, 4)
-HEADER = ("model", "objective", "perplexity", "RIBES", "BLEU")
+HEADER = ("model", "objective", "million parameters", "best epoch", "perplexity", *MEASURES, "brevity penalty")
 HOW = (
-    f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the interval is above "
-    "zero, does not agree if it is below zero, and is undecided otherwise. Perplexity decides no claim: a log has no "
-    "interval of it, and in the paper, too, it gets worse with more negatives (Section 5.1)."
+    f"In brackets: two scores, their difference, and {INTERVAL}. {PAIRED} A claim agrees if the whole interval is "
+    "above zero, does not agree if it is below, and is undecided otherwise. BLEU is the product of its brevity penalty "
+    "and BLEU/BP. Perplexity decides no claim: a log has no interval of it, and in the paper, too, it gets worse with "
+    "more negatives (Section 5.1)."
 )
 
 
 @dataclass(frozen=True)
 class EriguchiRun:
-    """A run that has all of its files.
+    """A run that has all of its files: perplexity of the development set, by the epoch of lowest loss there."""
 
-    perplexity: of the development set, by the epoch of lowest loss there.
-    seconds: the median over the epochs.
-    """
-
-    perplexity: float
-    seconds: float
+    parameters: str
+    best: int
     epochs: int
+    perplexity: float
     scores: TokenScores
 
     @property
-    def measures(self) -> dict[str, float]:
+    def cells(self) -> list[str]:
         """The measures of a model in the tables."""
-        return {"perplexity": self.perplexity, **self.scores.scores}
+        return [
+            self.parameters,
+            f"{self.best} of {self.epochs}",
+            f"{self.perplexity:.2f}",
+            *(f"{score:.2f}" for score in self.scores.scores.values()),
+            f"{self.scores.brevity_penalty:.3f}",
+        ]
 
 
 class EriguchiRuns:
@@ -105,7 +109,6 @@ class EriguchiRuns:
         if not names:
             raise InputError(f"{folder}: holds no run; give the folder of those named MODEL-OBJECTIVE, as {BEST}")
         self.others = [name for name in folders if name not in names]
-        self.objectives = sorted({*OBJECTIVES, *(name.split("-")[1] for name in names)}, key=_order)
         self.seeds = sorted({"", *(NAME.fullmatch(name)[3] or "" for name in names)})
         self._scored = cache(self._score)  # Tables 3 and 4 both need TRANSLATIONS
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
@@ -128,8 +131,9 @@ class EriguchiRuns:
         best = best_epoch(epochs)
         if best is None or best.dev_ppl is None:
             raise InputError(f"{log}: no epoch was validated; train without --disable-validation")
-        seconds = statistics.median(epoch.seconds for epoch in epochs)
-        return EriguchiRun(best.dev_ppl, seconds, epochs[-1].number, self._scored(self.folder / name / TRANSLATIONS))
+        counts = [f"{int(count.replace(',', '')) / 1e6:.2f}" for count in PARAMETERS.findall(read_log(log))]
+        scores = self._scored(self.folder / name / TRANSLATIONS)
+        return EriguchiRun((counts or ["–"])[-1], best.number, epochs[-1].number, best.dev_ppl, scores)
 
     def _searches(self, name: str) -> dict[str, TokenScores]:
         paths = {search: self.folder / name / f"{search}.tok" for search in SEARCHES}
@@ -140,34 +144,19 @@ class EriguchiRuns:
         return score_tokens(*read_parallel(self.reference, path))
 
 
-def _order(objective: str) -> tuple[bool, int]:
-    """The order of the paper's tables: BlackOut by the number of negatives, then softmax."""
-    negatives = objective.removeprefix("blackout")
-    return (False, int(negatives)) if negatives.isdigit() else (True, 0)
-
-
 def table_3(runs: EriguchiRuns) -> Section:
-    """Models and objectives: development set perplexity, RIBES, BLEU, and time."""
-    rows, lacking = _model_rows(runs, TABLE_3)
-    header = [*HEADER, "seconds an epoch", "epochs"]
-    rows = [[*cells, f"{run.seconds:g}", str(run.epochs)] for cells, run in rows]
-    claims = []
-    for objective in runs.objectives:
-        claims += _claim(runs, f"tree2seq-{objective}", f"anmt-{objective}")
-    for objective in runs.objectives:
-        claims += _claim(runs, f"anmt-{objective}", f"anmt_reversed-{objective}")
-    for fewer, more in itertools.pairwise(runs.objectives[:-1]):
-        claims += _claim(runs, f"tree2seq-{more}", f"tree2seq-{fewer}")
-    for model in TABLE_3:
-        for objective in runs.objectives[:-1]:
-            claims += _claim(runs, f"{model}-softmax", f"{model}-{objective}")
-            claims += _time_claim(runs, f"{model}-softmax", f"{model}-{objective}")
-    return _section("Table 3: models and objectives", table(header, rows), lacking, claims)
+    """Models and objectives."""
+    pairs = [(f"tree2seq-{name}", f"{other}-{name}") for other in TABLE_3[1:] for name in OBJECTIVES]
+    pairs += [(f"anmt-{name}", f"anmt_reversed-{name}") for name in OBJECTIVES]
+    pairs += [(f"tree2seq-{more}", f"tree2seq-{fewer}") for fewer, more in itertools.pairwise(OBJECTIVES[:-1])]
+    pairs += [(f"{model}-softmax", f"{model}-{name}") for model in TABLE_3 for name in OBJECTIVES[:-1]]
+    title, blocks = _model_table(runs, "Table 3: models and objectives", TABLE_3, pairs)
+    return title, [*blocks, *_main_claim(runs)]
 
 
 def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
-    header = ["run", "search", "beam", "RIBES", "BLEU", "brevity penalty", "length ratio"]
+    header = ["run", "search", "beam", *MEASURES, "brevity penalty", "length ratio"]
     rows, lacking, claims = [], [], []
     for name, searches in {SEARCHED: {}, **runs.searches}.items():
         if not searches and name != SEARCHED:
@@ -176,26 +165,21 @@ def table_4(runs: EriguchiRuns) -> Section:
         for search, scores in searches.items():
             lengths = [f"{scores.brevity_penalty:.3f}", f"{scores.length_ratio:.3f}"]
             label, beam = SEARCHES[search]
-            numbers = [f"{scores.scores[measure]:.2f}" for measure in ("RIBES", "BLEU")]
+            numbers = [f"{score:.2f}" for score in scores.scores.values()]
             rows.append([name, label, str(beam), *numbers, *lengths])
     for name in dict.fromkeys(name.split("-seed")[0] for name in runs.searches):
         seeds = [runs.searches.get(f"{name}{seed}", {}) for seed in runs.seeds]
-        for better, worse in (*SEARCH_CLAIMS, OUR_CLAIM):
+        for better, worse in SEARCH_CLAIMS:
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
             if both:
-                ours = " (not a claim of the paper)" if (better, worse) == OUR_CLAIM else ""
-                claims.append(agreement(f"{name}: {better} beats {worse}{ours}", *zip(*both), same_models=True))
+                claims.append(agreement(f"{name}: {better} beats {worse}", *zip(*both), same_models=True))
     return _section("Table 4: searches", table(header, rows), lacking, claims)
 
 
 def table_5(runs: EriguchiRuns) -> Section:
-    """With and without sequential LSTMs: development set perplexity, RIBES, BLEU."""
-    rows, lacking = _model_rows(runs, TABLE_5)
-    claims = []
-    for objective in runs.objectives:
-        claims += _claim(runs, f"tree2seq-{objective}", f"phrases_only-{objective}")
-    cells = [cells for cells, _ in rows]
-    return _section("Table 5: the sequential LSTMs", table(HEADER, cells), lacking, claims)
+    """With and without sequential LSTMs."""
+    pairs = [(f"tree2seq-{objective}", f"phrases_only-{objective}") for objective in OBJECTIVES]
+    return _model_table(runs, "Table 5: the sequential LSTMs", TABLE_5, pairs)
 
 
 def attention(runs: EriguchiRuns) -> Section:
@@ -211,18 +195,40 @@ def attention(runs: EriguchiRuns) -> Section:
     return "Attention to phrases", [table(header, rows), how] if rows else [f"No run has {SCORES}."]
 
 
-def _model_rows(runs: EriguchiRuns, models: Iterable[str]) -> tuple[list[tuple[list[str], EriguchiRun]], list[str]]:
-    """The first cells of each run's row, with the run; and the runs that are missing, with the reason."""
+def _model_table(runs: EriguchiRuns, title: str, models: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Section:
+    """A row for each run, the runs that are missing, and whether the first of each of ``pairs`` beats the second."""
     rows, lacking = [], []
-    for model, objective, seed in itertools.product(models, runs.objectives, runs.seeds):
+    for model, objective, seed in itertools.product(models, OBJECTIVES, runs.seeds):
         name = f"{model}-{objective}{seed}"
         run = runs.complete.get(name)
         if run is not None:
-            numbers = [f"{number:.2f}" for number in run.measures.values()]
-            rows.append(([MODELS[model], objective + seed.replace("-seed", ", seed "), *numbers], run))
-        elif (objective in OBJECTIVES and not seed) or runs.lacks(name) != "no folder":
+            rows.append([MODELS[model], objective + seed.replace("-seed", ", seed "), *run.cells])
+        elif not seed or runs.lacks(name) != "no folder":
             lacking.append(f"{name} ({runs.lacks(name)})")
-    return rows, lacking
+    claims = []
+    for better, worse in pairs:
+        sides = runs.seeds_of(better), runs.seeds_of(worse)
+        if all(sides):
+            perplexity = ", ".join(f"{statistics.mean(run.perplexity for run in side):.2f}" for side in sides)
+            claim = agreement(f"{better} beats {worse}", *([run.scores for run in side] for side in sides))
+            claims.append(f"{claim}, perplexity not decided ({perplexity})")
+    return _section(title, table(HEADER, rows), lacking, claims)
+
+
+def _main_claim(runs: EriguchiRuns) -> list[str]:
+    """The tests of the paper's main claim, trees against ANMT, corrected for their number by Holm (1979)."""
+    tests = {}
+    for objective in OBJECTIVES:
+        sides = [runs.seeds_of(f"{model}-{objective}") for model in ("tree2seq", "anmt")]
+        for measure in (BLEU, RIBES) if all(sides) else ():
+            scores = [[run.scores.measures[measure].resampled for run in side] for side in sides]
+            tests[f"{objective} {measure}"] = Difference.between(*scores).p
+    corrected, largest = [], 0.0
+    for rank, (name, p) in enumerate(sorted(tests.items(), key=lambda test: test[1])):
+        largest = max(largest, min(1.0, (len(tests) - rank) * p))
+        corrected.append(f"{name} {p:.3f}, corrected {largest:.3f}")
+    how = f"The main claim, tree2seq beats anmt, makes {len(tests)} tests. Their p, and p corrected by Holm:"
+    return [escape(f"{how} {'; '.join(corrected)}.")] if tests else []
 
 
 def _section(title: str, numbers: str, lacking: Sequence[str], claims: Sequence[str]) -> Section:
@@ -235,44 +241,21 @@ def agreement(
 ) -> str:
     """The claim, and by each measure whether ``better`` is better, each given by its seeds (`Difference.between`)."""
     verdicts = []
-    for measure in better[0].measures:
+    for measure in MEASURES:
         sides = [[scores.measures[measure].resampled for scores in side] for side in (better, worse)]
         difference = Difference.between(*sides, same_models)
         verdicts.append(f"{measure} {difference.verdict()} ({difference})")
-    return f"{claim}: {', '.join(verdicts)}"
-
-
-def _claim(runs: EriguchiRuns, better: str, worse: str) -> list[str]:
-    """The agreement with a claim, in a list that is empty if a run is missing."""
-    sides = runs.seeds_of(better), runs.seeds_of(worse)
-    if not all(sides):
-        return []
-    perplexity = ", ".join(f"{statistics.mean(run.perplexity for run in side):.2f}" for side in sides)
-    claim = agreement(f"{better} beats {worse}", *([run.scores for run in side] for side in sides))
-    return [f"{claim}, perplexity not decided ({perplexity})"]
-
-
-def _time_claim(runs: EriguchiRuns, slow: str, fast: str) -> list[str]:
-    """The agreement with a claim, in a list that is empty if a run is missing."""
-    sides = runs.seeds_of(slow), runs.seeds_of(fast)
-    if not all(sides):
-        return []
-    taken, less = (statistics.mean(run.seconds for run in side) for side in sides)
-    claim = f"{slow} takes about three times as long as {fast}"
-    if less == 0:
-        return [f"{claim}: not compared ({taken:g} s, {less:g} s)"]
-    low, high = ABOUT_THREE
-    holds = "agrees" if low <= taken / less <= high else "does not agree"
-    return [f"{claim}: {holds} ({taken:g} s, {less:g} s: {taken / less:.1f} times; {low} to {high} agree)"]
+    return f"{claim}, {in_words((len(better), len(worse)))}: {', '.join(verdicts)}"
 
 
 def report(runs: EriguchiRuns) -> str:
     """All tables, as Markdown."""
     sections = [make_section(runs) for make_section in (table_3, table_4, table_5, attention)]
+    how = f"{HOW} {count_intervals(block for _, blocks in sections for block in blocks)}"
     sections[0][1].insert(0, provenance())
     if runs.others:
         sections[-1][1].append(escape(f"In no table: {', '.join(runs.others)}."))
-    return to_markdown([*sections, ("How claims are tested", [escape(HOW)])])
+    return to_markdown([*sections, ("How claims are tested", [escape(how)])])
 
 
 def main() -> None:
@@ -285,8 +268,8 @@ def main() -> None:
     args = parser.parse_args()
     files = sorted(path for path in args.runs.glob("*/*") if path.suffix == ".tok" or path.name == LOG)
     contents = {args.output: report(EriguchiRuns(args.runs, args.reference)).encode()}
-    kept = {REFERENCE: args.reference, **{str(path.relative_to(args.runs)): path for path in files}}
-    contents[args.output.with_name("runs-1.tar.xz")] = packed(kept)
+    kept = {str(path.relative_to(args.runs)): path.read_bytes() for path in files}
+    contents[args.output.with_name("runs-1.tar.xz")] = packed({REFERENCE: args.reference.read_bytes(), **kept})
     for path, content in contents.items():
         with open_output(path) as out:
             out.write(content)

@@ -13,26 +13,20 @@ from pathlib import Path
 
 from recipes.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish, write_parts
 from recipes.grammar.derivations import Grammar
-from rnnsearch_fairseq.errors import Count, InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import Count, make_parser, print_without_traceback
 
 WIDTH = 10  # words of a bin
 SIZES = {"train": 200_000, "valid": 600, "test": 1_200}
-MAX_MISSES = 100_000  # draws in a row without a new sentence, after which there are too few
 
 
 def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
-    """Draw parts of these sizes: in each, the bins of lengths get equal numbers of pairs, give or take 1.
-
-    Raises:
-        InputError: the grammar has too few sentences of a length.
-    """
+    """Draw parts of these sizes: in each, the bins of lengths get equal numbers of pairs, give or take 1."""
     rng = random.Random(seed)
     grammar = Grammar(rng)
     bins = range(SHORTEST, LONGEST + 1, WIDTH)
     shares = [[size // len(bins) + (bin < size % len(bins)) for bin in range(len(bins))] for size in sizes]
     missing = [sum(of_bin) for of_bin in zip(*shares)]
     drawn: list[dict[str, SentencePair]] = [{} for _ in bins]
-    misses = 0
     while any(missing):
         bin = rng.choices(range(len(bins)), missing)[0]
         pair = finish(grammar.sentence(rng.randint(max(SHORTEST, bin * WIDTH + 1), (bin + 1) * WIDTH)))
@@ -40,11 +34,6 @@ def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
         if bin < len(bins) and missing[bin] and key not in drawn[bin]:
             drawn[bin][key] = pair
             missing[bin] -= 1
-            misses = 0
-        elif (misses := misses + 1) > MAX_MISSES:
-            raise InputError(
-                f"the grammar has too few sentences of some length for {sum(sizes):,} pairs; ask for fewer"
-            )
     # The stream runs out of short sentences as it goes on; in random order, all parts have the same mix of lengths.
     streams = [iter(rng.sample(list(of_bin.values()), len(of_bin))) for of_bin in drawn]
     parts = []

@@ -10,7 +10,7 @@ once "$ROOT/runs/grammar/text" tool grammar
 options=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do options+=("$1"); shift; done
 [ $# = 0 ] || shift
-# The paper's Adadelta takes about seven times as many updates as Adam (adadelta.sh). The order of the decoder is the original
+# The paper's Adadelta learns several times more slowly than Adam (adadelta.sh). The order of the decoder is the original
 # program's (--update-word current), which learns these alignments faster than that of the paper's appendix; W_o is one matrix.
 exec bash "$ROOT/recipes/reproduce/run.sh" --tokens "$ROOT/runs/grammar/text" --src en --trg fr \
     --out "$ROOT/runs/reproduce_grammar" --arch bahdanau_gru_small --words 800 --budget 1000 --interval 500 --patience 5 \

@@ -12,7 +12,8 @@ MODEL/             called RNNencdec-30, RNNsearch-30, RNNencdec-50, RNNsearch-50
   groundhog.jsonl  of a model with attention, their --alignments
   nounk.tok        the same with unknown words banned, by --unkpen inf: Table 1's second column
   fairseq.tok      translations by fairseq's search, without these options: Table 1's last column
-  score.jsonl      of a model with attention, the output of rnnsearch score for the test set, for the last two sections
+  score.jsonl      of a model with attention, the output of rnnsearch score for the test set, for the last two
+                   sections; or score.align, its links, as runs-N.tar.xz keeps them
 data/
   dict.LANGUAGE.txt    the dictionaries, as fairseq-preprocess writes them
   test.LANGUAGE        the test set, as it was given to fairseq-preprocess
@@ -32,7 +33,7 @@ from pathlib import Path
 
 from recipes.reproduce.alignment_error import alignment_error, error_table, read_gold
 from recipes.reproduce.bahdanau_tables import draw_sentences, significance, table_1, table_2, table_3
-from recipes.reproduce.by_length import bleu_by_length, length_table, plot_by_length
+from recipes.reproduce.by_length import bleu_by_length, length_tables, plot_by_length
 from recipes.reproduce.claims import claims
 from recipes.reproduce.document import Section, escape, missing, provenance, to_markdown
 from recipes.reproduce.monotony import monotony
@@ -55,7 +56,7 @@ def figure_2(runs: BahdanauRuns, longest: float, picture: Path) -> Section:
     names = list(runs.systems)
     bins = bleu_by_length(runs.test, runs.systems, longest)
     plot_by_length(bins, names, picture)
-    blocks = [f"![BLEU of each model by source length]({picture.name})", length_table(bins, names)]
+    blocks = [f"![BLEU of each model by source length]({picture.name})", *length_tables(bins, names)]
     return "Figure 2: BLEU by source length", [*blocks, *missing(runs.lacking(TRANSLATIONS))]
 
 
@@ -88,9 +89,10 @@ def alignment_errors(runs: BahdanauRuns) -> Section:
     if not gold_path.exists():
         return title, missing([f"gold alignments ({DATA}/{GOLD})"])
     gold = read_gold(gold_path)
-    errors = {name: alignment_error(path, gold, gold_path) for name, path in runs.with_file(SCORES).items()}
+    errors = {name: alignment_error(links, gold) for name, links in runs.links.items()}
     how = "In percent, of the references' alignments: each target word is linked to the source word of highest weight."
-    lacking = [lack for lack in runs.lacking(SCORES) if not lack.startswith(WITHOUT_ALIGNMENT)]
+    models = [name for name in runs.folders if name not in errors and not name.startswith(WITHOUT_ALIGNMENT)]
+    lacking = [f"{name} (no {SCORES})" for name in models]
     return title, [*([error_table(errors), how] if errors else []), *missing(lacking)]
 
 
@@ -103,8 +105,7 @@ def report(seeds: Sequence[BahdanauRuns], longest: float, folder: Path) -> list[
         alignments.append([alignment_errors(runs), monotony(runs)])
         if runs.ignored:
             alignments[-1][-1][1].append(escape(f"In no table: {', '.join(runs.ignored)}."))
-    tested = claims(seeds, longest)
-    sections = [*([tested] if tested else []), *scores[0], figure_3(seeds[0], folder), table_3(seeds[0])]
+    sections = [*claims(seeds, longest), *scores[0], figure_3(seeds[0], folder), table_3(seeds[0])]
     sections += [significance(seeds), *alignments[0]]
     for number, further in enumerate(zip(scores[1:], alignments[1:]), 2):
         sections += [(f"RUNS {number}, {title}", blocks) for part in further for title, blocks in part]

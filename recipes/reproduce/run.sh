@@ -14,7 +14,8 @@
 # --models     models to train, separated by commas (default: RNNencdec-30,RNNsearch-30,RNNencdec-50,RNNsearch-50,
 #              RNNsearch-50-long); the report covers all models in OUT. To train a model anew, remove its folder OUT/runs/NAME
 # --budget     updates of RNNsearch-30 and -50 (default: 300,000, about the paper's); RNNsearch-50⋆ continues from there.
-#              RNNencdec-30 makes 1.8 times as many and RNNencdec-50 2.1 times, as in the paper's Table 2
+#              RNNencdec-30 makes 1.8 times as many as RNNsearch-30 and RNNencdec-50 2.1 times as many as RNNsearch-50, as in
+#              the paper's Table 2; there RNNsearch-30 makes 1.64 times as many as RNNsearch-50, too, and here equally many
 # --interval   updates between checkpoints (default: 1,000); these and the ends of epochs are validated
 # --patience   RNNsearch-50⋆ stops after this many checkpoints without a better development score (default: 10)
 # --arch       architecture of RNNsearch, with the sizes (default: groundhog_search, the system of the paper's Table 1;

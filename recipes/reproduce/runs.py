@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from recipes.reproduce.alignment_error import Links, read_gold, strongest_links
 from recipes.reproduce.systems import read_systems, read_test_set
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.plots.words import word_alignment
+from rnnsearch_fairseq.text.scores import read_scores
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 LONG = 30  # words of a long sentence
 LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
-ALIGNMENTS, SCORES = "groundhog.jsonl", "score.jsonl"
+ALIGNMENTS, SCORES, LINKS = "groundhog.jsonl", "score.jsonl", "score.align"
 KEPT = (LOG, TRANSLATIONS, BANNED, FAIRSEQ)
 INTERVAL = re.compile(rb"^.*\| train_inner \|.*\n", re.MULTILINE)  # a line of a log, on which no report depends
 DATA, OTHERS, GOLD = "data", "others", "test.align"
@@ -35,7 +38,7 @@ class BahdanauRuns:
     def __init__(self, folder: Path, source_lang: str, target_lang: str, least: int = LONG) -> None:
         self.folder, self.data, self.least = folder, folder / DATA, least
         folders = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        models = [path for path in folders if any((path / file).exists() for file in (*KEPT, SCORES))]
+        models = [path for path in folders if any((path / file).exists() for file in (*KEPT, SCORES, LINKS))]
         models.sort(key=lambda path: list(NAMES).index(path.name) if path.name in NAMES else len(NAMES))
         self.folders = {NAMES.get(path.name, path.name): path for path in models}
         if not self.folders:
@@ -67,11 +70,24 @@ class BahdanauRuns:
             absent += [f"{name} ({', '.join(lacks)})"] if lacks else []
         return absent
 
+    @cached_property
+    def links(self) -> dict[str, list[Links]]:
+        """Each model's links of the test set's words, of SCORES or as kept in LINKS."""
+        scores, kept = self.with_file(SCORES), self.with_file(LINKS)
+        found = {}
+        for name in self.folders:
+            if name in scores:
+                found[name] = [strongest_links(word_alignment(pair)[2]) for pair in read_scores(scores[name])]
+            elif name in kept:
+                found[name] = [gold.sure for gold in read_gold(kept[name])]
+        return found
+
     def translations_kept(self) -> bytes:
-        """A .tar.xz of the folder as the report reads it, without alignments and checkpoints."""
+        """A .tar.xz of the folder as the report reads it, with links in place of weights, and without checkpoints."""
         models = [path for folder in self.folders.values() for path in sorted(folder.glob("*")) if path.name in KEPT]
         files = [*sorted(self.data.iterdir()), *self._others(), *models]
-        return packed({str(path.relative_to(self.folder)): path for path in files})
+        links = {f"{self.folders[name].name}/{LINKS}": _write_links(links) for name, links in self.links.items()}
+        return packed({str(path.relative_to(self.folder)): path.read_bytes() for path in files} | links)
 
     @cached_property
     def known(self) -> list[int] | None:
@@ -97,12 +113,18 @@ def by_seed(seeds: Sequence[BahdanauRuns], name: str, banned: bool = False) -> l
     return [lines for place, lines in enumerate(found) if lines not in found[:place]]
 
 
-def packed(files: Mapping[str, Path]) -> bytes:
+def _write_links(sentences: Sequence[Links]) -> bytes:
+    """Links as :func:`read_gold` reads them, in the order of the target words."""
+    lines = (" ".join(f"{i}-{j}" for i, j in sorted(links, key=lambda link: link[::-1])) for links in sentences)
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
     """A .tar.xz of files, by their names in it, without the intervals of logs."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz") as archive:
-        for name, path in files.items():
-            lines = INTERVAL.sub(b"", path.read_bytes())
+        for name, text in files.items():
+            lines = INTERVAL.sub(b"", text)
             member = tarfile.TarInfo(name)
             member.size = len(lines)
             archive.addfile(member, io.BytesIO(lines))

@@ -10,34 +10,44 @@ from pathlib import Path
 
 import numpy as np
 
-from recipes.reproduce.bleu import bleu_of, scored_by_bleu
+from recipes.reproduce.bleu import brevity_penalty_of, scored_by_bleu
 from recipes.reproduce.bootstrap import Scored
 from recipes.reproduce.ribes import sentence_ribes
 from rnnsearch_fairseq.errors import print_without_traceback
 from rnnsearch_fairseq.text.lines import read_parallel
 
+MEASURES = RIBES, BLEU, UNPENALISED = "RIBES", "BLEU", "BLEU/BP"
+
 
 @dataclass(frozen=True)
 class TokenScores:
-    """RIBES and BLEU by name, BLEU's brevity penalty, and the length of the translations over the references'."""
+    """The translations scored by each of :data:`MEASURES`, the last without BLEU's brevity penalty."""
 
     measures: dict[str, Scored]
-    brevity_penalty: float
-    length_ratio: float
 
     @property
     def scores(self) -> dict[str, float]:
         """Each measure in percent."""
-        return {name: scored.of(scored.statistics.sum(axis=0)) for name, scored in self.measures.items()}
+        return {name: scored.score for name, scored in self.measures.items()}
+
+    @property
+    def brevity_penalty(self) -> float:
+        """BLEU's, from 0 to 1."""
+        return float(brevity_penalty_of(self.measures[BLEU].statistics.sum(axis=0)))
+
+    @property
+    def length_ratio(self) -> float:
+        """The length of the translations over the references'."""
+        words, expected = self.measures[BLEU].statistics[:, :2].sum(axis=0)
+        return float(words / expected)
 
 
 def score_tokens(reference: Sequence[str], hypotheses: Sequence[str]) -> TokenScores:
     """Score sentences, their tokens separated by spaces, against one reference each."""
     ribes = [sentence_ribes(line.split(), hypothesis.split()) for line, hypothesis in zip(reference, hypotheses)]
-    by_ribes = Scored(np.array([[score, 1] for score in ribes]), lambda total: 100 * total[0] / total[1])
-    by_bleu = scored_by_bleu(hypotheses, reference)
-    bleu = bleu_of(by_bleu.statistics.sum(axis=0))
-    return TokenScores({"RIBES": by_ribes, "BLEU": by_bleu}, bleu.bp, bleu.ratio)
+    by_ribes = Scored(np.array([[score, 1] for score in ribes]), lambda totals: 100 * totals[..., 0] / totals[..., 1])
+    by_bleu = [scored_by_bleu(hypotheses, reference, penalised) for penalised in (True, False)]
+    return TokenScores(dict(zip(MEASURES, (by_ribes, *by_bleu))))
 
 
 if __name__ == "__main__":
@@ -45,4 +55,4 @@ if __name__ == "__main__":
     reference, *translations = read_parallel(*map(Path, sys.argv[1:]))
     for name, hypotheses in zip(sys.argv[2:], translations):
         scores = score_tokens(reference, hypotheses).scores
-        print(f"{name}\tBLEU {scores['BLEU']:.2f}\tRIBES {scores['RIBES']:.2f}")
+        print(f"{name}\tBLEU {scores[BLEU]:.2f}\tRIBES {scores[RIBES]:.2f}")

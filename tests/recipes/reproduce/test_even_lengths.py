@@ -3,10 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from recipes.reproduce import even_lengths
-from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import printed_by
 
 
@@ -18,9 +15,3 @@ def test_lengths_are_spread_evenly_and_no_sentence_is_there_twice(tmp_path: Path
     assert len({line for part in parts for line in part}) == 61 + 6 + 12
     for ending in ("fr", "align"):
         assert len((tmp_path / f"train.{ending}").read_text().splitlines()) == 61
-
-
-def test_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(even_lengths, "MAX_MISSES", 0)
-    with pytest.raises(InputError):
-        even_lengths.draw([900], seed=1)
