@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
-from rnnsearch_fairseq.output import open_closed_streams, stop_printing
+from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
 COMMANDS = {
@@ -39,7 +39,6 @@ def main() -> int | None:
         _make_parser().parse_args(words or ["--help"])
     module, function = COMMANDS[name][0].split(":")
     print_without_traceback()
-    open_closed_streams()
     # By default, PyTorch's waiting threads spin so long that beside another program all takes many times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # argparse prints this as the program's name.

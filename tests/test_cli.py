@@ -129,11 +129,11 @@ def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_full_disk_is_one_line_and_closed_streams_are_empty() -> None:
-    command = f"{sys.executable} -m rnnsearch_fairseq user-dir"
-    for redirection, status, said in (("> /dev/full", 1, "No space left"), ("0<&- 1>&-", 0, ""), ("1>&- 2>&-", 0, "")):
-        done = subprocess.run(f"{command} {redirection}", shell=True, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == status and said in done.stderr and len(done.stderr.splitlines()) == status
+def test_a_full_disk_is_one_line() -> None:
+    words = [sys.executable, "-m", "rnnsearch_fairseq", "user-dir"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "No space left" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:

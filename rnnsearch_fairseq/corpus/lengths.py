@@ -7,7 +7,7 @@ from pathlib import Path
 from rnnsearch_fairseq.errors import Count, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
-from rnnsearch_fairseq.text.lines import check_parallel, read_pairs
+from rnnsearch_fairseq.text.lines import check_text_files, read_pairs
 
 COMMAND = """Count the lengths of training pairs, for ``--search tree2seq --length-statistics FILE``.
 
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--pairs", action=Count, default=MOST_PAIRS, help=pairs_help)
     args = parser.parse_args()
     check_not_input(args.output, (args.source, args.target))
-    check_parallel([args.source, args.target])
+    check_text_files(args.source, args.target)
     with open_output(args.output) as out:
         pairs = read_pairs(args.source, args.target)
         lengths = ((len(source.split()), len(target.split())) for source, target in pairs)

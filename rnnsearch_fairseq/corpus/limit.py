@@ -14,7 +14,7 @@ from rnnsearch_fairseq.corpus.rows import Row, Rows, shuffle_rows, write_rows
 from rnnsearch_fairseq.corpus.texts import add_languages, texts_of
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
-from rnnsearch_fairseq.text.lines import check_parallel, read_lines
+from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE
 
 
@@ -38,7 +38,7 @@ def main() -> None:
     text, out = (texts_of(name, *endings) for name in (args.text, args.out))
     for path in out:
         check_not_input(path, text)
-    check_parallel(text)
+    check_text_files(*text)
     kept: Iterable[Row] = (row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
     rows = Rows(islice(kept, args.pairs), out[0].parent)
     if not len(rows):

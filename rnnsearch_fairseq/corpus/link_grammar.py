@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_text_file, read_lines
+from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import unescape
 
 PROGRAM = "link-parser"
@@ -180,7 +180,7 @@ def main() -> None:
     if not 0 < args.seconds <= MAX_SECONDS:
         raise InputError(f"--seconds is {args.seconds}; give more than 0 and at most {MAX_SECONDS:,}")
     check_not_input(args.output, [args.source])
-    sentences = check_text_file(args.source)
+    sentences = check_text_files(args.source)
     check_installed()
     failures: Counter[Failure] = Counter()
     with open_output(args.output) as out, contextlib.closing(LinkParser(args.seconds)) as link_parser:

@@ -1,6 +1,7 @@
 """Split a corpus into training, development and test sets, without the pairs that cannot be translations."""
 
 import hashlib
+import html
 import re
 import unicodedata
 from array import array
@@ -16,7 +17,6 @@ from scipy.sparse.csgraph import connected_components
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, is_document_of_messages, read_files
 from rnnsearch_fairseq.corpus.rows import Rows, Selection
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import unescaped
 from rnnsearch_fairseq.text.markup import SPAN
 from rnnsearch_fairseq.text.scripts import UNSPACED, count_words
 
@@ -66,7 +66,7 @@ def _clean_sentence(text: str, changed: Counter[str], keep_markup: bool) -> str:
     if not keep_markup:
         tagless = TAG.sub(lambda tag: "" if tag["inline"] else " ", clean)
         changed["with tags"] += tagless != clean
-        clean = unescaped(tagless)
+        clean = html.unescape(tagless)
         changed["with entities"] += clean != tagless
     return " ".join(clean.split())
 

@@ -8,7 +8,7 @@ import pytest
 
 from rnnsearch_fairseq.corpus import parses
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import check_parallel
+from rnnsearch_fairseq.text.lines import check_text_files
 
 ENJU = Path(__file__).resolve().parents[3] / "shared/data/enju"
 
@@ -67,7 +67,7 @@ def test_each_line_of_the_source_has_its_tree(files: Files) -> None:
     assert lines == TREES
     assert "6 sentences, 4 parsed: 6 phrases; 2 without a parse" in printed
     assert "  1 empty (the first is sentence 2)" in printed and "  1 unusable (the first is sentence 5)" in printed
-    assert check_parallel([files.source, files.output]) == 6
+    assert check_text_files(files.source, files.output) == 6
 
 
 def test_trees_over_several_lines(files: Files) -> None:

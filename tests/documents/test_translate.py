@@ -14,7 +14,7 @@ import torch
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.documents import translate
-from rnnsearch_fairseq.documents.translate import MAX_LINE_BYTES, read_arriving
+from rnnsearch_fairseq.documents.translate import read_arriving
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from tests.trained import PARSES, make_checkpoint, train
@@ -58,8 +58,7 @@ def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
 
 
 def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tmp_path: Path) -> None:
-    long = b"x" * (2 * MAX_LINE_BYTES)
-    lines = [b"The dog sleeps.", b"\xff dog", long, b"a " * 2000, b"The cat sleeps.\r"]
+    lines = [b"The dog sleeps.", b"\xff dog", b"x" * 20_000, b"a " * 2000, b"The cat sleeps.\r"]
     (tmp_path / "text").write_bytes(b"\n".join(lines))
     out, err = command(tmp_path / "text")
     assert out == "le chien dort.\n\n\n\nle chat dort.\n"
@@ -185,7 +184,7 @@ def test_what_cannot_work_is_refused(command: Command, models: Path, tmp_path: P
         ([tmp_path / "text", "--output", models / "bahdanau_gru/checkpoints/checkpoint_best.pt"], "checkpoint_best"),
         ([tmp_path, "--output", tmp_path / "sub"], "sub"),
     ):
-        with pytest.raises(InputError, match=f"{named}.*(replace an input|folder that is read|two outputs)"):
+        with pytest.raises(InputError, match=f"{named}.*(replace an input)"):
             command(*words)
     with pytest.raises(InputError, match="the model has no alignment"):
         command(tmp_path / "text", "--replace-unknown", model="rnnencdec")

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq import output
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.average import average_checkpoints, main
 from tests.trained import make_checkpoint
@@ -59,7 +58,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     for name, why in [("pipe", "is there already"), ("missing/out.pt", "cannot be written")]:
         with pytest.raises(InputError, match=f"{name}: {why}"):
             average_checkpoints([first], tmp_path / name)
-    monkeypatch.setattr(output, "_sync", lambda path: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    monkeypatch.setattr(os, "fsync", lambda _: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
     with pytest.raises(InputError, match=r"out\.pt: cannot be written \(No space left on device\); make room"):
         average_checkpoints([first], tmp_path / "out.pt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "pipe"]

@@ -100,7 +100,7 @@ def test_trees_are_needed_and_read(command: Command, models: Path, tmp_path: Pat
 def test_what_cannot_be_scored_is_refused_and_writes_nothing(command: Command, models: Path, tmp_path: Path) -> None:
     (models / "short").write_text("le\n")
     (models / "long").write_text("le\nle\n" + "le " * 2000 + "\n")
-    for files, message in (("en short", "parallel files differ"), ("en long", "long, line 3 has 2,000 words")):
+    for files, message in (("en short", "short: ends at line 1"), ("en long", "long, line 3 has 2,000 words")):
         with pytest.raises(InputError, match=message):
             command("--output", tmp_path / "out", files=files)
     with pytest.raises(InputError, match="it would replace an input"):

@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 from recipes import grammar
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text import codec
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation, read_preparations
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
@@ -77,14 +76,6 @@ def test_a_word_that_is_known_only_in_lower_case_is_lowercased(folder: Path) -> 
     assert subwords.encode("XYZ xyz") == pieces * 2
     lower = TextCodec(Preparation("moses", lowercase=True), "en")
     assert lower.encode('Tom\'s "Cat"') == ["tom", "&apos;s", "&quot;", "cat", "&quot;"]
-
-
-def test_the_cache_of_split_words_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "MAX_CACHED_CHARACTERS", 100)
-    ours = TextCodec(Preparation(bpe=(folder / "bpe.codes").read_text(encoding="utf-8")), "en")
-    for number in range(1000):
-        ours.encode(f"word{number}")
-        assert sum(map(len, ours._split._bpe.cache)) <= 100
 
 
 @pytest.mark.parametrize(
