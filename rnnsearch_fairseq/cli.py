@@ -1,14 +1,13 @@
 """The command ``rnnsearch``: everything that this package adds to fairseq's own commands."""
 
 import argparse
-import errno
 import importlib
 import os
 import sys
 from pathlib import Path
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import make_parser, print_without_traceback
 from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -49,11 +48,6 @@ def main() -> int | None:
     except BrokenPipeError:
         stop_printing()
         return 1
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        stop_printing()
-        raise InputError(f"standard output cannot be written ({error.strerror}); make room") from error
     return status
 
 

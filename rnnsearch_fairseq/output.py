@@ -19,7 +19,7 @@ def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path
     Raises:
         InputError: they would.
     """
-    taken = {path.resolve() for path in inputs if path is not None}
+    taken = {Path(path).resolve() for path in inputs if path is not None}
     for path in [outputs] if isinstance(outputs, Path) else outputs:
         if path is None:
             continue

@@ -79,10 +79,6 @@ def test_prepared_text_is_left_as_it_is(command: Command, models: Path) -> None:
     assert prepared == command(files="raw.en raw.fr")[0][0]
 
 
-def test_a_model_without_attention_has_no_alignment(command: Command) -> None:
-    assert [record["alignment"] for record in command(model="rnnencdec")[0]] == [None] * 3
-
-
 def test_trees_are_needed_and_read(command: Command, models: Path, tmp_path: Path) -> None:
     (models / "trees").write_text(f"{PARSES[4]}\n-\n(S (NP the zebra) sleeps .)\n")
     records, _ = command("--trees", models / "trees", model="tree2seq_small")

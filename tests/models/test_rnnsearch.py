@@ -159,10 +159,7 @@ SMALL = {"embedding_size": 256, "hidden_size": 256, "alignment_size": 256, "maxo
     ("words", "expected"),
     [
         (["bahdanau_gru"], {**PAPER, "context": "attention", "readout_state": "previous", "dropout": 0.0}),
-        (["rnnencdec"], {**PAPER, "context": "last", "readout_state": "previous"}),
         (["groundhog_search"], {**PAPER, **CODE, "context": "attention"}),
-        (["groundhog_encdec"], {**PAPER, **CODE, "context": "last"}),
-        (["bahdanau_gru_small"], {**SMALL, "context": "attention", "update_word": "previous", "output_rank": 0}),
         (["bahdanau_gru_small", "--hidden-size", "64"], {**SMALL, "hidden_size": 64}),
         # An option that repeats the paper's value is still an option that was given.
         (["bahdanau_gru_small", "--embedding-size", "620"], {**SMALL, "embedding_size": 620}),
@@ -178,7 +175,6 @@ def test_architectures_of_the_command_line(words: list[str], expected: dict[str,
     ("words", "missing"),
     [
         ([], "without pools of 20 batches and a length limit"),
-        (["--task", "rnnsearch", "--max-words", "50"], "without pools of 20 batches"),
         (["--task", "rnnsearch", "--pool-batches", "20"], "without a length limit"),
         (["--task", "rnnsearch", "--pool-batches", "20", "--max-words", "50"], None),
     ],

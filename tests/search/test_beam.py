@@ -72,11 +72,6 @@ def test_an_unknown_word_that_is_favoured_is_found_among_many_words() -> None:
     assert 0 < words.count(UNK) < len(words)
 
 
-def test_if_none_ends_all_end_in_the_last_step() -> None:
-    found = assert_as_by_fairseq([draw_model(end=-50.0)], batch(), beam=3, max_len_b=6)
-    assert {len(h.words) for hypotheses in found for h in hypotheses} == {7}
-
-
 def test_an_ensemble() -> None:
     models = [draw_model(), draw_model("groundhog_search")]
     assert_as_by_fairseq(models, batch(), beam=4, max_len_b=30)
