@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tqdm import tqdm
+
 from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
@@ -159,7 +161,8 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
-        progress = stack.enter_context(_progress(args.file, args.output is not None))
+        hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and args.output is None)
+        progress = stack.enter_context(tqdm(unit=" lines", disable=hidden, dynamic_ncols=True))
         if args.file is None:
             refuse_document("standard input", sys.stdin.buffer.peek())
         numbers = itertools.count()
@@ -178,15 +181,3 @@ def main() -> None:
 
 def _holds_documents(path: Path | None) -> bool:
     return path is not None and (os.path.isdir(path) or is_readable(path))
-
-
-def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextManager:
-    """A bar on a terminal, unless the translations are printed there; it knows the number of lines of a file."""
-    from tqdm import tqdm
-
-    hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file)
-    total = None
-    if not hidden and path is not None and os.path.isfile(path):
-        with open_bytes(path) as file:
-            total = sum(1 for _ in file)
-    return tqdm(total=total, unit=" lines", disable=hidden, dynamic_ncols=True)

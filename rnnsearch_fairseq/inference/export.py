@@ -116,23 +116,12 @@ Written by `rnnsearch export`, with rnnsearch-fairseq {__version__} and torch {t
 
 ## Use
 
-In this folder, in Python:
-
-```python
-import rnnsearch_fairseq
-
-model = rnnsearch_fairseq.load(".")
-model.translate(["A sentence."])
-```
-
-On the command line:
-
 ```sh
 rnnsearch translate --model . FILE
 rnnsearch serve --model .
 ```
 
-Words that the model knows only in lower case are read in lower case.
+In Python: `rnnsearch_fairseq.load(".").translate(["A sentence."])`
 
 {usage.description or TO_FILL_IN}"""
 

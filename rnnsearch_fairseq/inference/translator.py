@@ -75,7 +75,7 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
         path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
             is taken; or several of these with colons between: an ensemble. Checkpoints are read by ``torch.load``: load
             those of your own trainings only.
-        device: "cuda" for a GPU.
+        device: "cpu", "cuda", or "auto": a GPU if there is one.
         options: fields of :class:`~rnnsearch_fairseq.search.SearchOptions` that become the translator's defaults, in
             place of those that the folder recommends.
 
@@ -109,6 +109,8 @@ class Translator:
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
         self.known_characters = known_characters(self.source_vocabulary.symbols)
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             self.networks = [member.network.to(device) for member in members]
         except (RuntimeError, AssertionError) as error:
@@ -205,7 +207,9 @@ class Translator:
         Raises:
             InputError: the sentence is too long, or the parse has other words.
         """
-        _check_length(sentence, where)
+        if len(sentence) > MAX_CHARACTERS:
+            most = f"at most {MAX_CHARACTERS:,} are read"
+            raise InputError(f"{where} has {len(sentence):,} characters, and {most}; split it")
         sentence = sentence.translate(BLANK_LINE_ENDS)
         spans = [] if prepared else find_spans(sentence, self.known_characters)
         masked = mask(sentence, spans, self.known_characters)
@@ -222,7 +226,6 @@ class Translator:
         self, sentence: str, source: Source, where: str = "the translation", prepared: bool = False
     ) -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source`."""
-        _check_length(sentence, where)
         return self._split(self.target_codec, mask(sentence, source.spans, self.known_characters), where, prepared)
 
     def search(
@@ -346,8 +349,3 @@ class Translator:
                 f"parse the words that the model reads: {shown(' '.join(words))}"
             )
         return read.tree
-
-
-def _check_length(text: str, where: str) -> None:
-    if len(text) > MAX_CHARACTERS:
-        raise InputError(f"{where} has {len(text):,} characters, and at most {MAX_CHARACTERS:,} are read; split it")

@@ -118,36 +118,7 @@ def test_beam_scores_are_the_models_own_log_probabilities(model: RNNsearchModel)
                 assert found[:, : width - len(source)].eq(0).all()
 
 
-def test_rnnencdec_has_no_attention_to_show() -> None:
-    model = make_model("rnnencdec")
-    _, extra = model(**make_sample(SOURCES, TARGETS)["net_input"])
-    assert extra["attn"] == [None]
-    for hypotheses in generate([model], beam=3):
-        assert all(hypothesis["attention"].numel() == 0 for hypothesis in hypotheses)
-
-
 # -- configuration --
-
-
-@pytest.mark.parametrize("arch", ["groundhog_search", "groundhog_encdec"])
-def test_the_original_codes_first_step_sees_no_word(arch: str) -> None:
-    model = make_model(arch)
-    first, second = (forced(model, SOURCES[0], [start, 9, 11])[0] for start in (EOS, 7))
-    torch.testing.assert_close(first, second, **EXACT)
-    with torch.no_grad():
-        model.decoder.network.readout.from_word.weight.zero_()
-        model.decoder.network.unit.from_context.weight.zero_()
-    without = forced(model, SOURCES[0], [EOS])[0]
-    torch.testing.assert_close(without[0], first[0], **EXACT)
-
-
-def test_the_original_code_consumes_a_word_before_it_aligns_the_next() -> None:
-    """In the paper's order the second word's alignment cannot depend on the first word; here it must."""
-    for arch, depends in (("bahdanau_gru", False), ("groundhog_search", True)):
-        model = make_model(arch)
-        one, other = (forced(model, SOURCES[0], [EOS, word])[1] for word in (9, 11))
-        assert one is not None and other is not None
-        assert torch.equal(one[1], other[1]) is not depends
 
 
 PAPER = {"embedding_size": 620, "hidden_size": 1000, "alignment_size": 1000, "maxout_size": 500, "maxout_pool": 2}
