@@ -15,6 +15,7 @@ COMMANDS = {
     "translate": ("documents.translate:main", "translate text"),
     "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
     "serve": ("serve.main:main", "serve a translation page and a JSON API"),
+    "info": ("inference.info:main", "print what a model is"),
     "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
     "average": ("inference.average:main", "average the parameters of checkpoints"),
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),

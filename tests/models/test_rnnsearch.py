@@ -54,17 +54,6 @@ def positional(log_probs: Tensor, target: list[int]) -> Tensor:
     return log_probs[range(len(target)), target]
 
 
-def train_step(model: RNNsearchModel) -> Tensor:
-    """Logits of the batch in training mode, after a backward pass."""
-    sample = make_sample(SOURCES, TARGETS)
-    logits, _ = model.train()(**sample["net_input"])
-    model.zero_grad()
-    torch.nn.functional.cross_entropy(
-        logits.float().flatten(0, 1), sample["target"].flatten(), ignore_index=PAD, reduction="sum"
-    ).backward()
-    return logits.detach()
-
-
 # -- batches --
 
 
@@ -178,28 +167,3 @@ def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> No
     assert not torch.allclose(first, second)
     torch.manual_seed(1)
     assert torch.equal(model(**net_input)[0], first)
-
-
-# -- half precision --
-
-
-def gradient(model: RNNsearchModel) -> Tensor:
-    return torch.cat([parameter.grad.float().flatten() for parameter in model.parameters()])
-
-
-@pytest.mark.parametrize("way", ["autocast", "converted"])
-def test_bfloat16_is_float32_but_coarser(model: RNNsearchModel, way: str) -> None:
-    model.float()
-    expected, expected_gradient = train_step(model), None
-    expected_gradient = gradient(model)
-    if way == "autocast":
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = train_step(model)
-        assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
-    else:  # as fairseq's --bf16
-        logits = train_step(model.to(torch.bfloat16))
-    assert logits.dtype == torch.bfloat16
-    # 8 bits of precision, through the recurrence; the logits are of order 1.
-    torch.testing.assert_close(logits.float(), expected, rtol=0.05, atol=0.05)
-    assert not torch.allclose(logits.float(), expected, rtol=0, atol=1e-6)
-    assert torch.cosine_similarity(gradient(model), expected_gradient, dim=0) > 0.995

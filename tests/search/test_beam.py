@@ -133,14 +133,6 @@ def test_the_best_unfinished_words_are_reported_and_an_exception_ends_the_search
         search([model], batch(), stop, search=search_name)
 
 
-def test_callers_may_change_the_hypotheses() -> None:
-    """PyTorch forbids it for tensors of its inference mode, in which the steps are computed."""
-    for hypotheses in search([draw_model()], batch([*SOURCES, [EOS]]), beam=2, max_len_b=9):
-        for hypothesis in hypotheses:
-            hypothesis.logprobs.div_(2)
-            assert hypothesis.weights is None or hypothesis.weights.mul_(2).shape[0] == len(hypothesis.words)
-
-
 @pytest.mark.parametrize("search_name", ["fairseq", "groundhog", "tree2seq"])
 def test_scores_that_are_not_numbers_are_refused(search_name: str) -> None:
     model = draw_model()
