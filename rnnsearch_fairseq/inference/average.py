@@ -25,8 +25,8 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     Means of float16 and bfloat16 are float32: rounding them again would lose a part of what averaging brings.
 
     Raises:
-        InputError: a checkpoint is damaged, their parameters differ in name or shape, or ``out`` is
-            there already or cannot be written.
+        InputError: a checkpoint is damaged, their parameters differ in name or shape, or ``out`` is there already or
+            cannot be written.
     """
     if os.path.lexists(out):
         raise InputError(f"{out}: is there already; give a new name")
