@@ -392,7 +392,7 @@ def test_generating_refuses_another_dictionary_in_one_sentence(data: Path, other
     done = run("fairseq-generate", other, *PLUGIN, "--path", best, "--num-workers", "0", cwd=other.parent, status=1)
     # The four symbols that every dictionary begins with are not in its file.
     counts = [len((folder / "dict.en.txt").read_text(encoding="utf-8").splitlines()) + 4 for folder in (data, other)]
-    assert_one_sentence(done, rf"another source dictionary \(of {counts[0]} words, here {counts[1]}; .*")
+    assert_one_sentence(done, rf"another source dictionary \(of {counts[0]} words, here {counts[1]}\); .*")
 
 
 def train_here(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:

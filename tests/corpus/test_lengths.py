@@ -42,6 +42,6 @@ def test_what_cannot_be_counted_is_refused(
     with pytest.raises(InputError, match="it would replace an input"):
         run(monkeypatch, *texts, "--output", texts[1])
     texts[1].write_text("x\n")
-    with pytest.raises(InputError, match="lines"):
+    with pytest.raises(InputError, match="ends at line"):
         run(monkeypatch, *texts, "--output", tmp_path / "lengths")
     assert not (tmp_path / "lengths").exists()
