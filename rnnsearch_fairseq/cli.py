@@ -1,21 +1,21 @@
 """The command ``rnnsearch``: everything that this package adds to fairseq's own commands."""
 
 import argparse
-import errno
 import importlib
 import os
 import sys
 from pathlib import Path
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
-from rnnsearch_fairseq.output import open_closed_streams, stop_printing
+from rnnsearch_fairseq.errors import make_parser, print_without_traceback
+from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
 COMMANDS = {
     "translate": ("documents.translate:main", "translate text"),
     "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
     "serve": ("serve.main:main", "serve a translation page and a JSON API"),
+    "info": ("inference.info:main", "print what a model is"),
     "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
     "average": ("inference.average:main", "average the parameters of checkpoints"),
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
@@ -39,7 +39,6 @@ def main() -> int | None:
         _make_parser().parse_args(words or ["--help"])
     module, function = COMMANDS[name][0].split(":")
     print_without_traceback()
-    open_closed_streams()
     # By default, PyTorch's waiting threads spin so long that beside another program all takes many times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # argparse prints this as the program's name.
@@ -50,11 +49,6 @@ def main() -> int | None:
     except BrokenPipeError:
         stop_printing()
         return 1
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        stop_printing()
-        raise InputError(f"standard output cannot be written ({error.strerror}); make room") from error
     return status
 
 

@@ -17,7 +17,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(map(_visible, _cut(message, MAX_MESSAGE))))
+        super().__init__(in_short(message, MAX_MESSAGE))
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -70,15 +70,8 @@ def input_error_behind(error: BaseException | None) -> InputError | None:
     return error
 
 
-def in_short(said: object) -> str:
-    """Quote an error or a file's content in a message: on one line, and cut."""
-    return _cut(" ".join(str(said).split()), MAX_QUOTATION)
-
-
-def _cut(text: str, longest: int) -> str:
-    half = longest // 2 - 2
-    return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
-
-
-def _visible(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
+def in_short(said: object, longest: int = MAX_QUOTATION) -> str:
+    """Quote an error or a file's content in a message: on one line, with unprintable characters escaped, and cut."""
+    text, half = " ".join(str(said).split()), longest // 2 - 2
+    text = text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -12,8 +12,6 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError
 
-PARTIAL = ".tmp"  # fairseq's own ending
-
 
 def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Refuse outputs that would replace an input or each other, or lie in a folder that is read; None is no path.
@@ -21,27 +19,14 @@ def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path
     Raises:
         InputError: they would.
     """
-    read = {os.path.realpath(path) for path in inputs if path is not None}
-    folders = tuple(f"{place}{os.sep}" for place in read if os.path.isdir(place))
-    written: set[str] = set()
+    taken = {Path(path).resolve() for path in inputs if path is not None}
     for path in [outputs] if isinstance(outputs, Path) else outputs:
         if path is None:
             continue
-        place = os.path.realpath(path)
-        if place in read:
-            raise InputError(f"{path}: it would replace an input; give another name")
-        if place.startswith(folders):
-            raise InputError(f"{path}: it would lie in a folder that is read; give a place outside")
-        if place in written:
-            raise InputError(f"{path}: two outputs have this name; give each its own")
-        written.add(place)
-
-
-def open_closed_streams() -> None:
-    """Open standard streams that the caller closed (``>&-``) as empty ones: Python has None in their place."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))
+        place = path.resolve()
+        if not taken.isdisjoint([place, *place.parents]):
+            raise InputError(f"{path}: it would replace an input or another output; give another name")
+        taken.add(place)
 
 
 def stop_printing() -> None:
@@ -51,59 +36,35 @@ def stop_printing() -> None:
 
 
 @contextlib.contextmanager
-def write_whole(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for writing that is renamed to ``path``, and replaces any older file, once it is safely on disk.
-
-    Until then it is a new file beside ``path`` with a random name, so that processes that write the same ``path`` do
-    not collide, and no link is followed. It has the permissions of the older file. After an exception it is removed.
-
-    Raises:
-        OSError: the file cannot be created, synced or renamed.
-    """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
-    file = partial.open("xb")
-    try:
-        with file:
-            if os.path.isfile(path):
-                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-            yield file
-        _sync(partial)
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):  # a failing disk may refuse this too; the leftover file is harmless
-            partial.unlink()
-        raise
-    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
-        _sync(path.parent)
-
-
-@contextlib.contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """Open a command's output file; packed if its name ends in .gz; it appears when it is complete.
+    """Open a command's output file, packed if its name ends in .gz; it appears when it is complete and on the disk.
+
+    Until then it has a random name beside ``path``, and it is removed after an exception. It has the permissions of the
+    older file that it replaces.
 
     Raises:
         InputError: ``path`` cannot be written.
     """
     packed = path.name.lower().endswith(".gz")
-    path = Path(os.path.realpath(path))
+    path = path.resolve()
     if os.path.lexists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
         raise InputError(f"{path}: not a file that can be written; give another name")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with write_whole(path) as out:
+        with partial.open("xb") as file:
+            if os.path.isfile(path):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             if packed:
-                with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packing:
+                with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packing:
                     yield packing
             else:
-                yield out
+                yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
     except BrokenPipeError:  # of standard output, to which a command may print meanwhile
         raise
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}); make room, or give another name") from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        partial.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Tables 1 to 3 of Bahdanau et al. (2015), and which systems differ significantly."""
 
+import html
 import random
 import re
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauR
 from recipes.reproduce.systems import Translations
 from rnnsearch_fairseq.plots.train_log import read_log
 from rnnsearch_fairseq.plots.words import join_pieces
-from rnnsearch_fairseq.text.lines import unescaped
 
 EXAMPLES = 3  # sentences of Table 3
 NONE = "–"
@@ -113,7 +113,7 @@ def table_3(runs: BahdanauRuns) -> Section:
     for number in sentences:
         texts = [("source", join_pieces(runs.test.source[number])), ("reference", runs.test.reference_words[number])]
         texts += [(name, lines[number]) for name, lines in runs.systems.items()]
-        rows = [[name, unescaped(text)] for name, text in texts]
+        rows = [[name, html.unescape(text)] for name, text in texts]
         blocks.append(table([f"sentence {number}", f"{runs.test.lengths[number]} words"], rows))
     if not sentences:
         longest = max(runs.test.lengths)

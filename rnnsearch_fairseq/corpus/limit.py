@@ -12,7 +12,7 @@ from itertools import islice
 from rnnsearch_fairseq.corpus.rows import Row, Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
-from rnnsearch_fairseq.text.lines import check_parallel, read_lines
+from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     text, out = (texts_of(name, *endings) for name in (args.text, args.out))
     for path in out:
         check_not_input(path, text)
-    check_parallel(text)
+    check_text_files(*text)
     kept = (row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
     rows = Rows(islice(kept, args.pairs))
     if not rows:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_text_file, read_lines, shown
+from rnnsearch_fairseq.text.lines import check_text_files, read_lines, shown
 from rnnsearch_fairseq.text.trees import READERS, NoParse, Parse, first_difference, format_transitions, join_lines
 
 
 def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:
     """The number of each parse's first line, and its text."""
-    sentences, lines = check_text_file(source), check_text_file(parses)
+    sentences, lines = check_text_files(source), check_text_files(parses)
     if lines == sentences:
         return enumerate(read_lines(parses), 1)
     if form == "penn" and sum(1 for _ in join_lines(read_lines(parses))) == sentences:

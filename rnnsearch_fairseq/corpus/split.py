@@ -1,6 +1,7 @@
 """Split a corpus into training, development and test sets, without the pairs that cannot be translations."""
 
 import hashlib
+import html
 import re
 import unicodedata
 from array import array
@@ -16,7 +17,6 @@ from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
 from rnnsearch_fairseq.corpus.rows import Rows
 from rnnsearch_fairseq.documents.formats import is_document
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import unescaped
 from rnnsearch_fairseq.text.scripts import UNSPACED, count_words
 
 PARTS = ("train", "valid", "test")
@@ -59,7 +59,7 @@ def clean_pair(pair: Pair, dropped: Counter[str], keep: Collection[str] = ()) ->
 def _clean_sentence(text: str, keep_markup: bool) -> str:
     text = CONTROL.sub("", text)
     if not keep_markup:
-        text = unescaped(TAG.sub(lambda tag: "" if tag["inline"] else " ", text))
+        text = html.unescape(TAG.sub(lambda tag: "" if tag["inline"] else " ", text))
     return " ".join(text.split())
 
 

@@ -18,32 +18,33 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tqdm import tqdm
+
 from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
-from rnnsearch_fairseq.inference.translator import MAX_CHARACTERS, Source, Translator, load
+from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_line, check_text_file, open_bytes, read_lines
+from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines
 from rnnsearch_fairseq.text.scores import AlignedPair
 
 READ_AHEAD = 1 << 16  # bytes
-MAX_LINE_BYTES = 4 * MAX_CHARACTERS
 
 
 def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
-    """Yield the lines of a file, a pipe or standard input in groups, as they arrive.
-
-    Of a line that is too long, only the beginning is kept.
-    """
+    """Yield the lines of a file, a pipe or standard input in groups, as they arrive."""
     incomplete = b""
     with contextlib.nullcontext(sys.stdin.buffer) if path is None else open_bytes(path) as file:
         while block := file.read1(READ_AHEAD):
             *lines, incomplete = (incomplete + block).split(b"\n")
-            incomplete = incomplete[: MAX_LINE_BYTES + 1]
             if lines:
                 yield lines
+            if len(incomplete) > MAX_LINE_BYTES:
+                raise InputError(
+                    f"{path or 'standard input'}: a line is longer than {MAX_LINE_BYTES:,} bytes; split it"
+                )
     if incomplete:
         yield [incomplete]
 
@@ -76,8 +77,6 @@ def read_sources(
             if tree_lines is not None and (tree := next(tree_lines, None)) is None:
                 raise InputError(f"{trees}: ends before line {number}; give a tree for each line of the text")
             try:
-                if len(line) > MAX_LINE_BYTES:
-                    raise InputError(f"{where}: has more than {MAX_LINE_BYTES:,} bytes; split it")
                 text = check_line(name, number, line, stray_returns=True)
                 sources.append(translator.read_source(text, tree, where, prepared))
             except InputError as error:
@@ -156,8 +155,6 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """The command line of this module."""
     args = parse_arguments()
-    if args.trees is not None:
-        check_text_file(args.trees)
     translator, dictionary = load_with_replacements(args)
     if _holds_documents(args.file):
 
@@ -168,7 +165,8 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
-        progress = stack.enter_context(_progress(args.file, args.output is not None))
+        hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and args.output is None)
+        progress = stack.enter_context(tqdm(unit=" lines", disable=hidden, dynamic_ncols=True))
         if args.file is None:
             refuse_document("standard input", sys.stdin.buffer.peek())
         numbers = itertools.count()
@@ -187,15 +185,3 @@ def main() -> None:
 
 def _holds_documents(path: Path | None) -> bool:
     return path is not None and (os.path.isdir(path) or is_readable(path))
-
-
-def _progress(path: Path | None, to_file: bool) -> contextlib.AbstractContextManager:
-    """A bar on a terminal, unless the translations are printed there; it knows the number of lines of a file."""
-    from tqdm import tqdm
-
-    hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file)
-    total = None
-    if not hidden and path is not None and os.path.isfile(path):
-        with open_bytes(path) as file:
-            total = sum(1 for _ in file)
-    return tqdm(total=total, unit=" lines", disable=hidden, dynamic_ncols=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, save
+from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint
 from rnnsearch_fairseq.modules.parameters import shared_names
 from rnnsearch_fairseq.output import open_output
 
@@ -25,11 +25,9 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     Means of float16 and bfloat16 are float32: rounding them again would lose a part of what averaging brings.
 
     Raises:
-        InputError: there is no checkpoint, one is damaged, their parameters differ in name or shape, or ``out`` is
-            there already or cannot be written.
+        InputError: a checkpoint is damaged, their parameters differ in name or shape, or ``out`` is there already or
+            cannot be written.
     """
-    if not paths:
-        raise InputError("there is no checkpoint to average; name at least one")
     if os.path.lexists(out):
         raise InputError(f"{out}: is there already; give a new name")
     first: dict[str, str] = {}
@@ -56,7 +54,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     kept = {"args": None, "cfg": state["cfg"], "model": state["model"], "optimizer_history": [history]}
     kept |= {"extra_state": {"train_iterator": {"epoch": 1}}, "task_state": {}, "last_optimizer_state": None}
     with open_output(out) as file:
-        save(kept, file)
+        torch.save(kept, file)
 
 
 def main() -> None:

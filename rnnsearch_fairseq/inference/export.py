@@ -46,32 +46,18 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
         usage: fields of :class:`~rnnsearch_fairseq.inference.loading.Usage`, in place of those that the model has.
 
     Raises:
-        InputError: ``folder`` holds files or cannot be written, the model cannot be loaded, or a parameter is too large
-            for float16. Then ``folder`` holds nothing new.
+        InputError: ``folder`` holds files or cannot be written, or the model cannot be loaded.
     """
+    from safetensors.torch import save
+
     if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
         raise InputError(f"{folder}: is there already; give a folder that is new or empty")
     members = load_members(path)
-    try:
-        usage = replace(members[0].usage, **usage)
-    except ValueError as error:
-        raise InputError(f"{error}; give others") from error
+    text, usage = members[0].text, replace(members[0].usage, **usage)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_folder(members, folder, half, usage)
-    except BaseException as error:
-        for file in folder.glob("*"):
-            if file.is_file():
-                file.unlink()
-        if isinstance(error, OSError):
-            raise InputError(f"{folder}: cannot be written ({error}); make room, or give another folder") from error
-        raise
-
-
-def _write_folder(members: Sequence[Member], folder: Path, half: bool, usage: Usage) -> None:
-    from safetensors.torch import save
-
-    text = members[0].text
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
     for name, vocabulary in zip(VOCABULARIES, text.vocabularies):
         vocabulary.write(folder / name)
     preparation = None
@@ -82,7 +68,7 @@ def _write_folder(members: Sequence[Member], folder: Path, half: bool, usage: Us
     for member, name in zip(members, tensor_files(len(members))):
         _write(folder / name, save(_parameters(member.network, half)))
     models = [{"architecture": member.kind, "config": asdict(member.config)} for member in members]
-    config = {"languages": text.languages, "models": models, "preparation": preparation, **usage.values()}
+    config = {"languages": text.languages, "models": models, "preparation": preparation, **vars(usage)}
     _write(folder / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
     _write(folder / CARD, _make_card(members, folder, usage).encode())
 
@@ -95,12 +81,7 @@ def _write(path: Path, content: bytes) -> None:
 def _parameters(network: nn.Module, half: bool) -> dict[str, torch.Tensor]:
     """The parameters, each shared one once."""
     state = network.state_dict()
-    parameters = {name: state[name] for name in dict.fromkeys(shared_names(state).values())}
-    for name, parameter in parameters.items() if half else ():
-        parameters[name] = parameter.half()
-        if parameter.isfinite().all() and not parameters[name].isfinite().all():
-            raise InputError(f"{name} has numbers that are too large for float16; leave out --half")
-    return parameters
+    return {name: state[name].half() if half else state[name] for name in dict.fromkeys(shared_names(state).values())}
 
 
 def _make_card(members: Sequence[Member], folder: Path, usage: Usage) -> str:
@@ -135,23 +116,12 @@ Written by `rnnsearch export`, with rnnsearch-fairseq {__version__} and torch {t
 
 ## Use
 
-In this folder, in Python:
-
-```python
-import rnnsearch_fairseq
-
-model = rnnsearch_fairseq.load(".")
-model.translate(["A sentence."])
-```
-
-On the command line:
-
 ```sh
 rnnsearch translate --model . FILE
 rnnsearch serve --model .
 ```
 
-Words that the model knows only in lower case are read in lower case.
+In Python: `rnnsearch_fairseq.load(".").translate(["A sentence."])`
 
 {usage.description or TO_FILL_IN}"""
 
@@ -172,6 +142,8 @@ def main() -> None:
     args = parser.parse_args()
     usage: dict[str, Any] = {}
     if search := search_options(args):
+        if "length_statistics" in search:
+            raise InputError("--length-statistics is a file, which the model's folder does not keep; leave it out")
         usage["search"] = search
     if args.examples is not None:
         usage["examples"] = [line.strip() for line in read_lines(args.examples) if line.strip()]

@@ -1,18 +1,16 @@
 """Read models from exported folders and from fairseq's checkpoints.
 
-A folder may come from anybody: it holds tensors (safetensors), JSON and text, which are compared with each other before
-they are used. A checkpoint is a pickle, to be taken from one's own training; PyTorch reads it by its restricted
-unpickler (``weights_only=True``).
+A folder may come from anybody: it holds tensors (safetensors), JSON and text. A checkpoint is a pickle, to be taken
+from one's own training; PyTorch reads it by its restricted unpickler (``weights_only=True``).
 """
 
 import argparse
 import json
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +22,6 @@ from rnnsearch_fairseq.modules import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.search import SearchOptions
-from rnnsearch_fairseq.text.lines import read_plain
 from rnnsearch_fairseq.text.preparation import Preparation, read_preparation
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
@@ -39,9 +36,6 @@ ARCHITECTURES = {
     **dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch"),
     **dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"),
 }
-MAX_CONFIG_BYTES = 1_000_000
-LANGUAGE = r"[A-Za-z0-9_-]{1,40}"
-DAMAGE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError)
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
 EXPORT = "export the model again"
 TRAIN = (
@@ -55,17 +49,13 @@ PLAIN_CLASSES += [type(np.dtype(name)) for name in ("bool", "int32", "int64", "f
 PLAIN_CLASSES += [(_NUMPY[name], f"numpy.{core}.multiarray.{name}") for name in _NUMPY for core in ("core", "_core")]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class TextSettings:
     """The languages, vocabularies and preparations of source and target text; preparations are None if not known."""
 
     languages: tuple[str, str]
     vocabularies: tuple[Vocabulary, Vocabulary]
     preparations: tuple[Preparation, Preparation] | None
-
-    def values(self) -> tuple[Any, ...]:
-        """Values that are equal for models that read and write the same words."""
-        return self.languages, self.preparations, [vocabulary.symbols for vocabulary in self.vocabularies]
 
 
 @dataclass(frozen=True)
@@ -77,20 +67,7 @@ class Usage:
     description: str = ""
 
     def __post_init__(self) -> None:
-        texts = [self.description, *self.examples] if isinstance(self.examples, list) else [None]
-        if not isinstance(self.search, dict) or not all(isinstance(text, str) for text in texts):
-            raise ValueError("its search, examples and description are not options, a list of sentences and a text")
-        # A file that is named there would be another one on each computer.
-        if not self.search.keys() <= {one.name for one in fields(SearchOptions)} - {"length_statistics"}:
-            raise ValueError(f"the search has unknown options ({', '.join(map(str, self.search))})")
-        try:
-            SearchOptions(**self.search)
-        except InputError as error:
-            raise ValueError(str(error)) from error
-
-    def values(self) -> dict[str, Any]:
-        """What is not empty, for the configuration of a folder."""
-        return {name: value for name, value in vars(self).items() if value}
+        SearchOptions(**self.search)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +92,10 @@ def load_members(path: str | Path) -> list[Member]:
     Raises:
         InputError: a file is missing or damaged, or the members differ in their languages or vocabularies.
     """
-    parts = split_paths(path)
     members: list[Member] = []
-    for part in parts:
+    for part in split_paths(path):
         members += _read_folder(part) if _is_exported(part) else [_member_of(read_checkpoint(part), part)]
-    if any(member.text.values() != members[0].text.values() for member in members):
+    if any(member.text != members[0].text for member in members):
         raise InputError(
             f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
         )
@@ -133,83 +109,51 @@ def split_paths(path: str | Path) -> list[Path]:
 
 def model_files(path: str | Path) -> list[Path]:
     """The files that :func:`load_members` reads, for commands that must not write over them."""
-    files: list[Path] = []
-    for part in split_paths(path):
-        files += part.iterdir() if _is_exported(part) else [find_checkpoint(part)]
-    return files
-
-
-def _is_exported(path: Path) -> bool:
-    return os.path.isdir(path) and os.path.lexists(path / CONFIG)
-
-
-# Exported folders
-
-
-def _read_folder(folder: Path) -> list[Member]:
-    where = folder / CONFIG
-    try:
-        values = json.loads(read_plain(where, MAX_CONFIG_BYTES))
-        languages, models, preparation = (values.pop(name) for name in ("languages", "models", "preparation"))
-        usage, languages = Usage(**values), _languages(languages)
-        kinds = [(model["architecture"], model["config"]) for model in models]
-        if not kinds:
-            raise ValueError("it has no models")
-        preparations = None
-        if preparation is not None:
-            preparations = tuple(read_preparation(preparation[name], name, folder, str(where)) for name in languages)
-        source, target = (Vocabulary.read(folder / name) for name in VOCABULARIES)
-    except InputError:
-        raise
-    except DAMAGE_ERRORS as error:
-        raise InputError(f"{where}: not a model's configuration ({in_short(error)}); {EXPORT}") from error
-    text, files = TextSettings(languages, (source, target), preparations), tensor_files(len(kinds))
-    return [_read_tensors(folder / name, *kind, text, usage) for name, kind in zip(files, kinds)]
+    return [part if _is_exported(part) else find_checkpoint(part) for part in split_paths(path)]
 
 
 def tensor_files(members: int) -> list[str]:
-    """The names of the files of parameters."""
+    """The names of an exported folder's files of parameters."""
     return ["model.safetensors"] if members == 1 else [f"model{number}.safetensors" for number in range(1, members + 1)]
 
 
-def _read_tensors(path: Path, kind: Any, values: Any, text: TextSettings, usage: Usage) -> Member:
-    from safetensors import SafetensorError, safe_open
+def _is_exported(path: Path) -> bool:
+    return (path / CONFIG).exists()
 
-    where = path.parent / CONFIG
-    if not isinstance(kind, str) or kind not in KINDS or not isinstance(values, dict):
-        raise InputError(f"{where}: the architecture {in_short(kind)!r} is not {' or '.join(KINDS)}; {EXPORT}")
-    network, config = _build(kind, values, text, where)
-    names = shared_names(network.state_dict(keep_vars=True))
-    if path.is_symlink() or not os.path.isfile(path):
-        raise InputError(f"{path}: there is no such plain file (a link does not count); {EXPORT}")
+
+def _read_folder(folder: Path) -> list[Member]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    where, path = folder / CONFIG, folder
     try:
-        with safe_open(path, framework="pt") as file:
-            found = file.keys()
-            # Names are compared before any tensor is read. A shared matrix is stored once, under its first name.
-            check_parameters(dict.fromkeys(found), dict.fromkeys(names.values()), f"{path}: its model", EXPORT)
-            stored = {name: file.get_tensor(name) for name in found}
+        values = json.loads(where.read_bytes())
+        languages, models, preparations = (values.pop(name) for name in ("languages", "models", "preparation"))
+        if preparations is not None:
+            preparations = tuple(read_preparation(preparations[name], name, folder, str(where)) for name in languages)
+        source, target = (Vocabulary.read(folder / name) for name in VOCABULARIES)
+        text, usage = TextSettings(tuple(languages), (source, target), preparations), Usage(**values)
+        members = []
+        for name, model in zip(tensor_files(len(models)), models):
+            path = folder / name
+            options = model["architecture"], model["config"]
+            members.append(_make_member(*options, load_file(path), text, path, EXPORT, usage=usage))
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: not a file of tensors ({in_short(error)}); {EXPORT}") from error
-    _fill(network, {name: stored[first] for name, first in names.items()}, path, EXPORT)
-    return Member(kind, config, network, text, usage=usage)
-
-
-# Checkpoints
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: not a model's configuration ({in_short(error)}); {EXPORT}") from error
+    return members
 
 
 def find_checkpoint(path: Path) -> Path:
     """The checkpoint itself, or the best one, or else the last one, in the folder of a training."""
-    if os.path.isdir(path):
-        near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
-        found = next(filter(os.path.isfile, near), None)
-        if found is None:
-            raise InputError(f"{path}: holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}; give a model's folder")
-        return found
-    if not os.path.isfile(path):
-        newest = max(filter(os.path.isfile, path.parent.glob("*.pt")), key=os.path.getmtime, default=None)
-        cure = TRAIN if newest is None else f"the newest beside it is {newest.name}"
-        raise InputError(f"{path}: no such checkpoint; {cure}")
-    return path
+    near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
+    found = next(filter(os.path.isfile, [path, *near]), None)
+    if found is None:
+        raise InputError(f"{path}: no such checkpoint, or holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}; {TRAIN}")
+    return found
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -228,94 +172,72 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         torch.serialization.add_safe_globals(PLAIN_CLASSES)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        parameters = {name: tensor for name, tensor in state["model"].items() if name != STATE}
-        if not isinstance(state["cfg"], dict) or not all(map(torch.is_tensor, parameters.values())):
-            raise ValueError("its options or parameters are missing")
-        if not all(isinstance(name, str) for name in parameters):
-            raise ValueError("a parameter has no name")
+        if not isinstance(state["model"], dict) or not isinstance(state["cfg"], dict):
+            raise ValueError("it has no options")
     except Exception as error:  # damaged files raise many kinds of errors
-        why = in_short(error) if isinstance(error, (ValueError, OSError)) else type(error).__name__
-        raise InputError(f"{path}: not a checkpoint ({why}); {TRAIN}") from error
+        raise InputError(f"{path}: not a checkpoint ({type(error).__name__}); {TRAIN}") from error
     return state
 
 
-def save(obj: Any, file: BinaryIO) -> None:
-    """`torch.save`, whose own error would hide the OSError of a write that failed."""
-    try:
-        torch.save(obj, file)
-    except RuntimeError as error:
-        if isinstance(error.__context__, OSError):
-            raise error.__context__ from None
-        raise
-
-
 def _member_of(state: dict[str, Any], path: Path) -> Member:
-    values = state["cfg"].get("model")
-    name = values.get("_name") if isinstance(values, dict) else None
-    kind = ARCHITECTURES.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise InputError(f"{path}: its model is {in_short(name)!r}, and this reads {' and '.join(KINDS)}; {TRAIN}")
-    tensors = dict(state["model"])
-    text = _text_of(tensors.pop(STATE, None), path)
-    network, config = _build(kind, values, text, path)
-    _fill(network, {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()}, path, TRAIN)
-    return Member(kind, config, network, text, _training(state))
-
-
-def _text_of(state: Any, path: Path) -> TextSettings:
-    """The text settings that the models in models/ add to their parameters."""
+    values, tensors = state["cfg"].get("model") or {}, dict(state["model"])
     try:
-        first, second = state["preparation"] or (None, None)
-        preparations = None if first is None else (Preparation(**first), Preparation(**second))
-        source, target = (Vocabulary(symbols, str(path)) for symbols in state["vocabularies"])
-        return TextSettings(_languages(state["languages"]), (source, target), preparations)
-    except InputError:
-        raise
-    except DAMAGE_ERRORS as error:
-        why = in_short(error) if isinstance(error, ValueError) else "it does not hold its vocabularies"
-        raise InputError(f"{path}: {why}; train or convert the model again") from error
+        settings = tensors.pop(STATE)
+        preparations = settings["preparation"] and tuple(Preparation(**one) for one in settings["preparation"])
+        source, target = (Vocabulary(symbols, str(path)) for symbols in settings["vocabularies"])
+        text = TextSettings(tuple(settings["languages"]), (source, target), preparations)
+    except (LookupError, TypeError) as error:
+        raise InputError(f"{path}: does not hold its vocabularies ({in_short(error)}); {TRAIN}") from error
+    tensors = {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()}
+    return _make_member(values.get("_name"), values, tensors, text, path, TRAIN, training=_describe_training(state))
 
 
-def _training(state: dict[str, Any]) -> str:
+def _describe_training(state: dict[str, Any]) -> str:
     """A line about a training: its updates, and the best result on the development set."""
-    line = f"{count_updates(state):,} updates"
-    try:
-        measure = "BLEU" if state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "bleu" else "loss"
-        return f"{line}, {measure} {float(state['extra_state']['val_loss']):.2f} on the development set"
-    except DAMAGE_ERRORS:
+    loss, line = state.get("extra_state", {}).get("val_loss"), f"{count_updates(state):,} updates"
+    if loss is None:
         return line
+    measure = "BLEU" if state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "bleu" else "loss"
+    return f"{line}, {measure} {float(loss):.2f} on the development set"
 
 
 def count_updates(state: dict[str, Any]) -> int:
     """The updates of a checkpoint's training; 0 if it does not say."""
-    try:
-        return int(state["optimizer_history"][-1]["num_updates"])
-    except DAMAGE_ERRORS:
-        return 0
+    history = state.get("optimizer_history") or [{}]
+    return history[-1].get("num_updates", 0)
 
 
-# Both
-
-
-def _languages(names: Any) -> tuple[str, str]:
-    """Check that these are two language codes, which become part of file names; raises ValueError."""
-    pair = names if isinstance(names, list) and len(names) == 2 else []
-    short = [name for name in pair if isinstance(name, str) and re.fullmatch(LANGUAGE, name)]
-    if len(short) != 2:
-        raise ValueError("the languages are not two short names like en")
-    return short[0], short[1]
-
-
-def _build(kind: str, values: Mapping[str, Any], text: TextSettings, where: Path) -> tuple[nn.Module, NetworkConfig]:
-    """Build the network on the meta device, from the values of its options; other options are passed over."""
+def _make_member(
+    name: str,
+    values: Mapping[str, Any],
+    tensors: dict[str, Tensor],
+    text: TextSettings,
+    path: Path,
+    cure: str,
+    **more: Any,
+) -> Member:
+    """A member of the architecture ``name`` with the options in ``values``, and these parameters in float32."""
+    if name not in ARCHITECTURES:
+        raise InputError(f"{path}: its model is {in_short(name)!r}, and this reads {' and '.join(KINDS)}; {cure}")
+    kind = ARCHITECTURES[name]
     config_class, network_class = KINDS[kind]
-    plain = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
     try:
-        config = config_class.of(plain)
+        config = config_class.of(values)
         with torch.device("meta"), _SkipInitialization():
-            return network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False), config
-    except DAMAGE_ERRORS as error:
-        raise InputError(f"{where}: its options build no model ({in_short(error)}); give another") from error
+            network = network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False)
+    except InputError as error:
+        raise InputError(f"{path}: its options build no model ({error}); {cure}") from error
+    expected = network.state_dict(keep_vars=True)
+    first_names = shared_names(expected)
+    # A folder stores a shared matrix once, under its first name.
+    tensors |= {name: tensors[first] for name, first in first_names.items() if first in tensors}
+    check_parameters(tensors, expected, f"{path}: its model", cure)
+    loaded = {
+        first: nn.Parameter(tensors[first].to(torch.float32, copy=True), requires_grad=False)
+        for first in dict.fromkeys(first_names.values())
+    }
+    network.load_state_dict({name: loaded[first] for name, first in first_names.items()}, assign=True)
+    return Member(kind, config, network, text, **more)
 
 
 class _SkipInitialization(TorchFunctionMode):
@@ -323,13 +245,3 @@ class _SkipInitialization(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return None if func.__name__ in ("normal_", "uniform_") else func(*args, **(kwargs or {}))
-
-
-def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path, cure: str) -> None:
-    """Give a network these parameters, in float32; raises InputError if their names or shapes differ."""
-    expected = network.state_dict(keep_vars=True)
-    check_parameters(tensors, expected, f"{path}: its model", cure)
-    loaded: dict[str, nn.Parameter] = {}
-    for first in dict.fromkeys(shared_names(expected).values()):
-        loaded[first] = nn.Parameter(tensors[first].to(torch.float32, copy=True), requires_grad=False)
-    network.load_state_dict({name: loaded[first] for name, first in shared_names(expected).items()}, assign=True)

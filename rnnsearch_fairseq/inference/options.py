@@ -16,7 +16,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH[:PATH]",
         help="exported folder, folder of a training, or checkpoint; several with colons between are an ensemble",
     )
-    parser.add_argument("--device", default="cpu", help="cuda for a GPU (default: cpu)")
+    parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: a GPU if there is one (default: auto)")
 
 
 def add_search_fields(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ import itertools
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, make_parser
@@ -21,7 +21,7 @@ from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options
 from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_parallel, read_lines, read_pairs
+from rnnsearch_fairseq.text.lines import check_text_files, read_pairs
 
 READ_AHEAD = 2_000  # pairs that are sorted by length together
 
@@ -39,14 +39,12 @@ def summary(totals: Mapping[str, float]) -> str:
     )
 
 
-def read_texts(
-    translator: Translator, source: Path, target: Path, trees: Path | None, prepared: bool
-) -> Iterator[tuple[Source, list[str]]]:
-    """Yield each line of ``source``, with its line of ``trees``, and the words of its translation in ``target``."""
-    parses = itertools.repeat(None) if trees is None else read_lines(trees)
-    for number, ((sentence, translation), parse) in enumerate(zip(read_pairs(source, target), parses), 1):
-        read = translator.read_source(sentence, parse, f"{source}, line {number}", prepared)
-        yield read, translator.read_target(translation, read, f"{target}, line {number}", prepared)
+def read_texts(translator: Translator, paths: Sequence[Path], prepared: bool) -> Iterator[tuple[Source, list[str]]]:
+    """Yield each line of the source, and the words of its translation; ``paths`` are both texts, and trees if any."""
+    for number, (sentence, translation, *parse) in enumerate(read_pairs(*paths), 1):
+        where = [f"{path}, line {number}" for path in paths]
+        source = translator.read_source(sentence, *parse, where=where[0], prepared=prepared)
+        yield source, translator.read_target(translation, source, where[1], prepared)
 
 
 def main() -> None:
@@ -61,13 +59,13 @@ def main() -> None:
     args = parser.parse_args()
     inputs = [path for path in (args.source, args.target, args.trees) if path is not None]
     check_not_input([args.output], [*inputs, *model_files(args.model)])
-    check_parallel(inputs)
+    check_text_files(*inputs)
     translator = load(args.model, args.device)
     if translator.reads_trees and args.trees is None:
         raise InputError("the model reads trees; give --trees FILE, the parses of the source")
     totals: Counter[str] = Counter()
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
-        pairs = read_texts(translator, args.source, args.target, args.trees, args.prepared)
+        pairs = read_texts(translator, inputs, args.prepared)
         while chunk := list(itertools.islice(pairs, READ_AHEAD)):
             for pair in translator.align_words(chunk):
                 pair.number = totals["pairs"]

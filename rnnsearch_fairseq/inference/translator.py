@@ -9,28 +9,23 @@ model in ``folder`` here has memorised five sentences:
 >>> model.translate(["The dog sleeps.", "The black cat eats."])
 ['le chien dort.', 'le chat noir mange.']
 
-``score`` gives ln p(y|x), end-of-sentence included:
+``score`` gives ln p(y|x), end-of-sentence included; ``align`` gives a weight for each pair of a target word and a
+source word, of a given translation or of the model's own:
 
 >>> right, wrong = model.score(["the dog sleeps ."] * 2, ["le chien dort .", "le chat noir mange ."])
->>> -0.5 < right < 0 and wrong < right - 5
+>>> right > wrong
 True
-
-``align`` gives a weight for each pair of a target word and a source word, of a given translation or of the model's own:
-
 >>> alignment = model.align("the black cat eats .")
 >>> alignment.target
 ['le', 'chat', 'noir', 'mange', '.', '</s>']
 >>> alignment.weights.shape  # target words, source words
 torch.Size([6, 6])
->>> alignment = model.align("the green cat eats .", "le chat vert mange .")
->>> [word for word, unknown in zip(alignment.source, alignment.source_unknown) if unknown]
-['green']
 """
 
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +47,6 @@ logger = logging.getLogger(__name__)
 
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
 MAX_CHARACTERS = 10_000  # in a sentence
-MAX_PARSE_CHARACTERS = 200_000
 MAX_SENTENCE_WORDS = 1_023
 LETTER = re.compile(r"[^\W\d_]")
 
@@ -81,7 +75,7 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
         path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
             is taken; or several of these with colons between: an ensemble. Checkpoints are read by ``torch.load``: load
             those of your own trainings only.
-        device: "cuda" for a GPU.
+        device: "cpu", "cuda", or "auto": a GPU if there is one.
         options: fields of :class:`~rnnsearch_fairseq.search.SearchOptions` that become the translator's defaults, in
             place of those that the folder recommends.
 
@@ -110,28 +104,22 @@ class Translator:
         text, usage = members[0].text, members[0].usage
         # What is recommended for one search may have no meaning for another.
         recommended = usage.search if options.get("search") in (None, usage.search.get("search", "fairseq")) else {}
-        self.options = _with(SearchOptions(), {**recommended, **options})
+        self.options = SearchOptions(**{**recommended, **options})
         self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
         self.known_characters = known_characters(self.source_vocabulary.symbols)
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             self.networks = [member.network.to(device) for member in members]
         except (RuntimeError, AssertionError) as error:
             raise InputError(f"the device {device} cannot be used ({str(error).splitlines()[0]}); give cpu") from error
         self.device = torch.device(device)
-        self.kinds = [member.kind for member in members]
         self.reads_trees = any(map(reads_trees, self.networks))
         self.has_attention = any(getattr(member.config, "context", "attention") != "last" for member in members)
         self._model: SearchModel | None = None
         self._warned_of_trees = False
-
-    def __repr__(self) -> str:
-        numbers = sum(parameter.numel() for network in self.networks for parameter in network.parameters())
-        return (
-            f"<Translator from {self.languages[0]} to {self.languages[1]}: {' + '.join(self.kinds)}, {numbers:,} "
-            f"parameters, on {self.device}; {self.options}>"
-        )
 
     # Sentences
 
@@ -146,10 +134,10 @@ class Translator:
             options: as in :func:`load`.
 
         Raises:
-            InputError: a sentence or its parse cannot be read, or an option is unknown or unfit.
+            InputError: a sentence or its parse cannot be read, or the value of an option is unfit.
         """
         if isinstance(sentences, str):
-            return self.translate([sentences], _alone(trees), **options)[0]
+            return self.translate([sentences], [trees], **options)[0]
         return [best.text for best, *_ in self.translations(sentences, 1, trees, **options)]
 
     def translations(
@@ -161,8 +149,8 @@ class Translator:
     ) -> list[list[AlignedPair]] | list[AlignedPair]:
         """Return up to ``nbest`` translations of each sentence, best first; see :meth:`translate`."""
         if isinstance(sentences, str):
-            return self.translations([sentences], nbest, _alone(trees), **options)[0]
-        return self.search(self.read_sources(sentences, trees), _with(self.options, options), nbest)
+            return self.translations([sentences], nbest, [trees], **options)[0]
+        return self.search(self.read_sources(sentences, trees), replace(self.options, **options), nbest)
 
     def score(
         self,
@@ -173,10 +161,10 @@ class Translator:
         """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length.
 
         Raises:
-            InputError: a sentence or its parse cannot be read, or there are not as many targets as sources.
+            InputError: a sentence or its parse cannot be read.
         """
         if isinstance(sources, str):
-            return self.score([sources], _alone(targets), _alone(trees))[0]
+            return self.score([sources], [targets], [trees])[0]
         return [pair.score for pair in self.align_words(self._read_pairs(sources, targets, trees))]
 
     def align(
@@ -188,13 +176,12 @@ class Translator:
         """Align each sentence with its translation in ``targets``; default: with the one that :meth:`translate` finds.
 
         Raises:
-            InputError: the model has no attention; a sentence or its parse cannot be read, or there are not as many
-                targets as sources.
+            InputError: the model has no attention, or a sentence or its parse cannot be read.
         """
         if not self.has_attention:
             raise InputError("the model has no alignment (RNNencdec, --context last); load one of RNNsearch")
         if isinstance(sources, str):
-            return self.align([sources], _alone(targets), _alone(trees))[0]
+            return self.align([sources], None if targets is None else [targets], [trees])[0]
         if targets is None:
             return [best for best, *_ in self.search(self.read_sources(sources, trees))]
         return self.align_words(self._read_pairs(sources, targets, trees))
@@ -203,10 +190,8 @@ class Translator:
 
     def read_sources(self, sentences: Sequence[str], trees: Sequence[str | None] | None = None) -> list[Source]:
         """Call :meth:`read_source` for each sentence."""
-        trees = [None] * len(_listed(sentences)) if trees is None else trees
-        if len(trees) != len(sentences):
-            raise InputError(f"there are {len(sentences):,} sentences and {len(trees):,} trees; give one for each")
-        numbered = enumerate(zip(sentences, trees), 1)
+        trees = [None] * len(sentences) if trees is None else trees
+        numbered = enumerate(zip(sentences, trees, strict=True), 1)
         return [self.read_source(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
 
     def read_source(
@@ -220,9 +205,11 @@ class Translator:
                 if it has no letter.
 
         Raises:
-            InputError: the sentence is not Unicode text or is too long, or the parse has other words.
+            InputError: the sentence is too long, or the parse has other words.
         """
-        _check_text(sentence, where)
+        if len(sentence) > MAX_CHARACTERS:
+            most = f"at most {MAX_CHARACTERS:,} are read"
+            raise InputError(f"{where} has {len(sentence):,} characters, and {most}; split it")
         sentence = sentence.translate(BLANK_LINE_ENDS)
         spans = [] if prepared else find_spans(sentence, self.known_characters)
         masked = mask(sentence, spans, self.known_characters)
@@ -239,7 +226,6 @@ class Translator:
         self, sentence: str, source: Source, where: str = "the translation", prepared: bool = False
     ) -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source`."""
-        _check_text(sentence, where)
         return self._split(self.target_codec, mask(sentence, source.spans, self.known_characters), where, prepared)
 
     def search(
@@ -331,25 +317,20 @@ class Translator:
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], trees: Sequence[str | None] | None
     ) -> list[tuple[Source, list[str]]]:
-        read = self.read_sources(sources, trees)
-        if len(_listed(targets)) != len(read):
-            raise InputError(f"there are {len(read):,} sources and {len(targets):,} targets; give one for each")
-        numbered = enumerate(zip(targets, read), 1)
+        numbered = enumerate(zip(targets, self.read_sources(sources, trees), strict=True), 1)
         return [(source, self.read_target(target, source, f"target {number}")) for number, (target, source) in numbered]
 
     def _split(self, codec: TextCodec, text: str, where: str, prepared: bool) -> list[str]:
         words = text.split() if prepared else codec.encode(text)
         if len(words) > MAX_SENTENCE_WORDS:
-            most = f"{MAX_SENTENCE_WORDS:,}"
-            raise InputError(f"{where} has {len(words):,} words, and the model reads at most {most}; split it")
+            raise InputError(f"{where} has {len(words):,} words, and at most {MAX_SENTENCE_WORDS:,} are read; split it")
         return words
 
     def _read_parse(self, parse: str | None, words: list[str], where: str) -> Tree | None:
-        if parse is None or (isinstance(parse, str) and parse.strip() in ("", "-")):
+        if parse is None or parse.strip() in ("", "-"):
             return None
         if not self.reads_trees:
             raise InputError(f"{where}: the model reads no trees; leave the parse out")
-        _check_text(parse, f"the parse of {where}", MAX_PARSE_CHARACTERS)
         if not parse.lstrip().startswith("("):
             tree = parse_transitions(parse, f"the parse of {where}")
             if tree.leaves > len(words):
@@ -368,35 +349,3 @@ class Translator:
                 f"parse the words that the model reads: {shown(' '.join(words))}"
             )
         return read.tree
-
-
-def _with(options: SearchOptions, changed: dict[str, Any]) -> SearchOptions:
-    known = [field.name for field in fields(SearchOptions)]
-    if unknown := changed.keys() - known:
-        raise InputError(f"{min(unknown)!r} is no option of the search; choose among {', '.join(known)}")
-    return replace(options, **changed)
-
-
-def _alone(text: Any) -> Any:
-    """What goes with a single sentence, as the list that goes with a list."""
-    return None if text is None else [text]
-
-
-def _listed(sentences: Sequence[str]) -> Sequence[str]:
-    if isinstance(sentences, str) or not isinstance(sentences, Sequence):
-        raise InputError(f"sentences are a {type(sentences).__name__}; give a list of strings")
-    return sentences
-
-
-def _check_text(text: str, where: str, most: int = MAX_CHARACTERS) -> None:
-    if not isinstance(text, str):
-        raise InputError(f"{where} is a {type(text).__name__}; give a string")
-    if len(text) > most:
-        raise InputError(f"{where} has {len(text):,} characters, and at most {most:,} are read; split it")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{where}: character {error.start + 1} is half of a surrogate pair; delete it, or decode the text as it "
-            "was encoded"
-        ) from error

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import asdict
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -127,10 +126,9 @@ class NetworkModel(FairseqEncoderDecoderModel):
         """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared."""
         for side, theirs, ours in zip(("source", "target"), state["vocabularies"], self._vocabularies()):
             if theirs != ours:
-                number = next(n for n, (one, other) in enumerate(zip_longest(theirs, ours)) if one != other)
                 raise InputError(
-                    f"the checkpoint has another {side} dictionary (of {len(theirs):,} words, here {len(ours):,}; they "
-                    f"differ from word {number} on): give the data it was trained on"
+                    f"the checkpoint has another {side} dictionary (of {len(theirs):,} words, here {len(ours):,}); "
+                    "give the data it was trained on"
                 )
         if state["preparation"] is not None:
             self.preparations = [Preparation(**one) for one in state["preparation"]]
@@ -146,21 +144,19 @@ class NetworkModel(FairseqEncoderDecoderModel):
         args: argparse.Namespace | None = None,
     ) -> Any:
         """As in fairseq, but with a clear error for parameters that do not fit."""
-        if strict:
-            if "_extra_state" in state_dict:
-                self.set_extra_state(state_dict["_extra_state"])
-            cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
-            check_parameters(state_dict, self.state_dict(), "the checkpoint", cure)
-            self._check_shared(state_dict)
-        return super().load_state_dict(state_dict, strict, model_cfg, args)
-
-    def _check_shared(self, loaded: dict[str, Tensor]) -> None:
-        for name, first in shared_names(dict(self.named_parameters(remove_duplicate=False))).items():
+        loaded = {name: tensor for name, tensor in state_dict.items() if name != "_extra_state"}
+        if "_extra_state" in state_dict:
+            self.set_extra_state(state_dict["_extra_state"])
+        parameters = dict(self.named_parameters(remove_duplicate=False))
+        cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
+        check_parameters(loaded, parameters, "the checkpoint", cure)
+        for name, first in shared_names(parameters).items():
             if name != first and not torch.equal(loaded[name], loaded[first]):
                 raise InputError(
                     f"the checkpoint's {first} and {name} differ, and this model shares them: leave out "
                     "--share-all-embeddings and --share-decoder-input-output-embed"
                 )
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
 
 
 def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:

@@ -14,7 +14,7 @@ def shared_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     return {name: first.setdefault((one.data_ptr() or id(one), one.shape), name) for name, one in tensors.items()}
 
 
-def check_parameters(found: Mapping[str, Any], expected: Mapping[str, Any], where: str, cure: str) -> None:
+def check_parameters(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str, cure: str) -> None:
     """Compare the names, shapes and kinds of loaded parameters with those of a network.
 
     Raises:
@@ -25,8 +25,6 @@ def check_parameters(found: Mapping[str, Any], expected: Mapping[str, Any], wher
         holder = "it" if name in found else "this model"
         raise InputError(f"{where} is of another architecture ({in_short(name)} is in {holder} only); {cure}")
     for name, parameter in expected.items():
-        if not isinstance(parameter, Tensor):
-            continue
         if found[name].shape != parameter.shape or not found[name].is_floating_point():
             raise InputError(
                 f"{where} is of other sizes: {name} is {tuple(found[name].shape)} there and {tuple(parameter.shape)} "

@@ -1,12 +1,12 @@
 """Pictures in files: fonts, matrices of weights, and the styles of lines."""
 
+import html
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import unescaped
 
 matplotlib.use("Agg")  # no screen is needed
 from matplotlib import font_manager
@@ -33,8 +33,8 @@ def draw_matrix(across: list[str], down: list[str], weights: np.ndarray) -> tupl
     figure = plt.figure(figsize=(INCHES_PER_WORD * len(across), INCHES_PER_WORD * len(down)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(weights, cmap="gray", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(across)), [unescaped(label) for label in across], rotation=90, parse_math=False)
-    axes.set_yticks(range(len(down)), [unescaped(label) for label in down], parse_math=False)
+    axes.set_xticks(range(len(across)), [html.unescape(label) for label in across], rotation=90, parse_math=False)
+    axes.set_yticks(range(len(down)), [html.unescape(label) for label in down], parse_math=False)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     return figure, axes
 

@@ -57,11 +57,9 @@ class LengthStatistics:
         for number, line in enumerate(text.splitlines(), 1):
             if line == HEADER and number == 1:
                 continue
-            fields = line.split("\t")
-            if len(fields) != 3 or not all(field.isascii() and field.isdigit() and len(field) < 16 for field in fields):
-                raise InputError(f"{path}, line {number}: not two lengths and a number of pairs; {cure}")
-            source, target, pairs = map(int, fields)
+            try:
+                source, target, pairs = map(int, line.split("\t"))
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}: not two lengths and a number of pairs; {cure}") from error
             counts[source, target] += pairs
-        if not counts:
-            raise InputError(f"{path}: it holds no lengths; {cure}")
         return cls(counts)

@@ -4,7 +4,6 @@ import io
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import BPE_MARK
@@ -13,7 +12,7 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-MAX_CACHED_CHARACTERS = 1_000_000  # of words in subword-nmt's cache
+MAX_CACHED_WORDS = 20_000  # in subword-nmt's cache, which would grow without end
 
 
 class TextCodec:
@@ -38,23 +37,12 @@ class TextCodec:
             ) from error
 
     def encode(self, text: str) -> list[str]:
-        """The words or subwords of a text.
-
-        Raises:
-            InputError: the model of sentencepiece is damaged.
-        """
+        """The words or subwords of a text."""
         text = self._tokenize(" ".join(text.replace("\ufeff", "").split()))  # without byte order marks
         if self.preparation.lowercase:
             text = text.lower()
-        try:
-            words = self._split(text)
-            if self._knows(words):
-                return words
-            return self._split(" ".join(map(self._as_known, text.split())))
-        except UnicodeDecodeError as error:
-            raise InputError(
-                "the model of sentencepiece is damaged; give the file that split the training text"
-            ) from error
+        words = self._split(text)
+        return words if self._knows(words) else self._split(" ".join(map(self._as_known, text.split())))
 
     def decode(self, words: Sequence[str]) -> str:
         """The text of words or subwords."""
@@ -101,7 +89,13 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
         from subword_nmt.apply_bpe import BPE
 
         bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
-        return _BoundedBPE(bpe), lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
+
+        def split(text: str) -> list[str]:
+            if len(bpe.cache) > MAX_CACHED_WORDS:
+                bpe.cache.clear()
+            return bpe.process_line(text).split()
+
+        return split, lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
     if preparation.sentencepiece is not None:
         from sentencepiece import SentencePieceProcessor
 
@@ -111,18 +105,3 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
             lambda words: "".join(words).replace("▁", " ").strip().split(" "),
         )
     return str.split, list
-
-
-class _BoundedBPE:
-    """Splits words by subword-nmt, whose cache of split words would grow without end."""
-
-    def __init__(self, bpe: Any) -> None:
-        self._bpe = bpe
-        self._cached_characters = 0
-
-    def __call__(self, text: str) -> list[str]:
-        self._cached_characters += len(text)
-        if self._cached_characters > MAX_CACHED_CHARACTERS:
-            self._bpe.cache.clear()
-            self._cached_characters = len(text)
-        return self._bpe.process_line(text).split()

@@ -16,12 +16,10 @@ from typing import Any
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.lines import read_plain
+from rnnsearch_fairseq.text.lines import open_bytes
 
 RECORD = "preparation.json"
 SUBWORDS = {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.model"}  # the file of each kind
-MAX_RECORD_BYTES = 100_000
-MAX_SUBWORD_BYTES = 50_000_000
 CURE = "write it with rnnsearch prepare"
 
 
@@ -47,11 +45,8 @@ class Preparation:
     sentencepiece: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        flags = self.moses_no_escape, self.moses_no_dash_splits, self.lowercase, self.markup
-        if self.tokenizer not in (None, "moses") or not all(isinstance(flag, bool) for flag in flags):
-            raise ValueError("the tokenizer is moses or null, and the other options are true or false")
-        if self.bpe is not None and self.sentencepiece is not None:
-            raise ValueError("there are both bpe and sentencepiece")
+        if self.tokenizer not in (None, "moses"):
+            raise ValueError("the tokenizer is moses or null")
 
     @property
     def subwords(self) -> str | None:
@@ -92,15 +87,15 @@ def read_preparations(folder: Path) -> dict[str, Preparation] | None:
     """Read the preparation of each language from ``FOLDER/preparation.json``; None if there is no such file.
 
     Raises:
-        InputError: a file is damaged, missing, a link or too large.
+        InputError: a file is damaged or missing.
     """
     path = folder / RECORD
     if not os.path.lexists(path):
         return None
-    content = read_plain(path, MAX_RECORD_BYTES)
     try:
-        record = json.loads(content).items()
-    except (ValueError, AttributeError, RecursionError) as error:
+        with open_bytes(path) as file:
+            record = json.load(file).items()
+    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
         raise InputError(f"{path}: not a record of a preparation ({in_short(error)}); {CURE}") from error
     return {language: read_preparation(options, language, folder, str(path)) for language, options in record}
 
@@ -112,8 +107,6 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
         InputError: an option, in the file ``where``, is unknown or has a wrong value, or the subwords are missing.
     """
     try:
-        if not options.keys() <= Preparation().options().keys() or "/" in language or "\0" in language:
-            raise ValueError("an unknown option, or no language")
         kind = options.get("subwords")
         preparation = Preparation(**{name: value for name, value in options.items() if name != "subwords"})
         if kind is None:
@@ -124,7 +117,8 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
             f"{where}: the options of {in_short(language)!r} are wrong ({in_short(error)}); {CURE}"
         ) from error
     path = separate if os.path.exists(separate) else shared
-    content = read_plain(path, MAX_SUBWORD_BYTES)
+    with open_bytes(path) as file:
+        content = file.read()
     try:
         return replace(preparation, **{kind: content.decode() if kind == "bpe" else content})
     except UnicodeDecodeError as error:

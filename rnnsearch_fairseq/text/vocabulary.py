@@ -10,11 +10,9 @@ from torch import Tensor
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.lines import LINE_ENDS, check_line, read_plain, shown
+from rnnsearch_fairseq.text.lines import read_lines, shown
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
-MAX_BYTES = 50_000_000
-NO_WORD = re.compile(f"[ \t{LINE_ENDS}\ud800-\udfff]")  # what no symbol holds: blanks, ends of lines, lone surrogates
 LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
 
 
@@ -24,15 +22,12 @@ class Vocabulary:
     A word that stands there twice has the id of the last.
 
     Raises:
-        InputError: the symbols do not begin so, or one is empty, holds a blank or the end of a line, or is not Unicode.
+        InputError: the symbols do not begin so.
     """
 
     def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
-        if not all(isinstance(symbol, str) for symbol in symbols) or tuple(symbols[: len(SPECIAL)]) != SPECIAL:
+        if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
-        bad = next((symbol for symbol in symbols if not symbol or NO_WORD.search(symbol)), None)
-        if bad is not None:
-            raise InputError(f"{where}: the symbol {shown(bad)} is no word; export or train the model again")
         self.symbols = list(symbols)
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
 
@@ -45,8 +40,8 @@ class Vocabulary:
         """
         symbols = list(SPECIAL)
         seen = set(symbols)
-        for number, line in enumerate(read_plain(path, MAX_BYTES).splitlines(keepends=True), 1):
-            match = LINE.fullmatch(check_line(path, number, line).rstrip())
+        for number, line in enumerate(read_lines(path), 1):
+            match = LINE.fullmatch(line.rstrip())
             if match is None:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
             word, _, overwrite = match.groups()
@@ -63,6 +58,9 @@ class Vocabulary:
             for symbol in self.symbols[len(SPECIAL) :]:
                 out.write(f"{symbol} 1{' #fairseq:overwrite' * (symbol in seen)}\n".encode())
                 seen.add(symbol)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.symbols == other.symbols
 
     def __len__(self) -> int:
         return len(self.symbols)

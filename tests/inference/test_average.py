@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq import output
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.average import average_checkpoints, main
 from tests.trained import make_checkpoint
@@ -59,21 +58,10 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     for name, why in [("pipe", "is there already"), ("missing/out.pt", "cannot be written")]:
         with pytest.raises(InputError, match=f"{name}: {why}"):
             average_checkpoints([first], tmp_path / name)
-    monkeypatch.setattr(output, "_sync", lambda path: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    monkeypatch.setattr(os, "fsync", lambda _: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
     with pytest.raises(InputError, match=r"out\.pt: cannot be written \(No space left on device\); make room"):
         average_checkpoints([first], tmp_path / "out.pt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "pipe"]
-
-
-def test_the_command_replaces_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for k in (1, 3):
-        save(Path(f"{k}.pt"), a=torch.full((2,), float(k)))
-    for out in ("3.pt", "mean.pt"):
-        monkeypatch.setattr(sys, "argv", ["average", "1.pt", "3.pt", "--output", out])
-        if out == "mean.pt":
-            main()
-            assert torch.load(out)["model"]["a"].tolist() == [2, 2]
-        with pytest.raises(InputError, match=f"{out}: is there already"):
-            main()
-    assert torch.load("3.pt")["model"]["a"].tolist() == [3, 3]
+    monkeypatch.setattr(sys, "argv", ["average", str(first), "--output", str(first)])
+    with pytest.raises(InputError, match=r"1\.pt: is there already"):
+        main()

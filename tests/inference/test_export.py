@@ -16,6 +16,7 @@ import rnnsearch_fairseq
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export, main
+from rnnsearch_fairseq.inference.info import describe
 from rnnsearch_fairseq.text.preparation import Preparation
 from tests.trained import PAIRS, make_checkpoint, train
 
@@ -73,6 +74,9 @@ def test_the_card_describes_the_model(exported: dict[str, Path]) -> None:
     assert f"| model.safetensors | rnnsearch | {numbers:,} " in card
     assert "| 150 updates, loss 0.25 on the development set |" in card
     assert re.search(r"^language: \[\"en\", \"fr\"\]$", card, re.MULTILINE)
+    described = describe(str(exported["bahdanau_gru"]))
+    assert described.startswith(f"translates: en to fr\nrnnsearch: {numbers:,} parameters; training: not recorded\n")
+    assert "\n  --hidden-size 32\n" in described and "preparation of en: tokenizer moses, lowercase True" in described
     assert card.startswith("---\n") and "rnnsearch translate --model ." in card
 
 
@@ -114,15 +118,6 @@ def test_subwords_travel_with_the_model(tmp_path: Path, kind: str) -> None:
     assert moved.translate("The dog sleeps .") == original.translate("The dog sleeps .")
 
 
-def test_numbers_too_large_for_half_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    state = make_checkpoint()
-    state["model"]["decoder.network.from_summary.bias"][0] = 1e6
-    torch.save(state, tmp_path / "model.pt")
-    with pytest.raises(InputError, match="bias has numbers that are too large for float16"):
-        export(str(tmp_path / "model.pt"), tmp_path / "out", half=True)
-    assert list((tmp_path / "out").iterdir()) == []
-
-
 def test_a_folder_with_files_is_left_alone(exported: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("all that I have")
     for folder in (tmp_path, tmp_path / "precious"):
@@ -146,6 +141,7 @@ def test_a_folder_says_how_to_use_the_model(tmp_path: Path, monkeypatch: pytest.
         assert model.examples == ["The dog sleeps.", "A cat."]
         assert model.description == "Trained on five sentences.\n"
         assert model.description in (Path(name) / "README.md").read_text()
+        assert "search: --search groundhog --beam 3 --unnormalized True\nTrained on" in describe(name)
         assert rnnsearch_fairseq.load(name, beam=7).options.beam == 7
         assert rnnsearch_fairseq.load(name, search="tree2seq").options.beam == 5
     for words in ("--beam 0", "--length-statistics examples", "--examples nowhere"):

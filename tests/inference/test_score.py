@@ -79,10 +79,6 @@ def test_prepared_text_is_left_as_it_is(command: Command, models: Path) -> None:
     assert prepared == command(files="raw.en raw.fr")[0][0]
 
 
-def test_a_model_without_attention_has_no_alignment(command: Command) -> None:
-    assert [record["alignment"] for record in command(model="rnnencdec")[0]] == [None] * 3
-
-
 def test_trees_are_needed_and_read(command: Command, models: Path, tmp_path: Path) -> None:
     (models / "trees").write_text(f"{PARSES[4]}\n-\n(S (NP the zebra) sleeps .)\n")
     records, _ = command("--trees", models / "trees", model="tree2seq_small")
@@ -100,7 +96,7 @@ def test_trees_are_needed_and_read(command: Command, models: Path, tmp_path: Pat
 def test_what_cannot_be_scored_is_refused_and_writes_nothing(command: Command, models: Path, tmp_path: Path) -> None:
     (models / "short").write_text("le\n")
     (models / "long").write_text("le\nle\n" + "le " * 2000 + "\n")
-    for files, message in (("en short", "parallel files differ"), ("en long", "long, line 3 has 2,000 words")):
+    for files, message in (("en short", "short: ends at line 1"), ("en long", "long, line 3 has 2,000 words")):
         with pytest.raises(InputError, match=message):
             command("--output", tmp_path / "out", files=files)
     with pytest.raises(InputError, match="it would replace an input"):

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
-from rnnsearch_fairseq.modules.tree2seq import ARCHITECTURES, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_encoder import reverse_words
 from tests.builders import EOS, PAD, make_dictionary, pad
 from tests.models.builders import EXACT, SOURCES, TARGETS, TREES, Original, Tree, make_batch, make_model
@@ -131,25 +130,6 @@ def test_reversed_sources_keep_their_end_and_their_padding() -> None:
 
 
 # -- configuration --
-
-
-@pytest.mark.parametrize(
-    ("arch", "expected"),
-    [
-        ("tree2seq_512", (512, 512, "phrases")),
-        ("tree2seq_768", (512, 768, "phrases")),
-        ("tree2seq_1024", (512, 1024, "phrases")),
-        ("tree2seq_small", (256, 256, "phrases")),
-        ("anmt", (512, 512, "words")),
-        ("anmt_small", (256, 256, "words")),
-    ],
-)
-def test_architectures(arch: str, expected: tuple[int, int, str]) -> None:
-    from fairseq.models import ARCH_MODEL_REGISTRY
-
-    assert ARCH_MODEL_REGISTRY[arch] is Tree2SeqModel
-    cfg = Tree2SeqConfig.of(ARCHITECTURES[arch])
-    assert (cfg.embedding_size, cfg.hidden_size, cfg.constituents) == expected
 
 
 def test_a_task_without_trees_is_refused() -> None:

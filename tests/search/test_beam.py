@@ -72,11 +72,6 @@ def test_an_unknown_word_that_is_favoured_is_found_among_many_words() -> None:
     assert 0 < words.count(UNK) < len(words)
 
 
-def test_if_none_ends_all_end_in_the_last_step() -> None:
-    found = assert_as_by_fairseq([draw_model(end=-50.0)], batch(), beam=3, max_len_b=6)
-    assert {len(h.words) for hypotheses in found for h in hypotheses} == {7}
-
-
 def test_an_ensemble() -> None:
     models = [draw_model(), draw_model("groundhog_search")]
     assert_as_by_fairseq(models, batch(), beam=4, max_len_b=30)
@@ -136,14 +131,6 @@ def test_the_best_unfinished_words_are_reported_and_an_exception_ends_the_search
 
     with pytest.raises(Stop):
         search([model], batch(), stop, search=search_name)
-
-
-def test_callers_may_change_the_hypotheses() -> None:
-    """PyTorch forbids it for tensors of its inference mode, in which the steps are computed."""
-    for hypotheses in search([draw_model()], batch([*SOURCES, [EOS]]), beam=2, max_len_b=9):
-        for hypothesis in hypotheses:
-            hypothesis.logprobs.div_(2)
-            assert hypothesis.weights is None or hypothesis.weights.mul_(2).shape[0] == len(hypothesis.words)
 
 
 @pytest.mark.parametrize("search_name", ["fairseq", "groundhog", "tree2seq"])

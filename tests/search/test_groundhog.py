@@ -109,21 +109,6 @@ def test_a_search_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None
     assert "the translation is empty: sentences [1]" in caplog.text
 
 
-def test_doubled_beams_take_no_more_memory_than_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = []
-    searchable = builders.searchable
-
-    def recording(models: Any) -> Any:
-        model = searchable(models)
-        step = model.step
-        model.step = lambda words, state: rows.append(len(words)) or step(words, state)
-        return model
-
-    monkeypatch.setattr(builders, "searchable", recording)
-    search([groundhog_model(constant_model([0, 0.3, 0.35, 0.34, 0.01]))], [[5, 5, 5, EOS]] * 8, beam=4)
-    assert max(rows) == 8 * 4
-
-
 # -- scores, ranks and attention --
 
 
@@ -142,13 +127,6 @@ def test_scores_attention_and_order_are_those_of_forced_decoding() -> None:
             assert h.score == pytest.approx(h.logprobs.mean().item(), abs=1e-9)
             attention = torch.stack([extra["attn"][0][0] for _, extra in outputs]).mean(dim=0)
             assert_close(h.weights[:, width - len(source) :], attention)  # padded on the left
-
-
-def test_totals_and_means_rank_differently() -> None:
-    model, batch = groundhog_model(draw_model()), in_fairseqs_ids(draw_sources(3))
-    total, mean = (search([model], batch, beam=8, unnormalized=unnormalized) for unnormalized in (True, False))
-    assert [sorted(h.words for h in hypotheses) for hypotheses in total] == [sorted(h.words for h in o) for o in mean]
-    assert [hypotheses[0].words for hypotheses in total] != [hypotheses[0].words for hypotheses in mean]
 
 
 # -- against the original program --

@@ -8,12 +8,10 @@ import pytest
 from fairseq.data import encoders
 from omegaconf import OmegaConf
 
-from recipes import grammar
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text import codec
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
-from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation, read_preparations
+from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 TEXTS = [
@@ -79,14 +77,6 @@ def test_a_word_that_is_known_only_in_lower_case_is_lowercased(folder: Path) -> 
     assert lower.encode('Tom\'s "Cat"') == ["tom", "&apos;s", "&quot;", "cat", "&quot;"]
 
 
-def test_the_cache_of_split_words_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "MAX_CACHED_CHARACTERS", 100)
-    ours = TextCodec(Preparation(bpe=(folder / "bpe.codes").read_text(encoding="utf-8")), "en")
-    for number in range(1000):
-        ours.encode(f"word{number}")
-        assert sum(map(len, ours._split._bpe.cache)) <= 100
-
-
 @pytest.mark.parametrize(
     "damaged",
     [Preparation(bpe="#version: 0.2\na b c\n"), Preparation(bpe="#version: x\n")]
@@ -105,23 +95,3 @@ def test_without_a_preparation_text_is_words_and_one_line_says_so(caplog: pytest
     assert "text is read as words with blanks between" in caplog.text
     assert source.encode(" a@@ B  it's") == ["a@@", "b", "it's"]
     assert target.decode(["a@@", "b"]) == "a@@ b"
-
-
-def typed(words: list[str], language: str) -> str:
-    """A sentence of the grammar as people write it."""
-    text = " ".join(words)
-    for sign in (".", ",", "?"):
-        text = text.replace(f" {sign}", sign)
-    text = text.replace(" '", "'") if language == "en" else text.replace("' ", "'")
-    return text[0].upper() + text[1:]
-
-
-def test_typed_sentences_of_the_grammar_become_its_words(tmp_path: Path) -> None:
-    pairs = grammar.write_corpus(tmp_path, {"train": 800}, seed=3)["train"]
-    assert read_preparations(tmp_path) == {"en": PLAIN_MOSES, "fr": PLAIN_MOSES}
-    for language, side in (("en", "source"), ("fr", "target")):
-        ours = TextCodec(PLAIN_MOSES, language)
-        for pair in pairs:
-            words = getattr(pair, side)
-            text = ours.encode(typed(words, language))
-            assert [text[0].lower(), *text[1:]] == [words[0].lower(), *words[1:]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, shown
+from rnnsearch_fairseq.text.lines import check_text_files, shown
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from rnnsearch_fairseq.text.lines import check_parallel, check_text_file, shown
 def test_bad_text_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        check_text_file(tmp_path / "x")
+        check_text_files(tmp_path / "x")
 
 
 def test_unreadable_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="x: cannot be read"):
-        check_text_file(tmp_path / "x")
+        check_text_files(tmp_path / "x")
     with pytest.raises(InputError, match=r"not a regular file"):
-        check_text_file(tmp_path)
+        check_text_files(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_lines_are_counted_as_fairseq_reads_them(tmp_path: Path, text: str, work
     for start, end in pairwise(offsets):
         with Chunker(str(path), start, end) as lines:
             read += sum(1 for _ in lines)
-    assert check_parallel([path, path]) == read
+    assert check_text_files(path, path) == read
 
 
 def test_a_word_in_a_message_is_short() -> None:
