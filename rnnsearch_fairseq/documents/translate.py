@@ -43,7 +43,7 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
                 yield lines
             if len(incomplete) > MAX_LINE_BYTES:
                 raise InputError(
-                    f"{path or 'standard input'}: a line is longer than {MAX_LINE_BYTES:,} bytes; split it"
+                    f"{path or 'standard input'}: a line has over {MAX_LINE_BYTES:,} bytes; split it"
                 )
     if incomplete:
         yield [incomplete]
