@@ -7,8 +7,6 @@ without a parse is left out.
   rnnsearch limit text/train text/kept -s en -t fr --max-words 50
 """
 
-from itertools import islice
-
 from rnnsearch_fairseq.corpus.rows import Row, Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input
@@ -29,15 +27,13 @@ def main() -> None:
     add_languages(parser)
     parser.add_argument("--max-words", action=Count, required=True, help="most words of a side (papers: 50)")
     parser.add_argument("--trees", metavar="ENDING", help="ending of the transitions; leave out pairs without a parse")
-    parser.add_argument("--pairs", action=Count, help="write the first N pairs that are left (default: all)")
     args = parser.parse_args()
     endings = [ending for ending in (args.source_lang, args.target_lang, args.trees) if ending]
     text, out = (texts_of(name, *endings) for name in (args.text, args.out))
     for path in out:
         check_not_input(path, text)
     check_text_files(*text)
-    kept = (row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
-    rows = Rows(islice(kept, args.pairs))
+    rows = Rows(row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
     if not rows:
         raise InputError(f"--max-words {args.max_words}: no pair of {args.text} is left; give a greater number")
     write_rows(out, rows)

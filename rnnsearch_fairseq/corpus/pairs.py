@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rnnsearch_fairseq.documents.formats import is_document, read_document
+from rnnsearch_fairseq.documents.formats import file_suffix, is_document, read_document
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import open_bytes, read_lines, read_pairs
 
@@ -18,7 +18,6 @@ Pair = tuple[str, str]
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
 MAX_CHARACTERS = 2000  # of a side of a pair
-MAX_ELEMENTS = 10_000  # of TMX, from the end of a unit to the end of the next one
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
 TMX_MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
@@ -37,31 +36,21 @@ def find_files(data: Sequence[Path]) -> list[Path]:
 
 
 def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -> list[Iterator[Pair]]:
-    """Return the pairs (source, target) of each file, or of two text files together; a missing side is empty.
-
-    Args:
-        files: two text files; or files named ``.po``, ``.pot``, ``.xlf``, ``.xliff``, ``.tmx`` or ``.tsv``.
-        left_out: counts the units that are left out, by reason.
-    """
+    """The pairs of each file, or of two text files together; a missing side is empty. ``left_out`` counts by reason."""
     holding = [path for path in files if _holds_pairs(path)]
     if len(files) == 2 and not holding:
-        if [_suffix(path)[1:] for path in files] == [language.lower() for language in reversed(languages)]:
+        if [file_suffix(path)[1:] for path in files] == [language.lower() for language in reversed(languages)]:
             raise InputError(f"{files[0]} {files[1]}: give them in the order of -s {languages[0]}, -t {languages[1]}")
         return [read_pairs(*files, stray_returns=True)]
     if holding != files:
         names = " ".join(map(str, files))
         raise InputError(f"{names}: give two files of text, or .po, .xlf, .tmx and .tsv files, and then OUT")
     readers = {".tsv": read_tsv, ".tmx": lambda path: read_tmx(path, languages)}
-    return [readers.get(_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]
+    return [readers.get(file_suffix(path), lambda path: read_units(path, left_out))(path) for path in files]
 
 
 def _holds_pairs(path: Path) -> bool:
-    return _suffix(path) in TABLES or is_document(path)
-
-
-def _suffix(path: Path) -> str:
-    """The ending of a file's name in lower case, before ``.gz``."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix
+    return file_suffix(path) in TABLES or is_document(path)
 
 
 def read_units(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
@@ -97,24 +86,18 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
 
     first: list[str] = []  # the languages of the first unit
     complete = False
-    elements = 0  # since the last unit
     try:
         with open_bytes(path) as file:
             plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
-            for event, element in etree.iterparse(file, events=("start", "end"), **plain):
-                elements += event == "start"
-                if elements > MAX_ELEMENTS:
-                    raise InputError(f"{path}: over {MAX_ELEMENTS:,} elements without the end of a unit; mend it")
-                if event == "end" and etree.QName(element).localname == "tu":
-                    texts = _read_texts(element)
-                    first = first or sorted(texts)
-                    source, target = (_find_language(texts, _normalize(language)) for language in languages)
-                    complete |= bool(source and target)
-                    yield source, target
-                    elements = 0
-                    element.clear()  # free it, and all before it
-                    while element.getprevious() is not None:
-                        del element.getparent()[0]
+            for _, element in etree.iterparse(file, tag="{*}tu", **plain):
+                texts = _read_texts(element)
+                first = first or sorted(texts)
+                source, target = (_find_language(texts, _normalize(language)) for language in languages)
+                complete |= bool(source and target)
+                yield source, target
+                element.clear()  # free it, and all before it
+                while element.getprevious() is not None:
+                    del element.getparent()[0]
     except etree.XMLSyntaxError as error:
         raise InputError(
             f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again"

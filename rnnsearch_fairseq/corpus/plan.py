@@ -11,7 +11,7 @@ FEW_PAIRS = 10_000
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 # Measured on an AMD EPYC: seconds of one core for a target word, and more for each word of the target's dictionary.
 SECONDS_PER_WORD = {"bahdanau_gru_small": (200e-6, 25e-9), "bahdanau_gru": (900e-6, 90e-9)}
-NEXT_LINE = " \\\n    "
+NEXT_LINE = " \\\n        "
 WITHOUT_TOKENIZER = ("ja", "ko", "th")  # languages that sacrebleu cannot tokenize without more packages
 SMALL_MODEL = [
     "--arch bahdanau_gru_small --task rnnsearch --update-word current --{sharing}",
@@ -44,18 +44,13 @@ if [ ! -e checkpoints/finished ]; then
 fi
 
 if [ ! {translation} -nt checkpoints/checkpoint_best.pt ]; then
-    {translate}
+    rnnsearch translate raw/test.{source} --model checkpoints/checkpoint_best.pt --beam 12 --output {translation}
 fi
 
-{score}
+sacrebleu raw/test.{target} -i {translation} -m bleu chrf -f text {tokens}
 echo
 echo "translations of the test set: $PWD/"{translation}
 echo "the model:                    $PWD/checkpoints/checkpoint_best.pt"
-echo "to translate what you type, here or on a page, or to hand the model on as a folder:"
-printf '  %s\\n' \\
-    "rnnsearch translate --model ${{PWD@Q}}/checkpoints/checkpoint_best.pt --beam 12" \\
-    "rnnsearch serve --model ${{PWD@Q}}/checkpoints/checkpoint_best.pt --beam 12" \\
-    "rnnsearch export ${{PWD@Q}}/checkpoints/checkpoint_best.pt FOLDER"
 """
 
 
@@ -96,17 +91,8 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
     )
 
 
-def make_commands(folder: str, languages: Pair, plan: Plan, joined: bool) -> tuple[str, str, str, str]:
-    """The commands for the shell that binarise prepared text, train, translate the test set and score it.
-
-    Args:
-        folder: the folder of the text, with a slash at its end; or nothing, for commands in this folder.
-        joined: both languages have the same subwords, and share a dictionary.
-    """
-
-    def place(name: str) -> str:
-        return shlex.quote(f"{folder}{name}")
-
+def make_script(languages: Pair, plan: Plan, joined: bool) -> str:
+    """The script ``train.sh``; ``joined``: both languages have the same subwords, and share a dictionary."""
     source, target = map(shlex.quote, languages)
     common = f'--user-dir "$(rnnsearch user-dir)" -s {source} -t {target}'
     words = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST} --padding-factor 1"
@@ -114,33 +100,22 @@ def make_commands(folder: str, languages: Pair, plan: Plan, joined: bool) -> tup
         words += " --thresholdsrc 2 --thresholdtgt 2"
     sharing = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
     model = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
-    test, reference = (place(f"raw/test.{language}") for language in languages)
-    best, translation = place("checkpoints/checkpoint_best.pt"), place(f"test.hyp.{languages[1]}")
+    translation = shlex.quote(f"test.hyp.{languages[1]}")
     needs_characters = languages[1][:2] in WITHOUT_TOKENIZER
     preprocess = [
         f"fairseq-preprocess {common} {'--joined-dictionary' if joined else words}",
-        " ".join(f"--{part}pref {place(part)}" for part in ("train", "valid", "test")),
-        f"--destdir {place('bin')}",
+        "--trainpref train --validpref valid --testpref test --destdir bin.part",
     ]
     train = [
-        f"fairseq-train {place('bin')} {common}",
+        f"fairseq-train bin {common}",
         *(line.format(**vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing) for line in model),
-        f"--batch-size {plan.batch} --no-epoch-checkpoints",
-        f"--save-dir {place('checkpoints')} --log-file {place('train.log')}",
+        f"--batch-size {plan.batch} --no-epoch-checkpoints --save-dir checkpoints --log-file train.log",
     ]
-    return (
-        NEXT_LINE.join(preprocess),
-        NEXT_LINE.join(train),
-        f"rnnsearch translate {test} --model {best} --beam 12 --output {translation}",
-        f"sacrebleu {reference} -i {translation} -m bleu chrf -f text "
-        + ("--tokenize char" if needs_characters else f"-l {source}-{target}"),
+    return SCRIPT.format(
+        preprocess=NEXT_LINE.join(preprocess),
+        train=NEXT_LINE.join(train),
+        source=source,
+        target=target,
+        translation=translation,
+        tokens="--tokenize char" if needs_characters else f"-l {source}-{target}",
     )
-
-
-def make_script(languages: Pair, plan: Plan, joined: bool) -> str:
-    """The script ``train.sh``, which runs the commands in its own folder."""
-    commands = make_commands("", languages, plan, joined)
-    preprocess, train, translate, score = (command.replace("\n", "\n    ") for command in commands)
-    preprocess = preprocess.replace("--destdir bin", "--destdir bin.part")
-    translation = shlex.quote(f"test.hyp.{languages[1]}")
-    return SCRIPT.format(preprocess=preprocess, train=train, translate=translate, score=score, translation=translation)

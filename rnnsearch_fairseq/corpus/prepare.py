@@ -8,7 +8,6 @@ two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and 
 """
 
 import argparse
-import multiprocessing
 import os
 import shlex
 import sys
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
-from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_commands, make_script, plan_training
+from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_script, plan_training
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
@@ -36,20 +35,12 @@ from rnnsearch_fairseq.text.scripts import lacks_blanks
 SCRIPT = "train.sh"
 SAMPLE = 1000  # pairs that are examined
 MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
-CHUNK = 500  # pairs that a process converts at a time
 TIMED_PAIRS = 5000  # from which the time of a training is estimated
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of the command that say how to prepare text.
-
-    Attributes:
-        bpe: number of BPE merges; 0: whole words.
-        sentencepiece: greatest number of sentencepieces. If both are None, the text decides.
-        max_words: greatest number of words on a side of a training pair, before words are split.
-        shuffle: seed for shuffling the training pairs; None keeps their order.
-    """
+    """The options of the command that say how to prepare text; without ``bpe`` and ``sentencepiece``, it decides."""
 
     bpe: int | None = None
     sentencepiece: int | None = None
@@ -57,20 +48,12 @@ class Settings:
     lowercase: bool = False
     max_words: int | None = None
     shuffle: int | None = None
-    workers: int = 1
 
 
 def prepare(
     parts: Mapping[str, Sequence[Pair]], languages: Pair, out: Path, settings: Settings = Settings()
 ) -> tuple[int, Preparation]:
-    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record.
-
-    Args:
-        parts: the raw pairs of ``train``, ``valid`` and ``test``.
-
-    Returns:
-        The number of training pairs, and the preparation of both languages.
-    """
+    """Write ``OUT/{train,valid,test}.LANGUAGE`` and the record; return the number of training pairs and the record."""
     sample = [*islice(parts["train"], SAMPLE)]
     has_markup = sum(any(map(has_code, pair)) for pair in sample) >= MARKUP_SHARE * len(sample)
     settings = _choose_subwords(settings, parts["train"], languages, has_markup)
@@ -83,7 +66,7 @@ def prepare(
         print("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
     tokens: dict[str, Rows] = {}
     for part, pairs in parts.items():
-        encoded = _encode(pairs, words, languages, settings.workers)
+        encoded = _encode(pairs, words, languages)
         if part == "train" and settings.max_words is not None:
             encoded = (pair for pair in encoded if is_within(pair, settings.max_words))
         tokens[part] = Rows(encoded)
@@ -94,16 +77,11 @@ def prepare(
         tokens["train"] = tokens["train"].shuffle(settings.shuffle)
     subwords = _learn_subwords(tokens["train"], settings, SYMBOLS if words.markup else [])
     for part, pairs in tokens.items():
-        split = pairs if subwords == Preparation() else _encode(pairs, subwords, languages, settings.workers)
+        split = pairs if subwords == Preparation() else _encode(pairs, subwords, languages)
         write_rows(texts_of(out / part, *languages), split)
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
     write_preparations(out, dict.fromkeys(languages, prepared))
     return len(tokens["train"]), prepared
-
-
-def _mask(pair: Pair) -> Pair:
-    """A pair with symbols in place of the markup that both sides have; text that is too long for a pair stays."""
-    return mask_pair(*pair) if max(map(len, pair)) <= MAX_CHARACTERS else pair
 
 
 def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair, has_markup: bool) -> Settings:
@@ -140,26 +118,13 @@ def _learn_subwords(train: Sequence[Pair], settings: Settings, symbols: Sequence
     return Preparation()
 
 
-def _encode(pairs: Iterable[Pair], preparation: Preparation, languages: Pair, workers: int) -> Iterator[Pair]:
-    """Yield the pairs as words with blanks between, in order, by this process or several others."""
-    if workers == 1:
-        _start_worker(preparation, languages)
-        yield from map(_encode_pair, pairs)
-        return
-    with multiprocessing.Pool(workers, _start_worker, (preparation, languages)) as pool:
-        # The pool reads ahead only as far as its pipe holds text, so memory does not depend on the text's size.
-        yield from pool.imap(_encode_pair, pairs, CHUNK)
-
-
-def _start_worker(preparation: Preparation, languages: Pair) -> None:
-    global _codecs
-    _codecs = [TextCodec(preparation, language) for language in languages]
-
-
-def _encode_pair(pair: Pair) -> Pair:
-    if _codecs[0].preparation.markup:
-        pair = _mask(pair)
-    return " ".join(_codecs[0].encode(pair[0])), " ".join(_codecs[1].encode(pair[1]))
+def _encode(pairs: Iterable[Pair], preparation: Preparation, languages: Pair) -> Iterator[Pair]:
+    """Yield the pairs as words with blanks between."""
+    source_codec, target_codec = (TextCodec(preparation, language) for language in languages)
+    for pair in pairs:
+        if preparation.markup and max(map(len, pair)) <= MAX_CHARACTERS:
+            pair = mask_pair(*pair)
+        yield " ".join(source_codec.encode(pair[0])), " ".join(target_codec.encode(pair[1]))
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -174,8 +139,6 @@ def _make_parser() -> argparse.ArgumentParser:
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
     add("--split", type=_sizes, metavar="DEV,TEST", help=size)
     add("--split-seed", action=Count, default=1, metavar="SEED", help="seed of the split (default: 1)")
-    held_out = "the test set is these files of DATA as a whole, and no sentence of theirs is in another part"
-    add("--held-out", type=Path, nargs="+", action="extend", default=[], metavar="FILE", help=held_out)
     kept = "keep tags and entities (always kept in PO and XLIFF), pairs with equal sides, or pairs that came before"
     add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
     subwords = parser.add_mutually_exclusive_group()
@@ -188,8 +151,6 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--max-words", action=Count, help=longest)
     add("--lowercase", action="store_true", help="write all text in lower case")
     add("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")
-    cores = len(os.sched_getaffinity(0))
-    add("--workers", action=Count, default=cores, help=f"processes (default: cores, {cores})")
     return parser
 
 
@@ -207,7 +168,7 @@ def main() -> None:
     if languages[0] == languages[1]:
         raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
     files_of_parts = _find_files_of_parts(args, languages)
-    inputs = [*chain(*files_of_parts.values())] or _find_files_to_split(args)
+    inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
     # In a folder of parts, OUT/raw/test may be the test set that is given: it is then replaced by itself.
     outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
     for path in chain(*(texts_of(args.out / name, *languages) for name in outputs)):
@@ -216,7 +177,7 @@ def main() -> None:
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
-            parts = split_files(inputs, languages, args.split, args.split_seed, args.keep, len(args.held_out))
+            parts = split_files(inputs, languages, args.split, args.split_seed, args.keep)
         for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         number, preparation = prepare(parts, languages, new, settings)
@@ -224,9 +185,7 @@ def main() -> None:
         (new / SCRIPT).write_text(make_script(languages, plan, joined), encoding="utf-8")
         sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
         print(f"\n{expectations(plan, sample)}")
-    run = f"bash {shlex.quote(str(args.out / SCRIPT))}"
-    print(f"\nThe next commands, to train, to translate the test set and to score it ({run} runs them):\n")
-    print("\n".join(make_commands(f"{args.out}/", languages, plan, joined)))
+    print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 
 
 def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:
@@ -235,20 +194,10 @@ def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str,
     is_folder = len(args.data) == 1 and any(map(os.path.exists, chain(*files.values())))
     if not (is_folder or args.train or args.valid or args.test):
         return {}
-    if args.split or args.keep or args.held_out or args.data[1:]:
-        cure = "leave out --split, --keep, --held-out and more DATA"
+    if args.split or args.keep or args.data[1:]:
+        cure = "leave out --split, --keep and more DATA"
         raise InputError(f"{args.data[0]}: its train, valid and test files stay as they are; {cure}")
     return files
-
-
-def _find_files_to_split(args: argparse.Namespace) -> list[Path]:
-    """The files of the corpus, first those that are held out."""
-    files = {path.resolve(): path for path in find_files(args.data)}
-    held_out = [files.pop(path.resolve(), None) for path in args.held_out]
-    if None in held_out:
-        missing = args.held_out[held_out.index(None)]
-        raise InputError(f"--held-out {missing}: not among the files of DATA, or given twice; give files of DATA")
-    return [*held_out, *files.values()]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
 from rnnsearch_fairseq.corpus.rows import Rows
 from rnnsearch_fairseq.documents.formats import is_document
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.scripts import UNSPACED, count_words
+from rnnsearch_fairseq.text.scripts import count_words
 
 PARTS = ("train", "valid", "test")
 TRAIN, VALID, TEST, LEFT_OUT = range(4)
@@ -30,7 +30,6 @@ TAG = re.compile(
     r"blockquote|br|center|div|h[1-6]|hr|img|li|ol|p|pre|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
-BESIDE_UNSPACED = re.compile(f"(?<={UNSPACED.pattern}) | (?={UNSPACED.pattern})")
 
 
 def clean_pair(pair: Pair, dropped: Counter[str], keep: Collection[str] = ()) -> Pair | None:
@@ -64,9 +63,8 @@ def _clean_sentence(text: str, keep_markup: bool) -> str:
 
 
 def hash_sentence(sentence: str) -> int:
-    """A hash of 64 bits, without regard to case, forms of characters (NFKC), and blanks where scripts need none."""
+    """A hash of 64 bits, without regard to case and forms of characters (NFKC)."""
     plain = " ".join(unicodedata.normalize("NFKC", sentence).casefold().split())
-    plain = BESIDE_UNSPACED.sub("", plain)
     return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "big")
 
 
@@ -95,14 +93,12 @@ def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.nda
     return part_of_group[group_of_pair]
 
 
-def assign_parts(
-    sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int], seed: int, held_out: int = 0
-) -> np.ndarray:
+def assign_parts(sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
     """The number of each pair's part in `PARTS`, or `LEFT_OUT`: ``(pairs,)``. No sentence is in two parts.
 
     Groups of pairs with common sentences are drawn; or, of `MIN_FILES` files or more, whole files, if enough are small.
     Then a development pair is left out if one of its sentences is in the training set, and a test pair if one is in
-    either. The first ``held_out`` files are the test set as a whole, and other pairs with their sentences are left out.
+    either.
 
     Args:
         sentences: hashes of each pair's source and target, ``(pairs, 2)``.
@@ -115,19 +111,11 @@ def assign_parts(
         return sources | targets
 
     parts = np.full(len(files), TRAIN, np.int8)
-    if held_out:
-        sizes = (sizes[0], 0)
-        test = files < held_out
-        parts[have_sentences_of(test)] = LEFT_OUT
-        parts[test] = TEST
-    to_draw = parts == TRAIN
-    if to_draw.any() and any(sizes):
-        counts = np.unique(files[to_draw], return_counts=True)[1]
-        small = counts[counts <= min(filter(None, sizes))]
-        whole_files = len(counts) >= MIN_FILES and small.sum() >= 2 * sum(sizes)
-        groups = files[to_draw] if whole_files else group_pairs(sentences[to_draw])
-        parts[to_draw] = draw_groups(groups, sizes, seed)
-    for part in (VALID,) if held_out else (VALID, TEST):
+    if len(files) and all(sizes):
+        counts = np.unique(files, return_counts=True)[1]
+        whole_files = len(counts) >= MIN_FILES and counts[counts <= min(sizes)].sum() >= 2 * sum(sizes)
+        parts = draw_groups(files if whole_files else group_pairs(sentences), sizes, seed)
+    for part in (VALID, TEST):
         parts[(parts == part) & have_sentences_of(parts < part)] = LEFT_OUT
     return parts
 
@@ -138,7 +126,6 @@ def split_files(
     sizes: tuple[int, int] | None = None,
     seed: int = 1,
     keep: Collection[str] = (),
-    held_out: int = 0,
 ) -> dict[str, Rows]:
     """Read a corpus (`read_files`), clean it, and return the pairs of each part (`assign_parts`), in the given order.
 
@@ -170,7 +157,7 @@ def split_files(
     print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
     print(f"tags and entities are {'kept' if 'markup' in keep else 'taken out (--keep markup keeps them)'}")
     sizes = sizes or (min(1000, len(kept) // 20),) * 2
-    parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed, held_out)
+    parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed)
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):

@@ -19,11 +19,7 @@ def learn_codes(lines: Iterable[str], merges: int) -> str:
 
 
 def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ()) -> bytes:
-    """Learn at most ``pieces`` sentencepieces (unigram model) from text of both languages: the model file's content.
-
-    Args:
-        symbols: pieces that are never split, nor part of others.
-    """
+    """Learn at most ``pieces`` sentencepieces (unigram model): the model's file. ``symbols`` are never split."""
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(1)
     try:

@@ -23,11 +23,7 @@ class Choice(NamedTuple):
 
 
 def choose(source: str, translations: Sequence[str], known: Container[str] | None = None) -> Choice:
-    """The first translation without a fault, or else the first of those that lack the fewest spans, then other things.
-
-    Args:
-        known: the characters that the model knows; None: all.
-    """
+    """The first translation without a fault, or else the first of those that lack the fewest spans and then signs."""
     found = [(float("inf"), 0, Choice("", ["is empty"]))]
     for text in filter(None, translations):
         spans, others = find_span_faults(source, text, known), find_other_faults(source, text)

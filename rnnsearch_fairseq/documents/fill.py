@@ -29,10 +29,6 @@ def translate_documents(translator: Translator, search: Search, data: Path, out:
 
     Of a sentence's translations by ``search``, the first that keeps markup, numbers and the last sign is taken, or else
     the one that lacks the least; what it lacks is named.
-
-    Raises:
-        InputError: there is no document, or one cannot be read or is for another language, before any is translated; or
-            one cannot be written.
     """
     outputs = _plan(translator, data, out)
     counts: Counter[str] = Counter(files=len(outputs))

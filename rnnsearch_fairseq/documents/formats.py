@@ -37,12 +37,12 @@ Reader = Callable[[Path, bytes], Document]
 
 def is_document(path: Path) -> bool:
     """Whether a file is named as one that holds sources and translations; files of TypeScript are named as Qt's."""
-    return _suffix(path) in BILINGUAL or (_suffix(path) == ".ts" and _begins_as_document(path))
+    return file_suffix(path) in BILINGUAL or (file_suffix(path) == ".ts" and _begins_as_document(path))
 
 
 def is_readable(path: Path) -> bool:
     """Whether a file is a document by its name or its content, which is never translated line by line."""
-    return _suffix(path) in READERS or _begins_as_document(path)
+    return file_suffix(path) in READERS or _begins_as_document(path)
 
 
 def read_document(path: Path) -> Document:
@@ -56,10 +56,10 @@ def read_document(path: Path) -> Document:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes; split it")
-    return (_find_reader(content[:HEAD]) or READERS[_suffix(path)])(path, content)
+    return (_find_reader(content[:HEAD]) or READERS[file_suffix(path)])(path, content)
 
 
-def _suffix(path: Path) -> str:
+def file_suffix(path: Path) -> str:
     """The ending of a file's name in lower case, before ``.gz``."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
@@ -77,11 +77,7 @@ def _begins_as_document(path: Path) -> bool:
 
 
 def refuse_document(where: str, head: bytes) -> None:
-    """Refuse a document among lines of text, which begins with ``head``.
-
-    Raises:
-        InputError: this is the beginning of XML or PO.
-    """
+    """Refuse a document among lines of text, which begins with ``head``."""
     if _find_reader(head[:HEAD]):
         raise InputError(f"{where}: a document, not lines of text; give it as a file, and --output")
 
@@ -146,11 +142,7 @@ def _read_xml(path: Path, content: bytes) -> Document:
         else:
             raise ValueError(f"its first element is {name}")
         return Document(store, units, store.gettargetlanguage())
-    except etree.XMLSyntaxError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again"
-        ) from error
-    except DAMAGE as error:
+    except (etree.XMLSyntaxError, *DAMAGE) as error:
         raise InputError(f"{path}: not XLIFF or TS ({in_short(error) or 'incomplete'}); export it again") from error
 
 

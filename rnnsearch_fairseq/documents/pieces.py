@@ -1,7 +1,7 @@
 """Cut a message into the texts that are translated one by one, and put their translations together again.
 
-What stands between a start tag and its end tag, in the title of a link or in a branch of an ICU message is translated
-by itself; in the text around it, a symbol stands for the whole. So what belongs together stays together.
+What stands between a start tag and its end tag or in the title of a link is translated by itself; in the text around
+it, a symbol stands for the whole. So what belongs together stays together.
 """
 
 import re
@@ -25,7 +25,6 @@ ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`")  # a link of RST, which is not cut
 BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
-BRACE = re.compile("[{}]")
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")
 # Ends of lines and beginnings of items in lists and of headings, and what is between columns.
 SEPARATOR = re.compile(
@@ -34,7 +33,7 @@ SEPARATOR = re.compile(
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-zß-ÿ]|[`:*(\0])")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 
-Range = tuple[int, int]
+Place = tuple[int, int, int, int]  # where an element begins, the text in it, its end tag, and where that ends
 
 
 class Piece(NamedTuple):
@@ -48,15 +47,13 @@ Message = dict[str, list[Piece]]  # the pieces for which each symbol stands; the
 
 
 def cut(message: str) -> Message:
-    """Cut a message into pieces; those that are not translated are blanks, signs and code.
-
-    Raises:
-        InputError: it has too many characters, or one of our symbols, or an ICU message in it does not end.
-    """
+    """Cut a message into pieces; those that are not translated are blanks, signs and code."""
     if len(message) > MAX_CHARACTERS:
         raise InputError(f"it has {len(message):,} characters, and at most {MAX_CHARACTERS:,} are read")
     if symbol := SYMBOL.search(message):
         raise InputError(f"it has {symbol[0]}, which stands for markup in translation")
+    if ICU.search(TAG.sub("", message)):  # an attribute may hold such a message
+        raise InputError("it has ICU's plural or select; translate its forms by hand")
     elements: Message = {}
     return {"": _cut(message, elements), **elements}
 
@@ -64,14 +61,11 @@ def cut(message: str) -> Message:
 def _cut(text: str, elements: Message, depth: int = 0) -> list[Piece]:
     """The pieces of a text; those of what is inside it go into ``elements``."""
     parts, last = [], 0
-    for start, end, inner in _elements(text) if depth < MAX_DEPTH else ():
+    for start, first, after, end in _elements(text) if depth < MAX_DEPTH else ():
         symbol = f"⟦{FIRST_SYMBOL + len(elements)}⟧"
         parts += [text[last:start], symbol]
         last, elements[symbol] = end, (pieces := [])
-        for first, after in inner:
-            pieces += [Piece(text[start:first]), *_cut(text[first:after], elements, depth + 1)]
-            start = after
-        pieces.append(Piece(text[start:end]))
+        pieces += [Piece(text[start:first]), *_cut(text[first:after], elements, depth + 1), Piece(text[after:end])]
     text = "".join([*parts, text[last:]])
     hidden = BREAK.sub(lambda tag: "\n" * len(tag[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
     return [*_split(text, hide_spans(hidden), 0, len(text), [SEPARATOR, SENTENCE, CLAUSE])]
@@ -88,38 +82,16 @@ def join(message: Message, translate: Callable[[str], str] = str, symbol: str = 
     return SYMBOL.sub(lambda found: join(message, translate, found[0]) if found[0] in message else found[0], text)
 
 
-def _elements(message: str) -> Iterator[tuple[int, int, list[Range]]]:
-    """Where an element begins and ends that is in no other one, and where the texts in it do."""
+def _elements(message: str) -> Iterator[Place]:
+    """The elements that are in no other one."""
     last = 0
-    for start, end, inner in sorted([*_icu_messages(message), *_paired(message)], key=lambda found: found[0]):
-        if start >= last:
-            yield start, end, inner
-            last = end
+    for place in sorted(_paired(message)):
+        if place[0] >= last:
+            yield place
+            last = place[-1]
 
 
-def _icu_messages(message: str) -> Iterator[tuple[int, int, list[Range]]]:
-    message = TAG.sub(lambda tag: "\0" * len(tag[0]), message)  # an attribute may hold such a message
-    last = 0
-    for begin in ICU.finditer(message):
-        if begin.start() < last:
-            continue
-        inner: list[Range] = []
-        depth, first = 1, 0
-        for brace in BRACE.finditer(message, begin.end()):
-            depth += 1 if brace[0] == "{" else -1
-            if brace[0] == "{" and depth == 2:
-                first = brace.end()
-            elif depth == 1:
-                inner.append((first, brace.start()))
-            elif depth == 0:
-                last = brace.end()
-                yield begin.start(), last, inner
-                break
-        else:
-            raise InputError("an ICU message in it does not end")
-
-
-def _paired(message: str) -> Iterator[tuple[int, int, list[Range]]]:
+def _paired(message: str) -> Iterator[Place]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates."""
     opened: list[tuple[str, int, int]] = []
     for match in ANY_SPAN.finditer(message):
@@ -131,7 +103,8 @@ def _paired(message: str) -> Iterator[tuple[int, int, list[Range]]]:
             if name == other:
                 del opened[-back:]
                 code = name in CODE_TAGS or match[0] == "][]"  # the title of such a link is its target
-                yield start, match.end(), [] if code else [(first, match.start())]
+                text = (match.end(), match.end()) if code else (first, match.start())
+                yield start, *text, match.end()
                 break
 
 

@@ -1,10 +1,9 @@
 """Translate text, one sentence a line, or what is not translated in PO and XLIFF files.
 
-Text (FILE, or standard input) is prepared as the training text was, and translated as it arrives; each line has one
-line of output, and a line without a letter comes out as it is. A line that cannot be read is named on standard error
-and left blank. A PO or XLIFF file, or each one in a folder, is copied with its untranslated messages filled in, marked
-for review. With --nbest, a line of output is a line's number, the search's score and the translation, with tabs
-between.
+Each line of text (FILE, or standard input) has one line of output; one without a letter comes out as it is, and one
+that cannot be read is named on standard error and left blank. A PO or XLIFF file, or each one in a folder, is copied
+with its untranslated messages filled in, marked for review. With --nbest, a line of output is a line's number, the
+search's score and the translation, with tabs between.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
@@ -42,9 +41,7 @@ def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
             if lines:
                 yield lines
             if len(incomplete) > MAX_LINE_BYTES:
-                raise InputError(
-                    f"{path or 'standard input'}: a line has over {MAX_LINE_BYTES:,} bytes; split it"
-                )
+                raise InputError(f"{path or 'standard input'}: a line has over {MAX_LINE_BYTES:,} bytes; split it")
     if incomplete:
         yield [incomplete]
 
@@ -90,11 +87,7 @@ def read_sources(
 def translate_group(
     translator: Translator, sources: Sequence[Source], nbest: int, dictionary: dict[str, str] | None
 ) -> list[list[AlignedPair]]:
-    """The translations of each source, best first.
-
-    Args:
-        dictionary: replace unknown words by their translations in it, or by the source words; None: do not.
-    """
+    """The translations of each source, best first, with unknown words replaced if there is a dictionary."""
     results = translator.search(sources, nbest=nbest)
     if dictionary is not None:
         for source, pairs in zip(sources, results):

@@ -28,11 +28,7 @@ TAG = re.compile("(<[^<>]*>|&[^&;]*;)")
 
 
 def xliff_units(unit: Any) -> Iterator[Unit]:
-    """The unit of a ``<trans-unit>`` or ``<segment>``, or the units of its segments (``<mrk mtype="seg">``).
-
-    Args:
-        unit: of translate-toolkit's stores of XLIFF 1 and 2.
-    """
+    """The unit of a ``<trans-unit>`` or ``<segment>``, or the units of its segments (``<mrk mtype="seg">``)."""
     if unit.source_dom is None or unit.xmlelement.xpath("ancestor-or-self::*/@translate")[-1:] == ["no"]:
         return
     source, target = unit.source_dom, unit.target_dom
@@ -101,14 +97,9 @@ def _read(element: Any, preserve: bool) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _target(unit: Any, source: Any) -> Any:
-    """The target of a unit, which is made behind its source, with the same blanks before it, where there is none."""
+    """The target of a unit, which is made behind its source where there is none."""
     if unit.target_dom is None:
-        before = source.getprevious()
-        blanks = (source.getparent().text if before is None else before.tail) or ""
-        target = etree.Element(unit.namespaced("target"), nsmap=unit.xmlelement.nsmap)
-        tail = source.tail
-        source.addnext(target)
-        source.tail, target.tail = blanks if not blanks.strip() else "", tail
+        source.addnext(etree.Element(unit.namespaced("target"), nsmap=unit.xmlelement.nsmap))
     return unit.target_dom
 
 

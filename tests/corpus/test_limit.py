@@ -33,7 +33,7 @@ def run(monkeypatch: pytest.MonkeyPatch, options: str, out: str = "out") -> None
         ("--max-words 3", [0, 4, 5]),
         ("--max-words 4", [0, 1, 2, 4, 5]),
         ("--max-words 3 --trees tree", [0, 5]),
-        ("--max-words 4 --trees tree --pairs 3", [0, 1, 2]),
+        ("--max-words 4 --trees tree", [0, 1, 2, 5]),
     ],
 )
 def test_pairs_within_the_limits_stay(monkeypatch: pytest.MonkeyPatch, options: str, kept: list[int]) -> None:

@@ -15,14 +15,14 @@ from fairseq import options
 
 from rnnsearch_fairseq.corpus import prepare as module
 from rnnsearch_fairseq.corpus.pairs import Pair
-from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_commands, plan_training
+from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_script, plan_training
 from rnnsearch_fairseq.corpus.prepare import Settings, main
 from rnnsearch_fairseq.corpus.split import PARTS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import find_preparations, read_preparations
 from tests.commands import BIN
-from tests.corpus.builders import LANGUAGES, number_pairs, write_files, write_po, write_tsv
+from tests.corpus.builders import LANGUAGES, number_pairs, write_files, write_tsv
 
 PAIRS = [
     ("Hello, world!", "Bonjour, le monde !"),
@@ -73,7 +73,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that runs the command on these words."""
 
     def run_main(*words: str | Path, languages: Pair = LANGUAGES) -> None:
-        command = ["prepare", "--workers", "1", "-s", languages[0], "-t", languages[1], *map(str, words)]
+        command = ["prepare", "-s", languages[0], "-t", languages[1], *map(str, words)]
         monkeypatch.setattr(sys, "argv", command)
         main()
 
@@ -101,7 +101,7 @@ def test_words_are_the_tokens_of_moses(raw: Path, tmp_path: Path, run: Any) -> N
     ("subwords", "file"),
     [("--bpe 0", None), ("--bpe 40", "bpe.codes"), (f"--sentencepiece {PIECES}", "sentencepiece.model")],
 )
-@pytest.mark.parametrize("more", ["", "--lowercase", "--workers 2"])
+@pytest.mark.parametrize("more", ["", "--lowercase"])
 def test_text_that_is_given_to_translate_becomes_what_was_prepared(
     raw: Path, tmp_path: Path, run: Any, subwords: str, file: str | None, more: str
 ) -> None:
@@ -170,19 +170,6 @@ def test_a_folder_of_parts_is_read_whatever_else_is_in_it(tmp_path: Path, run: A
         run(tmp_path / "empty", out)
 
 
-def test_files_that_are_held_out_are_the_test_set(tmp_path: Path, run: Any) -> None:
-    """Of pairs with their sentences, they have theirs, and no other part has one."""
-    docs, out = tmp_path / "docs", tmp_path / "out"
-    docs.mkdir()
-    files = [[*number_pairs(20, 100 * number), ("See also", f"voir {number}")] for number in range(5)]
-    for number, pairs in enumerate(files):
-        write_po(docs, pairs, f"{number}.po")
-    run(docs, out, "--bpe", "0", "--held-out", docs / "3.po", docs / "1.po")
-    assert read_pairs(out / "raw", "test") == [*files[3], *files[1]]
-    others = [*read_pairs(out / "raw", "train"), *read_pairs(out / "raw", "valid")]
-    assert sorted(others) == sorted(pair for number in (0, 2, 4) for pair in files[number][:-1])
-
-
 # Length limit and shuffle
 
 
@@ -212,7 +199,7 @@ def test_training_pairs_are_shuffled_together_and_only_they(raw: Path, tmp_path:
 
 @pytest.mark.parametrize(
     ("words", "option"),
-    [("--split-seed -1", "--split-seed"), ("--held-out absent.po", "--held-out"), ("-t en", "-t en")],
+    [("--split-seed -1", "--split-seed"), ("-t en", "-t en")],
 )
 def test_impossible_options_are_refused(tmp_path: Path, run: Any, words: str, option: str) -> None:
     with pytest.raises(InputError, match=option):
@@ -267,9 +254,15 @@ def test_text_is_prepared_anew_unless_a_model_is_there(tmp_path: Path, run: Any)
 # What follows
 
 
+def read_commands(script: str) -> list[str]:
+    """The commands of train.sh that binarise, train, translate and score."""
+    lines = (line.strip() for line in script.replace("\\\n", " ").splitlines())
+    return [line for line in lines if line.startswith(("fairseq-", "rnnsearch ", "sacre"))]
+
+
 def parse(command: str) -> Any:
-    """The options of a printed command of fairseq."""
-    command = command.replace('--user-dir "$(rnnsearch user-dir)"', "").replace("\\\n", " ")
+    """The options of a command of fairseq."""
+    command = command.replace('--user-dir "$(rnnsearch user-dir)"', "")
     name, *words = shlex.split(command)
     if name == "fairseq-preprocess":
         return options.get_preprocessing_parser().parse_args(words)
@@ -277,11 +270,13 @@ def parse(command: str) -> Any:
 
 
 @pytest.mark.parametrize("words", [["--bpe", "0"], []])
-def test_printed_commands_fit_the_files(tmp_path: Path, run: Any, capsys: Capture, words: list[str]) -> None:
+def test_the_commands_fit_the_files(
+    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
     out = tmp_path / "my text"
     run(*write_tsv(tmp_path, number_pairs(300)), out, "--max-words", "8", *words)
-    printed = capsys.readouterr().out.replace("\\\n", " ").splitlines()
-    preprocess, training, *following = [line for line in printed if line.startswith(("fairseq-", "rnn", "sacre"))]
+    monkeypatch.chdir(out)
+    preprocess, training, *following = read_commands((out / "train.sh").read_text())
     args = parse(preprocess)
     for part in PARTS:
         prefix = getattr(args, f"{part}pref")
@@ -289,14 +284,15 @@ def test_printed_commands_fit_the_files(tmp_path: Path, run: Any, capsys: Captur
     assert args.joined_dictionary == (not words)
     assert (args.nwordssrc, args.nwordstgt) == ((30004, 30004) if words else (-1, -1))
     assert find_preparations(Path(args.destdir), LANGUAGES) is not None
-    destination, args = args.destdir, parse(training)
-    assert args.data == destination == str(out / "bin")
+    assert args.destdir == "bin.part"
+    args = parse(training)
+    assert args.data == "bin"
     assert args.max_update == int(args.total_num_update) == 2000
     assert ("--share-all-embeddings" in training) == (not words)
-    best, hypotheses = f"{args.save_dir}/checkpoint_best.pt", str(out / "test.hyp.fr")
+    best = f"{args.save_dir}/checkpoint_best.pt"
     assert [shlex.split(command) for command in following] == [
-        ["rnnsearch", "translate", f"{out}/raw/test.en", "--model", best, "--beam", "12", "--output", hypotheses],
-        ["sacrebleu", f"{out}/raw/test.fr", "-i", hypotheses, *shlex.split("-m bleu chrf -f text -l en-fr")],
+        shlex.split(f"rnnsearch translate raw/test.en --model {best} --beam 12 --output test.hyp.fr"),
+        shlex.split("sacrebleu raw/test.fr -i test.hyp.fr -m bleu chrf -f text -l en-fr"),
     ]
     assert str(tmp_path) not in (out / "train.sh").read_text()
 
@@ -338,7 +334,7 @@ def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_
 
 def test_training_is_longer_on_more_text() -> None:
     def train(pairs: int) -> Any:
-        return parse(make_commands("text/", LANGUAGES, plan_training(pairs), joined=True)[1])
+        return parse(read_commands(make_script(LANGUAGES, plan_training(pairs), joined=True))[1])
 
     few, some = train(3600), train(29_000)
     assert (few.batch_size, few.max_update, few.dropout) == (40, 2000, 0.4)
@@ -362,7 +358,7 @@ def test_a_warning_says_what_helps(tmp_path: Path, run: Any, capsys: Capture, wo
     run(*write_tsv(tmp_path, pairs), tmp_path / "out", *words, languages=("en", "ja"))
     printed = capsys.readouterr().out
     assert ("warning: the text needs sentencepieces" in printed) == bool(words)
-    assert "test.ja -i" in printed and "-f text --tokenize char" in printed
+    assert "-f text --tokenize char" in (tmp_path / "out" / "train.sh").read_text()
 
 
 def test_long_lines_cost_time_in_proportion(tmp_path: Path, run: Any) -> None:

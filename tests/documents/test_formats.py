@@ -88,8 +88,9 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 """
 FILLED_XLIFF = """-  <trans-unit id="1" approved="yes">
 +  <trans-unit id="1" approved="no">
-+   <target state="needs-review-translation">THE <g id="1">CAT</g> &amp; DOG</target>
+-  </trans-unit>
 -  <trans-unit id="2"><source><![CDATA[a < b]]></source><note/><target xml:lang="fr" state="new"/>
++  <target state="needs-review-translation">THE <g id="1">CAT</g> &amp; DOG</target></trans-unit>
 +  <trans-unit id="2"><source><![CDATA[a < b]]></source><note/><target xml:lang="fr"{}>A &lt; B</target>
 -<mrk mtype="seg" mid="1">d</mrk></seg-source></trans-unit>
 -  <trans-unit id="7"><source>copy</source><target state="needs-translation">copy</target></trans-unit>
@@ -257,7 +258,7 @@ def test_time_is_in_proportion_to_the_size(tmp_path: Path, name: str) -> None:
         ("a.po", 'msgid "a"\nmsgstr "b', r"a\.po: not a PO file .*; mend what msgfmt --check says"),
         ("a.po", 'msgid "a"\nmsgstr "b"\n\nmsgid "c" msgstr "d"\n', "not laid out as usual; rewrite it with msgcat"),
         ("a.po", "#" * 100_000, "has more than 99,999 bytes; split it"),
-        ("a.xlf", XLIFF.replace("</group>", ""), r"a\.xlf, line \d+: not well-formed XML"),
+        ("a.xlf", XLIFF.replace("</group>", ""), r"a\.xlf: not XLIFF or TS .*line \d+"),
         ("a.xlf", "<html/>", "not XLIFF or TS .*its first element is html"),
         ("a.ts", TS, "a context has more than 2 messages"),
     ],
