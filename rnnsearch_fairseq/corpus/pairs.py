@@ -17,6 +17,7 @@ Pair = tuple[str, str]
 
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
+MAX_UNIT_ELEMENTS = 10_000  # of TMX, so that a small packed file cannot fill the memory
 MAX_CHARACTERS = 2000  # of a side of a pair
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
@@ -89,7 +90,14 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     try:
         with open_bytes(path) as file:
             plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
-            for _, element in etree.iterparse(file, tag="{*}tu", **plain):
+            elements = 0  # since the last unit
+            for _, element in etree.iterparse(file, **plain):
+                elements += 1
+                if elements > MAX_UNIT_ELEMENTS:
+                    raise InputError(f"{path}: no unit in {elements:,} elements; give a TMX file")
+                if etree.QName(element).localname != "tu":
+                    continue
+                elements = 0
                 texts = _read_texts(element)
                 first = first or sorted(texts)
                 source, target = (_find_language(texts, _normalize(language)) for language in languages)

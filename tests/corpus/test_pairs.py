@@ -75,6 +75,7 @@ BOMB = f"<!DOCTYPE tmx [{ENTITIES}]><tmx>{unit('&e11;', 'un').replace('&amp;', '
         ("a.tsv.gz", gzip.compress(b"one\tun\n" + b"a" * (MAX_LINE_BYTES + 1)), "line 2"),
         ("a.tmx", f"<tmx>{unit('one', 'un')}</tu></tmx>".encode(), "line 2"),
         ("a.tmx", BOMB.encode(), "line 1"),
+        ("a.tmx", f"<tmx>{'<note/>' * 20_000}</tmx>".encode(), "no unit"),
         ("a.tmx", unit("one", "un").replace("fr", "de").encode(), "both en and fr.*: de, en"),
         ("a.txt", b"one\tun\n", ""),
         ("absent.tmx", None, ""),
