@@ -1,4 +1,4 @@
-"""Large matrix products by the library that is faster on a CPU, by private operators where PyTorch lacks public ones."""
+"""Large matrix products by the library that is faster on a CPU, by private operators where there are no public ones."""
 
 import functools
 from collections.abc import Callable
