@@ -17,7 +17,7 @@ from rnnsearch_fairseq.criterions.summed_nll import SummedNLL, log_bits
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
-from rnnsearch_fairseq.modules.fused.loss import softmax_loss
+from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
 @dataclass
@@ -53,7 +53,6 @@ class BlackOut(SummedNLL):
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The cost of a batch (a scalar), the divisor of the gradients, and the values to log."""
         features, extra = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
@@ -62,7 +61,7 @@ class BlackOut(SummedNLL):
             negatives = draw_negatives(targets, self.samples, proposal)
             loss = blackout_loss(features, targets, negatives, *extra["output_layer"], log_proposal)
         else:
-            loss = softmax_loss(features, *extra["output_layer"], targets)
+            loss, _ = smoothed_loss(features, *extra["output_layer"], targets, 0.0)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
         return loss, divisor, {"loss": loss.detach(), **counts}

@@ -24,11 +24,7 @@ class SmoothedNLLConfig(FairseqDataclass):
 
 @register_criterion("smoothed_nll", dataclass=SmoothedNLLConfig)
 class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
-    """The numbers of fairseq's ``label_smoothed_cross_entropy``.
-
-    fairseq makes several tensors as large as the scores, and computes padding, too. For the models of this package, the
-    gradient overwrites the scores: see :mod:`rnnsearch_fairseq.modules.fused.loss`.
-    """
+    """The numbers of fairseq's ``label_smoothed_cross_entropy``, with less memory for the models of this package."""
 
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True

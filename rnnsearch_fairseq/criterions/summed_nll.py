@@ -16,7 +16,7 @@ from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.models.common import scores_features
-from rnnsearch_fairseq.modules.fused.loss import softmax_loss
+from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 # fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). A size of 1
 # would not do: fairseq adds the sizes of all workers and accumulated steps.
@@ -34,11 +34,9 @@ class SummedNLLConfig(FairseqDataclass):
 class SummedNLL(FairseqCriterion):
     """-sum log p(y|x) over all words of all sentences of a batch, the cost behind Section 4.2.
 
-    With ``--sentence-avg`` gradients are averaged over sentences, as in the second paper.
-
-    Use it with ``--clip-norm 1``, which then clips the gradient of the sum to norm 1 at nearly every update. Because of
-    Adadelta's epsilon this differs from training on the mean. The sum runs over all workers and all ``--update-freq``
-    steps.
+    With ``--sentence-avg`` gradients are averaged over sentences, as in the second paper. Otherwise ``--clip-norm 1``
+    clips the gradient of the sum, over all workers and ``--update-freq`` steps, at nearly every update. Because of
+    Adadelta's epsilon this differs from training on the mean.
 
     It logs ``nll_sentence_nats`` (as in the paper's Table 2) and ``nll_word_nats``, and fairseq's ``loss`` (bits per
     word) and ``ppl`` (perplexity), which are comparable with ``cross_entropy``.
@@ -55,7 +53,7 @@ class SummedNLL(FairseqCriterion):
         target = sample["target"]
         if scores_features(model):
             features, extra = model(**sample["net_input"], features_only=True)
-            loss = softmax_loss(features, *extra["output_layer"], target, self.padding_idx)
+            loss, _ = smoothed_loss(features, *extra["output_layer"], target, 0.0, self.padding_idx)
         else:
             scores = model(**sample["net_input"])[0].flatten(0, 1)
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))

@@ -1,4 +1,1 @@
-"""Training pairs: the length limit, the order, and the trees of source sentences.
-
-May import errors, modules and text.
-"""
+"""Training pairs: the length limit, the order, and the trees of source sentences."""

@@ -55,12 +55,10 @@ class ReshuffledPairs(LimitedPairs):
         self.epoch = 1
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, from 1."""
         super().set_epoch(epoch)
         self.epoch = epoch
 
     def ordered_indices(self) -> np.ndarray:
-        """The indices of the kept pairs, in the order in which they are cut into batches: int64, ``(kept,)``."""
         return np.random.RandomState((self.seed, self.epoch)).permutation(np.flatnonzero(self.kept))
 
 
@@ -87,17 +85,12 @@ class PooledPairs(LimitedPairs):
         self.order = np.random.RandomState(seed).permutation(np.flatnonzero(kept)).astype(np.int64)
 
     def ordered_indices(self) -> np.ndarray:
-        """The indices of the kept pairs, in reading order: int64, ``(kept,)``."""
         return self.order
 
     def batch_by_size(
         self, indices: np.ndarray, max_tokens: int | None = None, max_sentences: int | None = None, **_: Any
     ) -> list[np.ndarray]:
-        """Cut ``indices`` into pools, and each sorted pool into batches of ``max_sentences``; the last may be smaller.
-
-        Raises:
-            InputError: ``max_sentences`` is missing or ``max_tokens`` is given.
-        """
+        """Cut ``indices`` into pools, and each sorted pool into batches of ``max_sentences``; the last may be less."""
         if max_sentences is None or max_tokens is not None:
             raise InputError("Pooled batches are counted in pairs: give --batch-size (the paper: 80), not --max-tokens")
         pool_size = self.pool_batches * self.batches_per_update * max_sentences

@@ -12,23 +12,11 @@ from rnnsearch_fairseq.text.forest import build_forest
 from rnnsearch_fairseq.text.trees import Tree, parse_transitions
 
 
-def read_transitions(transitions: Tensor, dictionary: Dictionary) -> Tree | None:
-    """The tree of a line of binarized transitions, ended by end-of-sentence; None for a sentence without a parse.
-
-    Raises:
-        InputError: the transitions do not form a tree.
-    """
-    line = " ".join(dictionary[number] for number in transitions.tolist()[:-1])
-    # If all training sentences have a parse, the dictionary lacks the symbol for "no parse".
-    return None if line == dictionary.unk_word else parse_transitions(line)
-
-
 class TreePairs(BaseWrapperDataset):
     """``pairs`` with the trees of their sources; ``net_input.trees`` of a batch are the fields of a ``Forest``.
 
     Args:
         transitions: the transitions of each pair, as ``rnnsearch trees`` writes them, binarized.
-        dictionary: the dictionary of the transitions.
 
     Attributes:
         parsed: whether each source has a tree: bool, ``(pairs,)``.
@@ -45,8 +33,10 @@ class TreePairs(BaseWrapperDataset):
             )
         self.trees: list[Tree | None] = []
         for number, words in enumerate((np.asarray(pairs.src_sizes) - 1).tolist()):
+            line = " ".join(dictionary[symbol] for symbol in transitions[number].tolist()[:-1])
             try:
-                tree = read_transitions(transitions[number], dictionary)
+                # If all training sentences have a parse, the dictionary lacks the symbol for "no parse".
+                tree = None if line == dictionary.unk_word else parse_transitions(line)
             except InputError as error:
                 raise InputError(f"line {number + 1}: {error}") from None
             if tree is not None and tree.leaves > words:

@@ -103,7 +103,7 @@ class Tree2SeqModel(NetworkModel):
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
         """As in the base class."""
-        if read_config(cfg, Tree2SeqConfig).parses and not getattr(task, "has_trees", False):
+        if read_config(cfg, Tree2SeqConfig).constituents != "words" and not getattr(task, "has_trees", False):
             raise InputError(
                 "this model encodes trees, and the task has none; give --task rnnsearch --tree-lang SUFFIX, or --arch "
                 "anmt"

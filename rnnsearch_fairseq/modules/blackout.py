@@ -14,8 +14,7 @@ def blackout_loss(
         p~_i = w_i exp(z_i) / sum over the target and its negatives of w_j exp(z_j)
         cost = -log p~_target - sum over the negatives of log(1 - p~_i)
 
-    A negative that was drawn twice counts twice. :func:`~rnnsearch_fairseq.modules.fused.blackout.blackout_loss`
-    computes the same, faster, and also where a p~_i rounds to one.
+    A negative that was drawn twice counts twice.
 
     Args:
         features: s~, ``(words, d)``.

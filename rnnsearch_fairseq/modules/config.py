@@ -107,14 +107,9 @@ class RNNsearchConfig(NetworkConfig):
     )
 
     @property
-    def attends(self) -> bool:
-        """Whether there is an alignment model."""
-        return self.context == "attention"
-
-    @property
     def annotation_size(self) -> int:
         """The width of an annotation h_j, and of a context."""
-        return 2 * self.hidden_size if self.attends else self.hidden_size
+        return 2 * self.hidden_size if self.context == "attention" else self.hidden_size
 
     @property
     def output_width(self) -> str:
@@ -122,7 +117,6 @@ class RNNsearchConfig(NetworkConfig):
         return "output_rank" if self.output_rank else "maxout_size"
 
     def check(self) -> None:
-        """As in the base class."""
         super().check()
         if self.update_word == self.readout_state == "current":
             raise InputError("--update-word current excludes --readout-state current: s_i would have consumed y_i")
@@ -145,15 +139,9 @@ class Tree2SeqConfig(NetworkConfig):
 
     output_width = "hidden_size"  # the option that is the width of the output matrix
 
-    @property
-    def parses(self) -> bool:
-        """Whether the encoder reads trees."""
-        return self.constituents != "words"
-
     def check(self) -> None:
-        """As in the base class."""
         super().check()
         if self.constituents == "phrases-only" and self.embedding_size != self.hidden_size:
             raise InputError("--constituents phrases-only needs --embedding-size and --hidden-size to be equal")
-        if self.reverse_source and self.parses:
+        if self.reverse_source and self.constituents != "words":
             raise InputError("--reverse-source needs --constituents words: a tree fixes the order of its words")

@@ -44,8 +44,6 @@ class Decoder(nn.Module):
         s_i = f(s_{i-1}, y_i, c_i)
 
     There s_{i-1} has already consumed y_{i-1} when it is aligned and read out.
-
-    :class:`~rnnsearch_fairseq.modules.fused.rnn.FusedDecoder` computes the same, faster.
     """
 
     def __init__(self, config: RNNsearchConfig, vocabulary_size: int) -> None:
@@ -56,7 +54,8 @@ class Decoder(nn.Module):
         self.embedding = BiasedEmbedding(vocabulary_size, m, config.word_dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.from_summary = nn.Linear(n, n)
-        self.attention = AlignmentModel(n, annotation_size, config.alignment_size) if config.attends else FixedContext()
+        attends = config.context == "attention"
+        self.attention = AlignmentModel(n, annotation_size, config.alignment_size) if attends else FixedContext()
         self.unit = GatedHiddenUnit(m, n, annotation_size)
         self.readout = DeepOutput(config, vocabulary_size)
 

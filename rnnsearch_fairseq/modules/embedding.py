@@ -29,11 +29,7 @@ class WordEmbedding(nn.Embedding):
 
 
 def share_embeddings(config: NetworkConfig, source: nn.Embedding, target: nn.Embedding, output: nn.Linear) -> None:
-    """Make one matrix of source embeddings, target embeddings and output layer, as far as ``config`` shares them.
-
-    Raises:
-        InputError: source and target are to share a matrix, and their vocabularies differ in size.
-    """
+    """Make one matrix of source embeddings, target embeddings and output layer, as far as ``config`` shares them."""
     if config.share_all_embeddings:
         if source.num_embeddings != target.num_embeddings:
             raise InputError(

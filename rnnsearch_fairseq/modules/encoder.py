@@ -28,8 +28,6 @@ class Encoder(nn.Module):
 
     The summary, from which the decoder starts, is ←h_1: the backward state that has read the whole sentence. RNNencdec
     has only the forward unit, and the summary is →h_Tx.
-
-    :class:`~rnnsearch_fairseq.modules.fused.rnn.FusedEncoder` computes the same, faster.
     """
 
     def __init__(self, config: RNNsearchConfig, vocabulary_size: int) -> None:
@@ -38,7 +36,7 @@ class Encoder(nn.Module):
         self.embedding = BiasedEmbedding(vocabulary_size, config.embedding_size, config.word_dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.forward_unit = GatedHiddenUnit(*sizes)
-        self.backward_unit = GatedHiddenUnit(*sizes) if config.attends else None
+        self.backward_unit = GatedHiddenUnit(*sizes) if config.context == "attention" else None
 
     def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The annotations h_j ``(batch, src_len, 2n)`` (RNNencdec: n) and the summary ``(batch, n)``.

@@ -14,7 +14,6 @@ class LSTM(nn.Module):
 
     Parameters: ``from_input`` ``(4d, m)``, with the bias, and ``from_state`` ``(4d, d)`` have the rows i, f, o, u.
     ``torch.nn.LSTM`` does not return the c of every word, which the leaves of a tree need.
-    :class:`~rnnsearch_fairseq.modules.fused.tree.FusedLSTM` computes the same, faster.
     """
 
     def __init__(self, input_size: int, size: int) -> None:

@@ -33,18 +33,9 @@ class DeepOutput(nn.Module):
     def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """t_i ``(..., l)``, or its product with ``factor`` ``(..., rank)``: the input of ``to_vocabulary``.
 
-        ``to_vocabulary`` gives W_o t_i plus its bias, the unnormalised log-probabilities ``(..., K_y)``.
-
-        Args:
-            state: s, ``(..., n)``.
-            embedded: E y_{i-1}, ``(..., m)``.
-            context: c_i, ``(..., 2n)``.
+        s is ``(..., n)``, E y_{i-1} ``(..., m)`` and c_i ``(..., 2n)``. ``to_vocabulary`` gives W_o t_i plus its bias,
+        the unnormalised log-probabilities ``(..., K_y)``.
         """
         units = self.from_state(state) + self.from_word(embedded) + self.from_context(context)
-        hidden = self.dropout(maxout(units, self.pool_size))
+        hidden = self.dropout(units.unflatten(-1, (-1, self.pool_size)).amax(dim=-1))
         return hidden if self.factor is None else self.factor(hidden)
-
-
-def maxout(units: Tensor, pool_size: int) -> Tensor:
-    """t_j = max{t~_{k(j-1)+1}, ..., t~_{kj}} ``(..., l)``: the maximum of every k = ``pool_size`` adjacent units."""
-    return units.unflatten(-1, (-1, pool_size)).amax(dim=-1)

@@ -21,10 +21,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 
 
 class Tree2Seq(nn.Module):
-    """The model of Section 3, its sequential baseline, and its ablation.
-
-    :func:`~rnnsearch_fairseq.modules.init.initialize_uniform` gives its parameters the paper's initial values.
-    """
+    """The model of Section 3, its sequential baseline, and its ablation; `initialize_uniform` gives initial values."""
 
     def __init__(self, config: Tree2SeqConfig, source_size: int, target_size: int) -> None:
         super().__init__()

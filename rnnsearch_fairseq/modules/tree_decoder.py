@@ -31,14 +31,13 @@ class TreeDecoder(nn.Module):
         p(y_j)   = softmax(W_s s~_j + b_s)
 
     The first word is predicted from s_1: no begin-of-sentence word is read.
-    :class:`~rnnsearch_fairseq.modules.fused.tree.FusedTreeDecoder` computes the same, faster.
     """
 
     def __init__(self, config: Tree2SeqConfig, vocabulary_size: int) -> None:
         super().__init__()
         size = config.hidden_size
         self.embedding = WordEmbedding(vocabulary_size, config.embedding_size, config.word_dropout)
-        self.start = TreeLSTM(size) if config.parses else None
+        self.start = TreeLSTM(size) if config.constituents != "words" else None
         self.lstm = LSTM(config.embedding_size, size)
         self.from_fed = nn.Linear(size, 4 * size, bias=False)
         self.from_state = nn.Linear(size, size)

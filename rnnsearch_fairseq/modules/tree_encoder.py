@@ -41,7 +41,7 @@ class TreeEncoder(nn.Module):
         self.embedding = WordEmbedding(vocabulary_size, config.embedding_size, config.word_dropout)
         sequential = config.constituents != "phrases-only"
         self.lstm = self.LSTM(config.embedding_size, config.hidden_size) if sequential else None
-        self.tree_lstm = self.TreeLSTM(config.hidden_size) if config.parses else None
+        self.tree_lstm = self.TreeLSTM(config.hidden_size) if config.constituents != "words" else None
         self.reverse = config.reverse_source
 
     def forward(self, words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:

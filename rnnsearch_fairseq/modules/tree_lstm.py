@@ -38,7 +38,6 @@ class TreeLSTM(nn.Module):
 
     Both forget gates see both children. Parameters: ``from_children.weight`` ``(5d, 2d)`` has the rows i, f_l, f_r, o,
     c~ and the columns U_l, U_r; ``from_children.bias`` is ``(5d,)``.
-    :class:`~rnnsearch_fairseq.modules.fused.tree.FusedTreeLSTM` computes the same, faster.
     """
 
     def __init__(self, size: int) -> None:

@@ -1,4 +1,1 @@
-"""The fairseq optimizer ``adadelta`` and the learning-rate scheduler ``halve_on_worse``.
-
-May import errors.
-"""
+"""The fairseq optimizer ``adadelta`` and the learning-rate scheduler ``halve_on_worse``."""

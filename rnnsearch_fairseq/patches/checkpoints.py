@@ -30,9 +30,6 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     """Load the checkpoint; end a training that has made all its updates; from here on, stop after signals.
 
     fairseq makes one more update in each start after the last (fairseq_cli/train.py:389).
-
-    Raises:
-        InputError: the checkpoint cannot be read, or ``--restore-file`` names none.
     """
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     if cfg.restore_file == LAST:

@@ -53,7 +53,6 @@ def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace
 
 
 def main() -> None:
-    """The command line of this module."""
     args = parse_arguments(__doc__, "alignments", MAX_WORDS)
     pair = choose_pair(read_scores(args.alignments), args.alignments, args.sentence, MAX_WORDS)
     plot_alignment(*word_alignment(pair), args.picture)

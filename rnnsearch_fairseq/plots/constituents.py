@@ -68,7 +68,6 @@ def _shorten(words: list[str]) -> str:
 
 
 def main() -> None:
-    """The command line of this module."""
     args = parse_arguments(__doc__, "scores", MAX_WORDS)
     pairs = (pair for pair in read_scores(args.scores) if pair.phrases != [] or args.sentence is not None)
     pair = choose_pair(pairs, args.scores, args.sentence, MAX_WORDS)

@@ -40,11 +40,7 @@ def draw_matrix(across: list[str], down: list[str], weights: np.ndarray) -> tupl
 
 
 def write_picture(figure: Figure, picture: Path) -> None:
-    """Write ``figure``, with all that was drawn outside it, as PNG, SVG or PDF by the file's ending, and close it.
-
-    Raises:
-        InputError: ``picture`` cannot be written, or has an unknown ending.
-    """
+    """Write ``figure``, with all that was drawn outside it, as PNG, SVG or PDF by the file's ending, and close it."""
     try:
         figure.savefig(picture, dpi=150, bbox_inches="tight")
     except (OSError, ValueError) as error:

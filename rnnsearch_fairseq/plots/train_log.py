@@ -39,9 +39,6 @@ def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
     """Read the points of training and of the first development set, by updates.
 
     Training has a point every --log-interval updates, or one an epoch where there are more of these.
-
-    Raises:
-        InputError: the file cannot be read, or there are no points.
     """
     kinds = read_kinds(path)
     validated = next((lines for subset, lines in kinds.items() if subset), {})

@@ -7,7 +7,6 @@ has one. The README of rnnsearch_fairseq/serve says more.
   rnnsearch serve --model checkpoints
 """
 
-import argparse
 import contextlib
 import ipaddress
 import shutil
@@ -21,16 +20,6 @@ from rnnsearch_fairseq.inference.options import add_model_options, add_search_op
 SECONDS_TO_PARSE = 1.0  # a sentence
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = make_parser(__doc__)
-    add_model_options(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
-    add_search_options(parser)
-    return parser.parse_args()
-
-
 def open_socket(host: str, port: int) -> socket.socket:
     """Open a socket that listens for connections."""
     try:
@@ -41,8 +30,12 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def main() -> None:
-    """The command line of this module."""
-    args = parse_arguments()
+    parser = make_parser(__doc__)
+    add_model_options(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
+    add_search_options(parser)
+    args = parser.parse_args()
     try:
         from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, make_server
         from rnnsearch_fairseq.serve.worker import Worker

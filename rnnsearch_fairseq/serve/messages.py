@@ -36,7 +36,6 @@ class TranslationRequest(BaseModel):
 
     @model_validator(mode="after")
     def check_numbers(self) -> "TranslationRequest":
-        """Check the number of trees and of translations."""
         sentences = len(self.sentences)
         if self.trees is not None and len(self.trees) != sentences:
             raise ValueError(f"there are {sentences} sentences and {len(self.trees)} trees; send one for each")

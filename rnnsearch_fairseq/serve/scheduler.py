@@ -66,10 +66,8 @@ class Scheduler:
     """Translates the sentences of waiting requests in batches.
 
     A batch has one sentence of each waiting request, in order of arrival, then a second one of each, and so on. So a
-    request of one sentence never waits for all of a long request.
-
-    Args:
-        work: translates a batch and reports on each sentence; raises Abandoned if nobody waits for any of them.
+    request of one sentence never waits for all of a long request. ``work`` translates a batch and reports on each
+    sentence; it raises Abandoned if nobody waits for any of them.
     """
 
     def __init__(self, work: Callable[[Sequence[Job]], None]) -> None:

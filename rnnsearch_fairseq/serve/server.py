@@ -37,8 +37,7 @@ HEADERS = [("Connection", "close"), ("Cache-Control", "no-cache"), ("X-Content-T
 def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
     """Build the application, whose thread alone may use the worker.
 
-    Args:
-        hosts: accepted host names, which protects against DNS rebinding; "*" accepts any.
+    To accept only ``hosts`` as host names protects against DNS rebinding; "*" accepts any.
     """
     translator = worker.translator
 
@@ -102,14 +101,12 @@ class Connection(H11Protocol):
     _open: ClassVar[OrderedDict["Connection", None]] = OrderedDict()  # oldest first
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Close the oldest connection if there are too many."""
         super().connection_made(transport)
         if len(self._open) >= MAX_CONNECTIONS:
             self._open.popitem(last=False)[0].transport.abort()
         self._open[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         super().connection_lost(exc)
         self._open.pop(self, None)
 

@@ -1,4 +1,1 @@
-"""The fairseq task ``rnnsearch``.
-
-May import errors, modules, search, text and data.
-"""
+"""The fairseq task ``rnnsearch``."""

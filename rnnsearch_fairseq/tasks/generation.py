@@ -8,7 +8,6 @@ from fairseq import utils
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
@@ -19,8 +18,7 @@ from rnnsearch_fairseq.search import BeamSearch, Ensemble, Hypothesis, SearchMod
 class Generator:
     """A search of this package in fairseq-generate, fairseq-interactive and --eval-bleu.
 
-    Args:
-        print_alignment: "hard" or "soft" to set the hypotheses' ``alignment``, which fairseq prints.
+    ``print_alignment`` is "hard" or "soft" to set the hypotheses' ``alignment``, which fairseq prints.
     """
 
     def __init__(self, models: Sequence[BaseFairseqModel], search: BeamSearch, print_alignment: str | None) -> None:
@@ -29,16 +27,8 @@ class Generator:
             model.eval()
         self.search_model: SearchModel | None = None  # made of the parameters when the first batch comes
 
-    def generate(
-        self, models: Any, sample: dict[str, Any], prefix_tokens: Tensor | None = None, constraints: Any = None
-    ) -> list[list[dict[str, Any]]]:
-        """fairseq's hypotheses of each sentence of the batch, best first; ``models`` are those of the constructor.
-
-        Raises:
-            InputError: a prefix or constraints are given.
-        """
-        if prefix_tokens is not None or constraints is not None:
-            raise InputError("this search takes no prefix and no constraints; use fairseq's generator (--prefix-size)")
+    def generate(self, models: Any, sample: dict[str, Any], **unused: None) -> list[list[dict[str, Any]]]:
+        """fairseq's hypotheses of each sentence of the batch, best first; ``models`` are those of the constructor."""
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
         if self.search_model is None:
             members = [search_model(*halves(model)) for model in self.models]

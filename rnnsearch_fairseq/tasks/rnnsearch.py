@@ -27,7 +27,6 @@ from rnnsearch_fairseq.errors import InputError, option
 from rnnsearch_fairseq.search import SearchOptions, make_search
 from rnnsearch_fairseq.search.options import SEARCHES
 from rnnsearch_fairseq.tasks.generation import Generator, can_search
-from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +77,6 @@ class RNNsearchTask(TranslationTask):
     cfg: RNNsearchTaskConfig
 
     def __init__(self, cfg: RNNsearchTaskConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
-        """Load the dictionary of transitions if there are trees."""
         super().__init__(cfg, src_dict, tgt_dict)
         self.optimizer: FairseqOptimizer | None = None
         self.float32: list[Tensor] | None = None
@@ -88,49 +86,18 @@ class RNNsearchTask(TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
-        """As in fairseq: load the dictionaries.
-
-        Raises:
-            InputError: the data folder has none, or trees have no languages beside them.
-        """
-        folder = Path(utils.split_paths(cfg.data)[0])
-        if not any(folder.glob("dict.*.txt")):
-            raise InputError(
-                f"{folder}: no dictionaries; give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
-            )
+        """As in fairseq: load the dictionaries."""
         if cfg.tree_lang is not None and (cfg.source_lang is None or cfg.target_lang is None):
             raise InputError("--tree-lang needs the languages of the text, too; give -s and -t")
         return super().setup_task(cfg, **kwargs)
 
-    # Data
-
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a split and its trees; of the training pairs, keep those within the limits, and log how many they are.
-
-        Raises:
-            InputError: it is missing, its sides or trees do not belong to each other, or no training pair is left.
-        """
-        trains = split == self.cfg.train_subset
-        if trains and split not in self.datasets:
-            self._warn_without_preparation()
-        try:
-            super().load_dataset(split, epoch, combine, **kwargs)
-        except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
-            raise InputError(
-                f"{self.cfg.data}: {split}: {error}; write both sides in one run of fairseq-preprocess"
-            ) from error
+        """Load a split and its trees; of the training pairs, keep those within the limits, and log their number."""
+        super().load_dataset(split, epoch, combine, **kwargs)
         if self.has_trees:
             self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
-        if trains:
+        if split == self.cfg.train_subset:
             self.datasets[split] = self._choose_pairs(self.datasets[split], split)
-
-    def _warn_without_preparation(self) -> None:
-        folder = Path(utils.split_paths(self.cfg.data)[0])
-        if find_preparations(folder, [self.cfg.source_lang, self.cfg.target_lang]) is None:
-            logger.warning(
-                f"no {RECORD} in {folder} or the folder above it: rnnsearch translate will need text in the tokens of "
-                "the training text; rnnsearch prepare writes such a record"
-            )
 
     def _add_trees(self, pairs: LanguagePairDataset, split: str, epoch: int) -> TreePairs:
         paths, suffix = utils.split_paths(self.cfg.data), self.cfg.tree_lang
@@ -183,8 +150,6 @@ class RNNsearchTask(TranslationTask):
         )
         return iterator
 
-    # Updates, and what checkpoints hold of them
-
     def train_step(
         self,
         sample: dict[str, Any],
@@ -195,11 +160,7 @@ class RNNsearchTask(TranslationTask):
         ignore_grad: bool = False,
         **extra: Any,
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """As in fairseq.
-
-        Raises:
-            InputError: the loss is not a number, and no scaler of gradients (--fp16, --amp) will try again.
-        """
+        """As in fairseq; without a scaler of gradients (--fp16, --amp), a loss that is not a number is refused."""
         self.optimizer = optimizer
         step = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad, **extra)
         if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
@@ -233,16 +194,11 @@ class RNNsearchTask(TranslationTask):
         _patience().update(state["patience"])
         self.float32 = state.get("float32")
 
-    # Search
-
     def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
         """The generator for fairseq's generation options ``args``.
 
         It is this package's search where the models are this package's, and fairseq's generator where they are not, or
         where an option is given that only fairseq's generator has.
-
-        Raises:
-            InputError: an option has an impossible value or no effect.
         """
         search = str(self.cfg.search)
         names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}

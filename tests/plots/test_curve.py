@@ -58,12 +58,10 @@ def test_bleu_against_training_time(tmp_path: Path, run: Run, figures: list[Figu
 def test_what_a_log_does_not_hold_is_refused(tmp_path: Path, run: Run) -> None:
     log = write(tmp_path / "train.log", inner_line(50, 90), valid_line(1, 5))
     unvalidated = write(tmp_path / "unvalidated.log", inner_line(50, 90))
-    timeless = write(tmp_path / "timeless.log", valid_line(1, 5))
     picture = ["--output", tmp_path / "curve.png"]
     for words, named in (
         ([log, "--measure", "bleu"], r"train\.log: .*--eval-bleu"),
         ([log, unvalidated], r"unvalidated\.log"),
-        ([timeless, "--against", "time"], r"timeless\.log: .*--against"),
         ([tmp_path / "nothing.log"], r"nothing\.log"),
         ([log, "--output", log], r"train\.log"),
         ([log, "--output", tmp_path / "curve.doc"], r"curve\.doc"),

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
@@ -105,13 +104,6 @@ def test_options_without_effect_or_sense_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         make_task(**task).build_generator([make_model()], Namespace(**options))
-
-
-def test_prefixes_are_refused() -> None:
-    model = make_model()
-    generator = make_task().build_generator([model], Namespace())
-    with pytest.raises(InputError, match="takes no prefix"):
-        generator.generate([model], SAMPLE, prefix_tokens=torch.tensor([[5]]))
 
 
 @pytest.mark.slow

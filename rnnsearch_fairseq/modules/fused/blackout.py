@@ -18,7 +18,7 @@ CHUNK_SCORES, CHUNK_SCORES_ON_GPU = 2_000_000, 100_000_000
 def blackout_loss(
     features: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
 ) -> Tensor:
-    """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least.
+    """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least, even if a p~_i rounds to one.
 
     On a CPU, and with a vocabulary much larger than K, only the scores of the target and the negatives are computed.
     Otherwise the whole vocabulary is scored, in chunks of words.

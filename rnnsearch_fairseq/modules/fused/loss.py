@@ -10,21 +10,12 @@ from rnnsearch_fairseq.modules.fused import dispatch
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
 
-def softmax_loss(
-    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, padding_idx: int | None = None
-) -> Tensor:
-    """-sum log p of the ``targets`` ``(...)``, where p = softmax(W f + b): a scalar in float32 at least.
-
-    The arguments are those of :func:`smoothed_loss`.
-    """
-    return smoothed_loss(features, weight, bias, targets, 0.0, padding_idx)[0]
-
-
 def smoothed_loss(
     features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float, padding_idx: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Label-smoothed cross entropy, and -sum log p, which has no gradient: scalars in float32 at least.
+    """Label-smoothed cross entropy, and -sum log p, where p = softmax(W f + b): scalars in float32 at least.
 
+    The second has no gradient, and is equal to the first if ``smoothing`` is 0.
     Szegedy et al. (2016), *Rethinking the Inception Architecture for Computer Vision*, Section 7, as in fairseq: the
     target has the probability 1 - ``smoothing``, and the other words share the rest.
 

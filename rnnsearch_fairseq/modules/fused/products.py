@@ -1,7 +1,4 @@
-"""Large matrix products, by whichever library is faster on a CPU; PyTorch's private operators, where no public ones do.
-
-A matrix that is used at every position is put into the fastest memory layout once.
-"""
+"""Large matrix products by the library that is faster on a CPU, by private operators where there are no public ones."""
 
 import functools
 from collections.abc import Callable

@@ -27,7 +27,6 @@ class FusedEncoder(Encoder):
 
     @staticmethod
     def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
-        """As in the base class."""
         inputs = inputs.transpose(0, 1)
         # With gradients PyTorch makes one product of all positions by itself, without them only if they are contiguous.
         projected = unit.project_input(inputs if inputs.requires_grad else inputs.contiguous())
@@ -206,7 +205,6 @@ class _AttendingScan(torch.autograd.Function):
         activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
         queries = projected.new_empty(steps, batch, keys.size(-1))  # W_a s
         contexts = projected.new_empty(steps, batch, annotations.size(-1))
-        # At least float32: in half precision a softmax over a long sentence loses its small weights.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
         ops = dispatch.kernels_for(projected)

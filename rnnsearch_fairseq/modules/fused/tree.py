@@ -19,7 +19,6 @@ class FusedLSTM(LSTM):
     """:class:`~rnnsearch_fairseq.modules.lstm.LSTM` with a hand-written gradient."""
 
     def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """As in the base class."""
         words = packing(~padding_mask, inputs.device)
         projected = self.from_input(words.pack(inputs))
         with torch.cuda.device_of(projected):
@@ -30,7 +29,6 @@ class FusedTreeLSTM(TreeLSTM):
     """:class:`~rnnsearch_fairseq.modules.tree_lstm.TreeLSTM` with a hand-written gradient."""
 
     def encode(self, hidden: Tensor, cell: Tensor, forest: Forest) -> tuple[Tensor, Tensor]:
-        """As in the base class."""
         children = torch.stack([forest.left, forest.right], dim=1).flatten()
         # Siblings are adjacent rows, in the order of their parents; then come the nodes that are no children.
         is_root = children.new_ones(len(hidden) + len(forest.left)).index_fill_(0, children, 0)
@@ -204,7 +202,6 @@ class _DecoderScan(torch.autograd.Function):
         gates = projected.clone()  # to which the other products are added
         cells = projected.new_empty(len(words.places), size)
         vectors = projected.new_empty(len(cells), 3 * size)  # [s~_j; s_j; d_j]
-        # At least float32: in half precision a softmax over many constituents loses its small weights.
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(len(cells), states.size(1), dtype=precise)
         vectors[:first, size : 2 * size], cells[:first] = (

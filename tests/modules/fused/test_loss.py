@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from rnnsearch_fairseq.modules.fused import dispatch, kernels
-from rnnsearch_fairseq.modules.fused.loss import smoothed_loss, softmax_loss
+from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
 def draw(words: int, dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -62,7 +62,7 @@ def test_a_loss_scale_in_float16(scale: float) -> None:
     given = [(torch.randn(shape, generator=generator) / 64).half() for shape in ((3, 4), (9, 4), (9,))]
     targets = torch.tensor([3, 4, 5])
     found, expected = (
-        torch.autograd.grad(softmax_loss(*tensors, targets) * factor, tensors)
+        torch.autograd.grad(smoothed_loss(*tensors, targets, 0.0)[0] * factor, tensors)
         for tensors, factor in (
             ([tensor.clone().requires_grad_() for tensor in given], scale),
             ([tensor.double().requires_grad_() for tensor in given], scale),
@@ -76,7 +76,7 @@ def test_a_loss_scale_in_float16(scale: float) -> None:
 def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
     features = torch.tensor([[1e4], [-1e4]], requires_grad=True)
     weight, bias = torch.tensor([[1.0], [-1.0]]), torch.zeros(2)
-    loss = softmax_loss(features, weight, bias, torch.tensor([1, 1]))
+    loss, _ = smoothed_loss(features, weight, bias, torch.tensor([1, 1]), 0.0)
     assert loss.item() == 2e4
     loss.backward()
     assert features.grad.tolist() == [[2.0], [0.0]]
@@ -96,14 +96,14 @@ def test_the_cost_alone_is_the_same_and_keeps_no_scores(monkeypatch: pytest.Monk
             return result
 
     with torch.no_grad(), Watch():
-        found = softmax_loss(*given, targets)
-    torch.testing.assert_close(found, softmax_loss(*given, targets).detach(), rtol=0, atol=1e-12)
+        found, _ = smoothed_loss(*given, targets, 0.0)
+    torch.testing.assert_close(found, smoothed_loss(*given, targets, 0.0)[0].detach(), rtol=0, atol=1e-12)
     assert largest < 12 * 9
 
 
 def test_no_words_cost_nothing() -> None:
     given, targets = draw(0)
-    loss = softmax_loss(*given, targets)
+    loss, _ = smoothed_loss(*given, targets, 0.0)
     loss.backward()
     assert loss.item() == 0
     assert all(tensor.grad.eq(0).all() for tensor in given)
