@@ -27,6 +27,7 @@ from rnnsearch_fairseq.errors import InputError, option
 from rnnsearch_fairseq.search import SearchOptions, make_search
 from rnnsearch_fairseq.search.options import SEARCHES
 from rnnsearch_fairseq.tasks.generation import Generator, can_search
+from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 
 logger = logging.getLogger(__name__)
 
@@ -87,17 +88,38 @@ class RNNsearchTask(TranslationTask):
     @classmethod
     def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
         """As in fairseq: load the dictionaries."""
+        folder = Path(utils.split_paths(cfg.data)[0])
+        if not any(folder.glob("dict.*.txt")):
+            raise InputError(
+                f"{folder}: no dictionaries; give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
+            )
         if cfg.tree_lang is not None and (cfg.source_lang is None or cfg.target_lang is None):
             raise InputError("--tree-lang needs the languages of the text, too; give -s and -t")
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Load a split and its trees; of the training pairs, keep those within the limits, and log their number."""
-        super().load_dataset(split, epoch, combine, **kwargs)
+        trains = split == self.cfg.train_subset
+        if trains and split not in self.datasets:
+            self._warn_without_preparation()
+        try:
+            super().load_dataset(split, epoch, combine, **kwargs)
+        except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
+            raise InputError(
+                f"{self.cfg.data}: {split}: {error}; write both sides in one run of fairseq-preprocess"
+            ) from error
         if self.has_trees:
             self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
-        if split == self.cfg.train_subset:
+        if trains:
             self.datasets[split] = self._choose_pairs(self.datasets[split], split)
+
+    def _warn_without_preparation(self) -> None:
+        folder = Path(utils.split_paths(self.cfg.data)[0])
+        if find_preparations(folder, [self.cfg.source_lang, self.cfg.target_lang]) is None:
+            logger.warning(
+                f"no {RECORD} in {folder} or the folder above it: rnnsearch translate will need text in the tokens of "
+                "the training text; rnnsearch prepare writes such a record"
+            )
 
     def _add_trees(self, pairs: LanguagePairDataset, split: str, epoch: int) -> TreePairs:
         paths, suffix = utils.split_paths(self.cfg.data), self.cfg.tree_lang

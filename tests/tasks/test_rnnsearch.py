@@ -183,12 +183,24 @@ def test_pools_follow_an_update_freq_that_depends_on_the_epoch(data: str, caplog
 # What is missing
 
 
-def test_missing_trees_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [("dict.*", "{folder}: .*{folder}/bin"), ("train.en*", "{folder}: train"), ("train.tree*", "train.tree-None")],
+)
+def test_missing_data_is_named(tmp_path: Path, missing: str, named: str) -> None:
     make_data([tmp_path])
-    for path in tmp_path.glob("train.tree*"):
+    for path in tmp_path.glob(missing):
         path.unlink()
-    with pytest.raises(InputError, match=r"train\.tree-None"):
+    with pytest.raises(InputError, match=named.format(folder=tmp_path)):
         make_task(str(tmp_path), tree_lang="tree").load_dataset("train")
+
+
+def test_sides_of_different_size_are_named(tmp_path: Path) -> None:
+    make_data([tmp_path])
+    for suffix in ("bin", "idx"):
+        (tmp_path / f"train.en-ja.ja.{suffix}").write_bytes((tmp_path / f"valid.en-ja.ja.{suffix}").read_bytes())
+    with pytest.raises(InputError, match="train: "):
+        make_task(str(tmp_path)).load_dataset("train")
 
 
 @pytest.mark.parametrize("options", [{"tree_lang": "tree", "source_lang": None}, {"require_parse": True}])
