@@ -51,7 +51,7 @@ sacrebleu raw/test.{target} -i {translation} -m bleu chrf -f text {tokens}
 echo
 echo "translations of the test set: $PWD/"{translation}
 echo "the model:                    $PWD/checkpoints/checkpoint_best.pt"
-echo "to use it: rnnsearch translate --model \"$PWD/checkpoints/checkpoint_best.pt\" --beam 12, or rnnsearch serve with the same"
+echo "to use it: rnnsearch translate or serve, with --model and this path, and --beam 12"
 """
 
 

@@ -195,6 +195,14 @@ def test_missing_data_is_named(tmp_path: Path, missing: str, named: str) -> None
         make_task(str(tmp_path), tree_lang="tree").load_dataset("train")
 
 
+def test_text_without_a_record_of_its_preparation_is_named(data: str, warned: pytest.LogCaptureFixture) -> None:
+    task = make_task(data)
+    task.load_dataset("valid")
+    assert "preparation.json" not in warned.text
+    task.load_dataset("train")
+    assert "preparation.json" in warned.text
+
+
 def test_sides_of_different_size_are_named(tmp_path: Path) -> None:
     make_data([tmp_path])
     for suffix in ("bin", "idx"):
