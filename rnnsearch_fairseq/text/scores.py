@@ -75,13 +75,7 @@ class AlignedPair:
 
     @classmethod
     def from_json(cls, line: str | bytes, where: str) -> "AlignedPair":
-        """Read a line that :meth:`to_json` made; weights are finite, in float64.
-
-        Whether the phrases form a tree is not checked.
-
-        Raises:
-            InputError: the line is not a pair.
-        """
+        """Read a line that :meth:`to_json` made; weights are finite, in float64."""
         try:
             record = json.loads(line)
             number, source, target = record["id"], record["source"], record["target"]
