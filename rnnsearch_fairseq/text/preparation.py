@@ -122,11 +122,7 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
 
 
 def find_preparations(data: Path, languages: Sequence[str]) -> list[Preparation] | None:
-    """The preparations of these languages, from the folder of the binarized text or the folder above it, or None.
-
-    Raises:
-        InputError: the record is damaged, or lacks one of the languages.
-    """
+    """The preparations of these languages, from the folder of the binarized text or the folder above it, or None."""
     for folder in (data, data.absolute().parent):
         preparations = read_preparations(folder)
         if preparations is None:

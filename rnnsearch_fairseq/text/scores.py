@@ -95,12 +95,7 @@ class AlignedPair:
 
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
-    """Yield the pairs of a file of scores, which have alignments.
-
-    Raises:
-        InputError: the file cannot be read or is empty, or a line, once it is reached, is not a score, has no
-            alignment, or is out of order.
-    """
+    """Yield the pairs of a file of scores, in order and with alignments; an InputError names the first other line."""
     number = -1
     with open_bytes(path) as lines:
         for number, line in enumerate(lines):
