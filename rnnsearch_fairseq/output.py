@@ -14,11 +14,7 @@ from rnnsearch_fairseq.errors import InputError
 
 
 def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that would replace an input or each other, or lie in a folder that is read; None is no path.
-
-    Raises:
-        InputError: they would.
-    """
+    """Refuse outputs that would replace an input or each other, or lie in a folder that is read; None is no path."""
     taken = {Path(path).resolve() for path in inputs if path is not None}
     for path in [outputs] if isinstance(outputs, Path) else outputs:
         if path is None:

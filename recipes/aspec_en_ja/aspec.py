@@ -12,6 +12,7 @@ prescribes, before and after KyTea: normalize takes raw sentences, and join take
 
 import re
 import sys
+from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
@@ -53,7 +54,7 @@ def main() -> None:
     """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("filter", choices=("words", "normalize", "join"))
-    parser.add_argument("raw", nargs="?", metavar="RAW", help="words only: the English text that Enju parsed")
+    parser.add_argument("raw", nargs="?", type=Path, help="words only: the English text that Enju parsed")
     args = parser.parse_args()
     lines = (line.removesuffix("\n") for line in open(sys.stdin.fileno(), encoding="utf-8", newline="\n"))
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")

@@ -23,10 +23,6 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     """Write a checkpoint with the mean of all parameters of ``paths``; matrices that are shared stay shared.
 
     Means of float16 and bfloat16 are float32: rounding them again would lose a part of what averaging brings.
-
-    Raises:
-        InputError: a checkpoint is damaged, their parameters differ in name or shape, or ``out`` is there already or
-            cannot be written.
     """
     if os.path.lexists(out):
         raise InputError(f"{out}: is there already; give a new name")

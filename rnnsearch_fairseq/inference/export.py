@@ -19,7 +19,8 @@ from torch import nn
 
 from rnnsearch_fairseq import __version__
 from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, Usage, load_members, tensor_files
+from rnnsearch_fairseq.inference.info import describe
+from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, load_members, tensor_files
 from rnnsearch_fairseq.inference.options import add_search_fields, search_options
 from rnnsearch_fairseq.modules.parameters import shared_names
 from rnnsearch_fairseq.output import open_output
@@ -27,26 +28,12 @@ from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.preparation import write_subwords
 
 CARD = "README.md"
-TO_FILL_IN = """## To fill in
-
-- Licence, here and in the header:
-- Training data:
-- BLEU, with the test set and sacrebleu's signature:
-- What the model is for, and where it fails:
-"""
 
 
 def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
-    """Write one model, or an ensemble, with all that it needs to ``folder``.
+    """Write one model, or an ensemble, with all that it needs to ``folder``; ``half``: with parameters in float16.
 
-    Args:
-        path: see `load_members`.
-        folder: is made if it is not there.
-        half: write parameters in float16; they are loaded in float32.
-        usage: fields of :class:`~rnnsearch_fairseq.inference.loading.Usage`, in place of those that the model has.
-
-    Raises:
-        InputError: ``folder`` holds files or cannot be written, or the model cannot be loaded.
+    ``usage`` are fields of :class:`~rnnsearch_fairseq.inference.loading.Usage`, in place of those that the model has.
     """
     from safetensors.torch import save
 
@@ -54,6 +41,7 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
         raise InputError(f"{folder}: is there already; give a folder that is new or empty")
     members = load_members(path)
     text, usage = members[0].text, replace(members[0].usage, **usage)
+    members[0] = replace(members[0], usage=usage)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -70,7 +58,7 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
     models = [{"architecture": member.kind, "config": asdict(member.config)} for member in members]
     config = {"languages": text.languages, "models": models, "preparation": preparation, **vars(usage)}
     _write(folder / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
-    _write(folder / CARD, _make_card(members, folder, usage).encode())
+    _write(folder / CARD, _make_card(members).encode())
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -84,19 +72,9 @@ def _parameters(network: nn.Module, half: bool) -> dict[str, torch.Tensor]:
     return {name: state[name].half() if half else state[name] for name in dict.fromkeys(shared_names(state).values())}
 
 
-def _make_card(members: Sequence[Member], folder: Path, usage: Usage) -> str:
+def _make_card(members: Sequence[Member]) -> str:
     """The model card, in Markdown, with the header that the Hugging Face Hub reads."""
-    text = members[0].text
-    source, target = text.languages
-    rows = [
-        f"| {name} | {member.kind} | {sum(one.numel() for one in member.network.parameters()):,} "
-        f"| {(folder / name).stat().st_size / 1e6:,.1f} MB | {member.training or 'not recorded'} |"
-        for member, name in zip(members, tensor_files(len(members)))
-    ]
-    sizes = [
-        f"- {language}: {len(vocabulary):,} symbols in `{name}`"
-        for language, vocabulary, name in zip(text.languages, text.vocabularies, VOCABULARIES)
-    ]
+    source, target = members[0].text.languages
     return f"""---
 language: {json.dumps([source, target])}
 license: unknown
@@ -106,11 +84,9 @@ library_name: rnnsearch-fairseq
 
 # Translation from {source} to {target}
 
-| file | architecture | parameters | size | training |
-|---|---|---|---|---|
-{chr(10).join(rows)}
-
-{chr(10).join(sizes)}
+```
+{describe(members)}
+```
 
 Written by `rnnsearch export`, with rnnsearch-fairseq {__version__} and torch {torch.__version__}.
 
@@ -123,7 +99,7 @@ rnnsearch serve --model .
 
 In Python: `rnnsearch_fairseq.load(".").translate(["A sentence."])`
 
-{usage.description or TO_FILL_IN}"""
+{members[0].usage.description}"""
 
 
 def main() -> None:
@@ -150,5 +126,4 @@ def main() -> None:
     if args.card is not None:
         usage["description"] = "".join(read_lines(args.card))
     export(args.model, args.output, args.half, **usage)
-    complete = "" if args.card else f"; complete {args.output / CARD}"
-    print(f"{args.model} -> {args.output}{complete}")
+    print(f"{args.model} -> {args.output}")

@@ -88,9 +88,6 @@ def load_members(path: str | Path) -> list[Member]:
     Args:
         path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
             is taken; or several of these with colons between.
-
-    Raises:
-        InputError: a file is missing or damaged, or the members differ in their languages or vocabularies.
     """
     members: list[Member] = []
     for part in split_paths(path):
@@ -157,17 +154,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint of fairseq, of any model; its tensors stay in the file until they are used.
-
-    Args:
-        path: as in :func:`find_checkpoint`.
-
-    Returns:
-        The checkpoint, with "model", a table of parameters, and "cfg", a dictionary.
-
-    Raises:
-        InputError: the file is missing, damaged, or not a checkpoint.
-    """
+    """Read a checkpoint of fairseq, of any model; its tensors stay in the file until they are used."""
     path = find_checkpoint(path)
     try:
         torch.serialization.add_safe_globals(PLAIN_CLASSES)
@@ -189,16 +176,8 @@ def _member_of(state: dict[str, Any], path: Path) -> Member:
     except (LookupError, TypeError) as error:
         raise InputError(f"{path}: does not hold its vocabularies ({in_short(error)}); {TRAIN}") from error
     tensors = {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()}
-    return _make_member(values.get("_name"), values, tensors, text, path, TRAIN, training=_describe_training(state))
-
-
-def _describe_training(state: dict[str, Any]) -> str:
-    """A line about a training: its updates, and the best result on the development set."""
-    loss, line = state.get("extra_state", {}).get("val_loss"), f"{count_updates(state):,} updates"
-    if loss is None:
-        return line
-    measure = "BLEU" if state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "bleu" else "loss"
-    return f"{line}, {measure} {float(loss):.2f} on the development set"
+    training = f"{count_updates(state):,} updates"
+    return _make_member(values.get("_name"), values, tensors, text, path, TRAIN, training=training)
 
 
 def count_updates(state: dict[str, Any]) -> int:

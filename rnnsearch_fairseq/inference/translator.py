@@ -121,8 +121,6 @@ class Translator:
         self._model: SearchModel | None = None
         self._warned_of_trees = False
 
-    # Sentences
-
     def translate(
         self, sentences: Sequence[str] | str, trees: Sequence[str | None] | str | None = None, **options: Any
     ) -> list[str] | str:
@@ -158,11 +156,7 @@ class Translator:
         targets: Sequence[str] | str,
         trees: Sequence[str | None] | str | None = None,
     ) -> list[float] | float:
-        """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length.
-
-        Raises:
-            InputError: a sentence or its parse cannot be read.
-        """
+        """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length."""
         if isinstance(sources, str):
             return self.score([sources], [targets], [trees])[0]
         return [pair.score for pair in self.align_words(self._read_pairs(sources, targets, trees))]
@@ -185,8 +179,6 @@ class Translator:
         if targets is None:
             return [best for best, *_ in self.search(self.read_sources(sources, trees))]
         return self.align_words(self._read_pairs(sources, targets, trees))
-
-    # Steps of the methods above
 
     def read_sources(self, sentences: Sequence[str], trees: Sequence[str | None] | None = None) -> list[Source]:
         """Call :meth:`read_source` for each sentence."""

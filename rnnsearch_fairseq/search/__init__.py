@@ -18,9 +18,5 @@ _SEARCHES = {"fairseq": FairseqSearch, "groundhog": GroundhogSearch, "tree2seq":
 
 
 def make_search(options: SearchOptions) -> BeamSearch:
-    """The search that the options describe.
-
-    Raises:
-        InputError: the file of length statistics cannot be read.
-    """
+    """The search that the options describe."""
     return _SEARCHES[options.search](options)

@@ -15,7 +15,7 @@ MAX_BEAM_TO_DOUBLE = 500
 
 
 class GroundhogBeam(Beam):
-    """Each finished hypothesis shrinks the beam by one."""
+    """Each finished hypothesis shrinks the beam by one; the search ends when it is empty."""
 
     def end_term(self, step: int) -> float:
         """End-of-sentence is impossible in the first floor(length / 2) steps."""
@@ -31,14 +31,11 @@ class GroundhogBeam(Beam):
 
 
 class GroundhogSearch(BeamSearch):
-    """Beam search as in the code behind the first paper's Table 1. With the source's length, end-of-sentence included:
+    """Beam search as in the code behind the first paper's Table 1.
 
-    - end-of-sentence has probability zero in the first floor(length / 2) steps, and there are at most 3 · length steps;
-    - each finished hypothesis shrinks the beam by one, and the search ends when the beam is empty. Hypotheses that are
-      still unfinished are dropped;
-    - a sentence without a finished hypothesis is searched again. If unknown words were banned (an ``unkpen`` of
-      infinity, which does not renormalise the probabilities), they are allowed first. Then the beam is doubled while it
-      is below 500. If nothing helps, the search fails. Warnings number the sentences of a batch from 1.
+    A sentence without a finished hypothesis after 3 · length steps is searched again. If unknown words were banned (an
+    ``unkpen`` of infinity, which does not renormalise the probabilities), they are allowed first. Then the beam is
+    doubled while it is below 500. If nothing helps, the search fails. Warnings number the sentences of a batch from 1.
 
     Hypotheses are ranked by the mean log-probability of their words or, if ``unnormalized``, by the total.
     """

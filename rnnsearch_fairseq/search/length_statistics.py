@@ -43,11 +43,7 @@ class LengthStatistics:
 
     @classmethod
     def read(cls, path: Path) -> "LengthStatistics":
-        """The statistics in a file.
-
-        Raises:
-            InputError: if the file is missing or has another format.
-        """
+        """The statistics in a file."""
         cure = "write it by rnnsearch lengths"
         try:
             text = path.read_text(encoding="utf-8")

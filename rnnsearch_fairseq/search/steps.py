@@ -101,12 +101,7 @@ class Beam(ABC):
 
 
 class BeamSearch(ABC):
-    """A beam search over a batch of sentences, whose unfinished hypotheses are the rows of one batch.
-
-    A step passes over all scores twice: for the log-softmax, and for the maximum of each group of words, which limits
-    the search for the best words to a few groups. The few candidates that are left go to the host, where lists hold the
-    beams.
-    """
+    """A beam search over a batch of sentences, whose unfinished hypotheses are the rows of one batch."""
 
     def __init__(self, options: SearchOptions) -> None:
         self.options = options
@@ -126,9 +121,6 @@ class BeamSearch(ABC):
         Args:
             words, forest: the sentences and their trees, as :meth:`SearchModel.begin` reads them.
             on_step: called after each step; an exception that it raises ends the search.
-
-        Raises:
-            InputError: the model's scores are not numbers, or the least length exceeds the greatest.
         """
         lengths = words.ne(PAD).sum(dim=1).tolist()
         results: list[list[Hypothesis]] = [[] for _ in lengths]
@@ -205,12 +197,11 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     for numbers, sums, places_of_words in zip(chosen.tolist(), best.tolist(), columns.tolist()):
         if math.isnan(sums[0]):
             raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
-        if sums[-1] == -math.inf:
-            sums = [total for total in sums if total > -math.inf]
         candidates = []
         for total, place in zip(sums, places_of_words):
             row, group = divmod(numbers[place // GROUP], in_row)
-            candidates.append(Candidate(total, row, group * GROUP + place % GROUP))
+            if total > -math.inf:
+                candidates.append(Candidate(total, row, group * GROUP + place % GROUP))
         continuations.append(candidates)
     return continuations
 

@@ -19,9 +19,6 @@ class TextCodec:
     """Converts text of one language, by sacremoses, subword-nmt and sentencepiece.
 
     Given a vocabulary, a word is lowercased if the vocabulary lacks a subword of it, and none once it is in lower case.
-
-    Raises:
-        InputError: the merges of BPE or the model of sentencepiece are damaged.
     """
 
     def __init__(self, preparation: Preparation, language: str, vocabulary: Vocabulary | None = None) -> None:

@@ -70,12 +70,7 @@ def check_rereadable(*paths: Path) -> None:
 
 
 def check_text_files(*paths: Path) -> int:
-    """Return the common number of lines of UTF-8 text files.
-
-    Raises:
-        InputError: a file is missing, unreadable, empty or not a regular file, `check_line` refuses a line, or the
-            files differ in their numbers of lines.
-    """
+    """Return the common number of lines of UTF-8 text files; an InputError for files that are not parallel text."""
     check_rereadable(*paths)
     number = sum(1 for _ in read_pairs(*paths))
     if number == 0:
@@ -84,11 +79,7 @@ def check_text_files(*paths: Path) -> int:
 
 
 def read_pairs(*paths: Path, stray_returns: bool = False) -> Iterator[tuple[str, ...]]:
-    """Yield line N of each file together; see `read_lines`.
-
-    Raises:
-        InputError: as `read_lines`, or one file ends before another.
-    """
+    """Yield line N of each file together, as `read_lines`; an InputError if one file ends before another."""
     for number, pair in enumerate(zip_longest(*(read_lines(path, stray_returns) for path in paths)), 1):
         if None in pair:
             ended = paths[pair.index(None)]

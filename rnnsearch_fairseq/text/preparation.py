@@ -84,11 +84,7 @@ def write_subwords(folder: Path, preparations: Mapping[str, Preparation]) -> Non
 
 
 def read_preparations(folder: Path) -> dict[str, Preparation] | None:
-    """Read the preparation of each language from ``FOLDER/preparation.json``; None if there is no such file.
-
-    Raises:
-        InputError: a file is damaged or missing.
-    """
+    """Read the preparation of each language from ``FOLDER/preparation.json``; None if there is no such file."""
     path = folder / RECORD
     if not os.path.lexists(path):
         return None
@@ -126,14 +122,7 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
 
 
 def find_preparations(data: Path, languages: Sequence[str]) -> list[Preparation] | None:
-    """The preparations of these languages, from the folder of the binarized text or the folder above it.
-
-    Returns:
-        None: neither folder has a record.
-
-    Raises:
-        InputError: the record is damaged, or lacks one of the languages.
-    """
+    """The preparations of these languages, from the folder of the binarized text or the folder above it, or None."""
     for folder in (data, data.absolute().parent):
         preparations = read_preparations(folder)
         if preparations is None:

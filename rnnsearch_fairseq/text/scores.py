@@ -75,13 +75,7 @@ class AlignedPair:
 
     @classmethod
     def from_json(cls, line: str | bytes, where: str) -> "AlignedPair":
-        """Read a line that :meth:`to_json` made; weights are finite, in float64.
-
-        Whether the phrases form a tree is not checked.
-
-        Raises:
-            InputError: the line is not a pair.
-        """
+        """Read a line that :meth:`to_json` made; weights are finite, in float64."""
         try:
             record = json.loads(line)
             number, source, target = record["id"], record["source"], record["target"]
@@ -101,12 +95,7 @@ class AlignedPair:
 
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
-    """Yield the pairs of a file of scores, which have alignments.
-
-    Raises:
-        InputError: the file cannot be read or is empty, or a line, once it is reached, is not a score, has no
-            alignment, or is out of order.
-    """
+    """Yield the pairs of a file of scores, in order and with alignments; an InputError names the first other line."""
     number = -1
     with open_bytes(path) as lines:
         for number, line in enumerate(lines):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from typing import NamedTuple
-from xml.etree.ElementTree import Element, ParseError, iterparse
+from xml.etree.ElementTree import Element, ParseError, fromstring, iterparse
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import shown
@@ -143,14 +143,11 @@ def _make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
     return Parse(words, _build_tree(transitions)) if words else NoParse.EMPTY
 
 
-# Penn brackets
-
 _PENN_TOKEN = re.compile(r"[()]|[^\s()]+")
-_TRACE = "-NONE-"
 
 
 def read_penn(text: str) -> Parse | NoParse:
-    """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``, without traces (``-NONE-``).
+    """Read a tree in Penn brackets: ``(S (NP (PRP he)) (VP (VBD slept)) (. .))``.
 
     Without leaves, as in ``(())``, a tree is EMPTY; a text that is not exactly one tree is UNUSABLE.
     """
@@ -158,15 +155,13 @@ def read_penn(text: str) -> Parse | NoParse:
 
 
 def _penn_nodes(text: str) -> Iterator[bool | str]:
-    label: str | None = ""  # None before the label of a node
+    before_label = False
     for token in _PENN_TOKEN.findall(text):
         if token in ("(", ")"):
             yield token == "("
-            label = None if token == "(" else ""
-        elif label is None:
-            label = token
-        elif label != _TRACE:
+        elif not before_label:
             yield token
+        before_label = token == "("
 
 
 def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -187,18 +182,6 @@ def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             held, depth = [], 0
 
 
-# Enju's XML
-
-
-def _read_events(text: str) -> list[tuple[str, Element]]:
-    """The starts and ends of a sentence's elements; a ParseError if it is no XML."""
-    # Enju writes no <!DOCTYPE>, comment or CDATA. Refusing <!DOCTYPE> prevents entity definitions, which could expand
-    # without limit or name a file.
-    if "<!" in text:
-        raise ParseError("a declaration")
-    return list(iterparse(io.StringIO(text), ("start", "end")))
-
-
 def read_enju(text: str) -> Parse | NoParse:
     """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
 
@@ -208,10 +191,8 @@ def read_enju(text: str) -> Parse | NoParse:
     if not text.strip():
         return NoParse.EMPTY
     try:
-        _, *events, (_, sentence) = _read_events(text)
+        _, *events, (_, sentence) = iterparse(io.StringIO(text), ("start", "end"))
     except ParseError:
-        return NoParse.UNUSABLE
-    if sentence.tag != "sentence":
         return NoParse.UNUSABLE
     return _make_binary(_enju_nodes(events)) if sentence.get("parse_status") == "success" else NoParse.STATUS
 
@@ -229,15 +210,13 @@ def enju_words(text: str) -> list[str]:
     They are the leaves, and the punctuation outside the tree.
     """
     try:
-        return " ".join(_read_events(text)[0][1].itertext()).split()
+        return " ".join(fromstring(text).itertext()).split()
     except ParseError:
         return []
 
 
 READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
 
-
-# Leaves and words
 
 # Escapes of parsers and of the Moses tokenizer, and the text that they stand for.
 _ESCAPES = {

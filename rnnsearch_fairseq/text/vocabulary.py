@@ -13,17 +13,11 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_lines, shown
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
-LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
+LINE = re.compile(r"(.+) [+-]?[0-9]{1,18}")
 
 
 class Vocabulary:
-    """Symbols in the order of their ids; the first four are :data:`SPECIAL`.
-
-    A word that stands there twice has the id of the last.
-
-    Raises:
-        InputError: the symbols do not begin so.
-    """
+    """Symbols in the order of their ids; the first four are :data:`SPECIAL`."""
 
     def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
         if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
@@ -33,31 +27,22 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Read lines of a word and its count, as fairseq-preprocess writes them to ``dict.LANGUAGE.txt``.
-
-        Raises:
-            InputError: the file cannot be read, or a line is bad or repeats a word.
-        """
-        symbols = list(SPECIAL)
-        seen = set(symbols)
+        """Read lines of a word and its count, as fairseq-preprocess writes them to ``dict.LANGUAGE.txt``."""
+        symbols = dict.fromkeys(SPECIAL)
         for number, line in enumerate(read_lines(path), 1):
             match = LINE.fullmatch(line.rstrip())
             if match is None:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
-            word, _, overwrite = match.groups()
-            if word in seen and not overwrite:
+            word = match[1]
+            if word in symbols:
                 raise InputError(f"{path}, line {number}: {shown(word)} stands here a second time; delete the line")
-            seen.add(word)
-            symbols.append(word)
-        return cls(symbols, str(path))
+            symbols[word] = None
+        return cls(list(symbols), str(path))
 
     def write(self, path: Path) -> None:
         """Write a file that :meth:`read` and fairseq read; all counts are 1."""
-        seen = set(SPECIAL)
         with open_output(path) as out:
-            for symbol in self.symbols[len(SPECIAL) :]:
-                out.write(f"{symbol} 1{' #fairseq:overwrite' * (symbol in seen)}\n".encode())
-                seen.add(symbol)
+            out.writelines(f"{symbol} 1\n".encode() for symbol in self.symbols[len(SPECIAL) :])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.symbols == other.symbols

@@ -131,7 +131,6 @@ def read(text: str) -> tuple[str, str]:
         ("(X (X a b c) d (X e f g))", "a b c d e f g", "SSSRRSSSSRRRR"),
         ("(A (B (C (D x))))", "x", "S"),
         ("(A (B) (C ()) (D x) (()) (E y) ((F)))", "x y", "SSR"),
-        ("(S (NP (-NONE- *T*-1)) (VP (V go) (NP (-NONE- 0) it)))", "go it", "SSR"),
         ("(-LRB- -LRB-)", "-LRB-", "S"),
         ("  (S(A a)(B b))  ", "a b", "SSR"),
     ],
@@ -140,7 +139,7 @@ def test_penn_brackets(text: str, leaves: str, transitions: str) -> None:
     assert read(text) == (leaves, transitions)
 
 
-EMPTY = [" \n", "(())", "(X (Y ))", "(S (-NONE- *))"]
+EMPTY = [" \n", "(())", "(X (Y ))"]
 BROKEN = ["(S (A a)", "(S (A a)))", "(A a) (B b)", "a (A a)", "(A a) a"]
 
 
