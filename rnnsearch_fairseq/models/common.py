@@ -174,6 +174,6 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
                 if getattr(args, option, None) is None:
                     setattr(args, option, value)
             if isinstance(args, argparse.Namespace):
-                complete_options(args)
+                complete_options(args, model)
 
         register_model_architecture(model, name)(architecture)

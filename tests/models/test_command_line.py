@@ -16,6 +16,13 @@ def test_bf16_is_no_tpu(arch: str) -> None:
     assert (common.bf16, common.tpu) == (True, False)
 
 
+def test_an_architecture_alone_is_trained_as_in_the_paper() -> None:
+    cfg = parse_training("--arch", "bahdanau_gru")
+    assert (cfg.optimizer._name, cfg.criterion._name) == ("adadelta", "summed_nll")
+    assert (cfg.dataset.batch_size, cfg.optimization.lr, cfg.optimization.clip_norm) == (80, [1.0], 1.0)
+    assert parse_training("--arch", "bahdanau_gru", "--max-tokens", "99", "--lr", "3").optimization.lr == [3.0]
+
+
 @pytest.mark.parametrize("has_gpu", [False, True])
 def test_torchrun_is_read_on_a_cpu(monkeypatch: pytest.MonkeyPatch, has_gpu: bool) -> None:
     for name, value in TORCHRUN.items():
