@@ -94,7 +94,7 @@ def test_the_wheel_holds_more_than_code(python: Path, tmp_path: Path) -> None:
 
     plugin = Path(run([python, "-m", "rnnsearch_fairseq", "user-dir"], tmp_path).strip())
     assert names(plugin) == {name for name in names(ROOT / "rnnsearch_fairseq") if Path(name).suffix not in NOT_SHIPPED}
-    assert "--max-words" in run([python, "-m", "rnnsearch_fairseq", "serve", "--help"], tmp_path)
+    assert "--host" in run([python, "-m", "rnnsearch_fairseq", "serve", "--help"], tmp_path)
 
 
 def test_the_latest_release_in_the_changelog_is_this_version() -> None:

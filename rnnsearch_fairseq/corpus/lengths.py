@@ -18,7 +18,6 @@ MAX_PAIRS = 1_000_000  # as in Eriguchi et al. (2016), Section 4.3
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source side of the training text")
     parser.add_argument("target", type=Path, help="its target side")

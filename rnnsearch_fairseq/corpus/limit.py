@@ -20,7 +20,6 @@ def is_within(row: Row, max_words: int) -> bool:
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("text", help="tokenised training text to read, without the language")
     parser.add_argument("out", help="text to write")

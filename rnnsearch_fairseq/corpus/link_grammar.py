@@ -110,7 +110,6 @@ def _stands_for(leaf: str, word: str) -> bool:
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")

@@ -36,7 +36,6 @@ def _mismatch(where: str, leaves: Sequence[str], there: str, words: Sequence[str
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source text as fairseq-preprocess will read it")
     parser.add_argument("parses", type=Path, help="the parser's output for it")

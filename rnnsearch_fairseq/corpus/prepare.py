@@ -160,7 +160,6 @@ def _sizes(text: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    """The command line of this module."""
     args = _make_parser().parse_args()
     sys.stdout.reconfigure(line_buffering=True)
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})

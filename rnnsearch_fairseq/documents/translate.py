@@ -146,7 +146,6 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """The command line of this module."""
     args = parse_arguments()
     translator, dictionary = load_with_replacements(args)
     if _holds_documents(args.file):

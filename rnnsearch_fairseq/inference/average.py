@@ -54,7 +54,6 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints, or folders of trainings")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="checkpoint to write; must be new")

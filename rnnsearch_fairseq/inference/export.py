@@ -103,7 +103,6 @@ In Python: `rnnsearch_fairseq.load(".").translate(["A sentence."])`
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
     parser.add_argument(

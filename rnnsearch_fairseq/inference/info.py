@@ -29,7 +29,6 @@ def describe(members: Sequence[Member]) -> str:
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
     members = load_members(parser.parse_args().model)

@@ -48,7 +48,6 @@ def read_texts(translator: Translator, paths: Sequence[Path], prepared: bool) ->
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("source", type=Path, help="source text, one sentence a line")
     parser.add_argument("target", type=Path, help="its translations, line by line")

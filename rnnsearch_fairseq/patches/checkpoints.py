@@ -47,7 +47,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = PathManager.exists(path) and not resets  # not with --finetune-from-model
     if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:
-        if "train_inner" in state["metrics"]:  # the mean of the log's interval
+        if "train_inner" in state.get("metrics", {}):  # the mean of the log's interval
             metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
         if isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
             # The learning rate falls only after the checkpoint at the end of the epoch is saved.

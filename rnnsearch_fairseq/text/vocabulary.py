@@ -13,7 +13,7 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import read_lines, shown
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
-LINE = re.compile(r"(.+) [+-]?[0-9]{1,18}")
+LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
 
 
 class Vocabulary:
@@ -22,27 +22,35 @@ class Vocabulary:
     def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
         if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
+        odd = next((symbol for symbol in symbols if symbol.splitlines() != [symbol]), None)
+        if odd is not None:  # a line of a translation would become several
+            raise InputError(f"{where}: {shown(odd)} is empty or holds a line end; train the model again without it")
         self.symbols = list(symbols)
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """Read lines of a word and its count, as fairseq-preprocess writes them to ``dict.LANGUAGE.txt``."""
-        symbols = dict.fromkeys(SPECIAL)
+        symbols = list(SPECIAL)
+        seen = set(symbols)
         for number, line in enumerate(read_lines(path), 1):
             match = LINE.fullmatch(line.rstrip())
             if match is None:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
-            word = match[1]
-            if word in symbols:
+            word, _, overwrite = match.groups()
+            if word in seen and not overwrite:
                 raise InputError(f"{path}, line {number}: {shown(word)} stands here a second time; delete the line")
-            symbols[word] = None
-        return cls(list(symbols), str(path))
+            seen.add(word)
+            symbols.append(word)
+        return cls(symbols, str(path))
 
     def write(self, path: Path) -> None:
         """Write a file that :meth:`read` and fairseq read; all counts are 1."""
+        seen = set(SPECIAL)
         with open_output(path) as out:
-            out.writelines(f"{symbol} 1\n".encode() for symbol in self.symbols[len(SPECIAL) :])
+            for symbol in self.symbols[len(SPECIAL) :]:
+                out.write(f"{symbol} 1{' #fairseq:overwrite' * (symbol in seen)}\n".encode())
+                seen.add(symbol)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.symbols == other.symbols

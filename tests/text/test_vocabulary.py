@@ -47,3 +47,9 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, content: bytes, mes
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         Vocabulary.read(path)
+
+
+@pytest.mark.parametrize("symbol", ["", "a\n", "a\x85b", "\u2028"])
+def test_a_symbol_holds_no_line_end(symbol: str) -> None:
+    with pytest.raises(InputError, match="line end"):
+        Vocabulary([*SPECIAL, "a", symbol])
