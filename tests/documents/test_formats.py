@@ -246,10 +246,13 @@ def test_time_is_in_proportion_to_the_size(tmp_path: Path, name: str) -> None:
         if name.endswith("xlf"):
             text = f"<xliff><file><body><trans-unit>{text}</trans-unit></body></file></xliff>"
         (tmp_path / name).write_text(HEADER.format("UTF-8") + text if name.endswith("po") else text)
-        start = time.process_time()
-        fill(tmp_path / name)
-        times.append(time.process_time() - start)
-    assert times[1] < 10 * max(times[0], 0.05)
+        tries = []
+        for _ in range(3):  # the least of some is hardly disturbed by other work
+            start = time.process_time()
+            fill(tmp_path / name)
+            tries.append(time.process_time() - start)
+        times.append(min(tries))
+    assert times[1] < 10 * max(times[0], 0.1)
 
 
 @pytest.mark.parametrize(
