@@ -16,7 +16,7 @@ ACCELERATOR = re.compile(r"(?<!\w)[&_](?=\w)|(?<=\w)&(?=[a-z])")  # &File, _Open
 
 
 class Choice(NamedTuple):
-    """A translation, and what is missing or too much in it."""
+    """A translation and its faults: what it lacks or adds."""
 
     text: str
     faults: list[str]

@@ -23,7 +23,6 @@ torch.Size([6, 6])
 """
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,10 +35,10 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.inference.scoring import Pair, Score, batches, pad_sources, reads_trees, score_pairs
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
-from rnnsearch_fairseq.search import Ensemble, OnStep, SearchModel, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
-from rnnsearch_fairseq.text.markup import find_spans, known_characters, mask, unmask
+from rnnsearch_fairseq.text.markup import LETTER, find_spans, known_characters, mask, unmask
 from rnnsearch_fairseq.text.scores import END, AlignedPair
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
 
@@ -48,7 +47,6 @@ logger = logging.getLogger(__name__)
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
 MAX_CHARACTERS = 10_000  # in a sentence
 MAX_SENTENCE_WORDS = 1_023
-LETTER = re.compile(r"[^\W\d_]")
 
 
 class Source(NamedTuple):
@@ -236,8 +234,7 @@ class Translator:
         """
         search = make_search(self.options if options is None else options)
         if self._model is None:
-            members = [search_model(network.encoder, network.decoder) for network in self.networks]
-            self._model = members[0] if len(members) == 1 else Ensemble(members)
+            self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
         self._warn_of_missing_trees(sources)
         results = {number: [self._copy(source)] for number, source in enumerate(sources) if source.copy is not None}
         searched = [number for number in range(len(sources)) if number not in results]

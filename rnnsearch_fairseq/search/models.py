@@ -20,11 +20,15 @@ from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.interface import SearchModel
 
 
-def search_model(encoder: nn.Module, decoder: nn.Module) -> SearchModel:
-    """The network of these halves, for a search; it copies parameters: make a new one when they change."""
-    if isinstance(decoder, Decoder):
-        return _RNNsearch(encoder, decoder)
-    return _Tree2Seq(encoder, decoder)
+def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
+    """The network of an encoder and a decoder, or the ensemble of several, for a search.
+
+    It copies parameters: make a new one when they change.
+    """
+    members = [
+        (_RNNsearch if isinstance(decoder, Decoder) else _Tree2Seq)(encoder, decoder) for encoder, decoder in halves
+    ]
+    return members[0] if len(members) == 1 else Ensemble(members)
 
 
 class _RNNsearchState(NamedTuple):

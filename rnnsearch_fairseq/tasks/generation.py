@@ -12,7 +12,7 @@ from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import BeamSearch, Ensemble, Hypothesis, SearchModel, search_model
+from rnnsearch_fairseq.search import BeamSearch, Hypothesis, SearchModel, search_model
 
 
 class Generator:
@@ -31,8 +31,7 @@ class Generator:
         """fairseq's hypotheses of each sentence of the batch, best first; ``models`` are those of the constructor."""
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
         if self.search_model is None:
-            members = [search_model(*halves(model)) for model in self.models]
-            self.search_model = members[0] if len(members) == 1 else Ensemble(members)
+            self.search_model = search_model(list(map(halves, self.models)))
         found = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
         return [
             [self._as_fairseq_hypothesis(hypothesis, row) for hypothesis in hypotheses]

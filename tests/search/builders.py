@@ -9,7 +9,6 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import (
-    Ensemble,
     Hypothesis,
     OnStep,
     SearchModel,
@@ -25,8 +24,7 @@ Sample = dict[str, Any]
 
 
 def searchable(models: Sequence[BaseFairseqModel]) -> SearchModel:
-    members = [search_model(*halves(model)) for model in models]
-    return members[0] if len(members) == 1 else Ensemble(members)
+    return search_model([halves(model) for model in models])
 
 
 def search(
