@@ -20,6 +20,7 @@ COMMANDS = {
     "average": ("inference.average:main", "average the parameters of checkpoints"),
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     "prepare": ("corpus.prepare:main", "split raw parallel text into tokens or subwords"),
+    "progress": ("plots.progress:main", "show how far fairseq-train is, and keep its log"),
     "limit": ("corpus.limit:main", "leave out long training pairs, and those without a parse"),
     "parse": ("corpus.link_grammar:main", "parse English text with Link Grammar"),
     "trees": ("corpus.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),

@@ -2,27 +2,32 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from rnnsearch_fairseq.corpus.pairs import Pair
+from rnnsearch_fairseq.errors import option
+from rnnsearch_fairseq.modules.config import NetworkConfig
 
 MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
 FEW_PAIRS = 10_000
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 # Measured on an AMD EPYC: seconds of one core for a target word, and more for each word of the target's dictionary.
 SECONDS_PER_WORD = {"bahdanau_gru_small": (200e-6, 25e-9), "bahdanau_gru": (900e-6, 90e-9)}
+START = "start.pt"  # the given model, as a checkpoint
 NEXT_LINE = " \\\n        "
 WITHOUT_TOKENIZER = ("ja", "ko", "th")  # languages that sacrebleu cannot tokenize without more packages
-SMALL_MODEL = [
-    "--arch bahdanau_gru_small --task rnnsearch --update-word current --{sharing}",
-    "--dropout {dropout} --readout-dropout {dropout} --word-dropout 0.1 --criterion smoothed_nll --label-smoothing 0.1",
-    "--optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr 0.006 --lr-scheduler polynomial_decay",
+ADAM = [
+    "--dropout {dropout} --readout-dropout {dropout} --word-dropout {word_dropout} --criterion smoothed_nll "
+    "--label-smoothing 0.1",
+    "--optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr {rate} --lr-scheduler polynomial_decay",
     "--warmup-updates {warmup} --total-num-update {updates} --max-update {updates} --clip-norm 1",
 ]
+SMALL_MODEL = ["--arch bahdanau_gru_small --task rnnsearch --update-word current --{sharing}", *ADAM]
 PAPER_MODEL = [
     "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words 50",
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
 ]
+GIVEN_MODEL = ["--arch rnnsearch --task rnnsearch --finetune-from-model {start}", "{options}", *ADAM]
 SCRIPT = """\
 #!/usr/bin/env bash
 # Train on the text of this folder, translate the test set and score it. Started again, it skips what is done.
@@ -39,19 +44,31 @@ if [ ! -d bin ]; then
 fi
 
 if [ ! -e checkpoints/finished ]; then
-    {train}
+    {train} 2>&1 |
+        rnnsearch progress train.log {total}
     touch checkpoints/finished
 fi
 
-if [ ! {translation} -nt checkpoints/checkpoint_best.pt ]; then
-    rnnsearch translate raw/test.{source} --model checkpoints/checkpoint_best.pt --beam 12 --output {translation}
+if [ ! -d model ]; then
+    rm -rf model.part
+    rnnsearch export checkpoints/checkpoint_best.pt --output model.part --half --beam 12
+    mv model.part model
 fi
 
-sacrebleu raw/test.{target} -i {translation} -m bleu chrf -f text {tokens}
+score() {{ # MODEL TRANSLATIONS: translate the test set, and compare it with its translations by people
+    if [ ! "$2" -nt model ]; then rnnsearch translate raw/test.{source} --model "$1" --beam 12 --output "$2"; fi
+    sacrebleu raw/test.{target} -i "$2" -m bleu chrf -f text {tokens}
+}}
+{scores}
 echo
 echo "translations of the test set: $PWD/"{translation}
-echo "the model:                    $PWD/checkpoints/checkpoint_best.pt"
-echo "to use it: rnnsearch translate or serve, with --model and this path, and --beam 12"
+echo "the model:                    $PWD/model"
+echo "to use it: rnnsearch translate or serve, with --model and this path"
+"""
+BEFORE_AND_AFTER = """\
+echo "before, by the given model:"
+score {start} {before}
+echo "after:"
 """
 
 
@@ -65,6 +82,8 @@ class Plan:
     batch: int
     dropout: float
     updates: int
+    rate: float = 0.006
+    word_dropout: float = 0.1
 
 
 def plan_training(pairs: int) -> Plan:
@@ -75,6 +94,13 @@ def plan_training(pairs: int) -> Plan:
     pieces = max(1000, round(33 * pairs**0.5 / 100) * 100)
     batch, dropout = (40, 0.4) if pairs < FEW_PAIRS else (80, 0.3)  # small batches, for enough updates
     return Plan(pairs, "bahdanau_gru_small", pieces, batch, dropout, max(2000, 18 * -(-pairs // batch)))
+
+
+def plan_adaptation(pairs: int) -> Plan:
+    """Plan to go on from a trained model: eight passes over a few thousand pairs, more over fewer."""
+    batch = 40 if pairs < FEW_PAIRS else 80
+    updates = max(200, 8 * -(-pairs // batch))
+    return Plan(pairs, "bahdanau_gru_small", 0, batch, 0.25, updates, rate=0.002, word_dropout=0.05)
 
 
 def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
@@ -92,8 +118,13 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
     )
 
 
-def make_script(languages: Pair, plan: Plan, joined: bool) -> str:
-    """The script ``train.sh``; ``joined``: both languages have the same subwords, and share a dictionary."""
+def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig | None = None) -> str:
+    """The script ``train.sh``.
+
+    Args:
+        joined: both languages have the same subwords, and share a dictionary.
+        given: the configuration of the model that the training goes on from.
+    """
     source, target = map(shlex.quote, languages)
     common = f'--user-dir "$(rnnsearch user-dir)" -s {source} -t {target}'
     words = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST} --padding-factor 1"
@@ -101,22 +132,39 @@ def make_script(languages: Pair, plan: Plan, joined: bool) -> str:
         words += " --thresholdsrc 2 --thresholdtgt 2"
     sharing = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
     model = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
-    translation = shlex.quote(f"test.hyp.{languages[1]}")
-    needs_characters = languages[1][:2] in WITHOUT_TOKENIZER
+    dictionaries = "--joined-dictionary" if joined else words
+    translation, before = (shlex.quote(f"test.{name}.{languages[1]}") for name in ("hyp", "before"))
+    scores = f"score model {translation}"
+    if given is not None:
+        model = GIVEN_MODEL
+        dictionaries = f"--srcdict dict.{source}.txt --tgtdict dict.{target}.txt"
+        scores = BEFORE_AND_AFTER.format(start=START, before=before) + scores
+    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, start=START)
+    values["options"] = given and _sizes(given)
     preprocess = [
-        f"fairseq-preprocess {common} {'--joined-dictionary' if joined else words}",
+        f"fairseq-preprocess {common} {dictionaries}",
         "--trainpref train --validpref valid --testpref test --destdir bin.part",
     ]
     train = [
         f"fairseq-train bin {common}",
-        *(line.format(**vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing) for line in model),
-        f"--batch-size {plan.batch} --no-epoch-checkpoints --save-dir checkpoints --log-file train.log",
+        *(line.format(**values) for line in model),
+        f"--batch-size {plan.batch} --no-epoch-checkpoints --save-dir checkpoints --log-format simple --log-interval 10",
     ]
+    needs_characters = languages[1][:2] in WITHOUT_TOKENIZER
     return SCRIPT.format(
         preprocess=NEXT_LINE.join(preprocess),
         train=NEXT_LINE.join(train),
+        total=plan.updates,
         source=source,
         target=target,
+        scores=scores,
         translation=translation,
         tokens="--tokenize char" if needs_characters else f"-l {source}-{target}",
     )
+
+
+def _sizes(config: NetworkConfig) -> str:
+    """The options of the command line that build a given model; those of ``ADAM`` come after them."""
+    given = {known.name: getattr(config, known.name) for known in fields(config) if "dropout" not in known.name}
+    switches = [option(name) for name, value in given.items() if value is True]
+    return " ".join([*switches, *(f"{option(name)} {value}" for name, value in given.items() if type(value) is not bool)])

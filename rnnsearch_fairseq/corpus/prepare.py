@@ -5,6 +5,7 @@ split. Words become sentencepieces or, from a million pairs on, Moses tokens. OU
 two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and .tsv ("source TAB target"), or folders.
 
   rnnsearch prepare corpus.en corpus.fr text -s en -t fr
+  rnnsearch prepare locale/fr text -s en -t fr --from MODEL
 """
 
 import argparse
@@ -20,15 +21,17 @@ from pathlib import Path
 
 from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
-from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_script, plan_training
+from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.inference.checkpoint import write_member
+from rnnsearch_fairseq.inference.loading import Member, load_members, model_files
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs
-from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, mask_pair
+from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
 from rnnsearch_fairseq.text.scripts import lacks_blanks
 
@@ -84,6 +87,33 @@ def prepare(
     return len(tokens["train"]), prepared
 
 
+def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path) -> int:
+    """Write ``OUT/{train,valid,test}.LANGUAGE`` as a model's text, and what a training needs to go on from the model.
+
+    Returns:
+        The number of training pairs.
+    """
+    text = model.text
+    if text.preparations is None:
+        raise InputError("--from: the model does not say how its text was prepared; give one of rnnsearch prepare")
+    source, target = map(TextCodec, text.preparations, text.languages, (text.vocabularies[0], None))
+    known = known_characters(text.vocabularies[0].symbols)
+
+    def encode(pair: Pair) -> Pair:
+        if text.preparations[0].markup and max(map(len, pair)) <= MAX_CHARACTERS:
+            pair = mask_pair(*pair, known)
+        return " ".join(source.encode(pair[0])), " ".join(target.encode(pair[1]))
+
+    for part, pairs in parts.items():
+        write_rows(texts_of(out / part, *text.languages), map(encode, pairs))
+        print(f"{part}: {len(pairs):,} pairs, split as the model's text")
+    write_preparations(out, dict(zip(text.languages, text.preparations)))
+    for language, vocabulary in zip(text.languages, text.vocabularies):
+        vocabulary.write(out / f"dict.{language}.txt")
+    write_member(out / START, model)
+    return len(parts["train"])
+
+
 def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair, has_markup: bool) -> Settings:
     """Fill in the subwords that the user has not chosen, and say why; or warn of the user's choice."""
     against_tokens = ["tokens tear its markup apart (code, placeholders)"] * has_markup
@@ -133,6 +163,8 @@ def _make_parser() -> argparse.ArgumentParser:
     add("data", type=Path, nargs="+", help="folder of the raw text; or two text files, or others, to be split")
     add("out", type=Path, help="folder to write; made if it is not there")
     add_languages(parser)
+    given = "go on from this model: folder or checkpoint. The text is prepared as the model's, with its subwords"
+    add("--from", dest="given", metavar="MODEL", help=given)
     add("--train", help="name of the training files in a folder, without the language (default: train)")
     add("--valid", help="name of the development files (default: valid)")
     add("--test", help="name of the test files (default: test)")
@@ -166,12 +198,13 @@ def main() -> None:
     languages = (args.source_lang, args.target_lang)
     if languages[0] == languages[1]:
         raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
+    model = None if args.given is None else _load_given(args.given, languages, settings)
     files_of_parts = _find_files_of_parts(args, languages)
     inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
     # In a folder of parts, OUT/raw/test may be the test set that is given: it is then replaced by itself.
     outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
     for path in chain(*(texts_of(args.out / name, *languages) for name in outputs)):
-        check_not_input(path, inputs)
+        check_not_input(path, inputs + (model_files(args.given) if model else []))
     with _write_aside(args.out) as new:
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
@@ -179,12 +212,28 @@ def main() -> None:
             parts = split_files(inputs, languages, args.split, args.split_seed, args.keep)
         for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
-        number, preparation = prepare(parts, languages, new, settings)
-        plan, joined = plan_training(number), preparation.subwords is not None
-        (new / SCRIPT).write_text(make_script(languages, plan, joined), encoding="utf-8")
+        if model is None:
+            number, preparation = prepare(parts, languages, new, settings)
+            plan, joined, config = plan_training(number), preparation.subwords is not None, None
+        else:
+            plan, joined, config = plan_adaptation(prepare_as(model, parts, new)), False, model.config
+        (new / SCRIPT).write_text(make_script(languages, plan, joined, config), encoding="utf-8")
         sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
         print(f"\n{expectations(plan, sample)}")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
+
+
+def _load_given(path: str, languages: Pair, settings: Settings) -> Member:
+    """Load the model of ``--from``, which decides how the text is prepared."""
+    if settings != Settings():
+        raise InputError("--from: the text is prepared as the model's; leave out all other options of the preparation")
+    members = load_members(path)
+    if len(members) > 1 or members[0].kind != "rnnsearch":
+        raise InputError(f"--from {path}: give one model, and an RNNsearch; a tree model or an ensemble is trained anew")
+    if members[0].text.languages != languages:
+        theirs = " and ".join(members[0].text.languages)
+        raise InputError(f"--from {path}: its languages are {theirs}; give them as -s and -t, or another model")
+    return members[0]
 
 
 def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:

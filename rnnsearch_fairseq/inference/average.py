@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.inference.checkpoint import write_checkpoint
 from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint
 from rnnsearch_fairseq.modules.parameters import shared_names
-from rnnsearch_fairseq.output import open_output
 
 
 def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
@@ -40,17 +40,7 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
     for name in total:
         total[name] = (total[name] / len(paths)).to(torch.promote_types(model[name].dtype, torch.float32))
     state["model"].update({name: total[other] for name, other in first.items()})
-    # What fairseq needs to load a model: all but the optimizer's state.
-    history = {
-        "criterion_name": "",
-        "optimizer_name": "",
-        "lr_scheduler_state": {},
-        "num_updates": count_updates(state),
-    }
-    kept = {"args": None, "cfg": state["cfg"], "model": state["model"], "optimizer_history": [history]}
-    kept |= {"extra_state": {"train_iterator": {"epoch": 1}}, "task_state": {}, "last_optimizer_state": None}
-    with open_output(out) as file:
-        torch.save(kept, file)
+    write_checkpoint(out, state["cfg"], state["model"], count_updates(state))
 
 
 def main() -> None:

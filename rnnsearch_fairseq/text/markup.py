@@ -120,19 +120,21 @@ def mask(text: str, spans: Sequence[str], known: Container[str] | None = None) -
     return _replace(text, _joined_and_single(text, known), dict(zip(spans, SYMBOLS)).get) if spans else text
 
 
-def mask_pair(source: str, target: str) -> tuple[str, str]:
+def mask_pair(source: str, target: str, known: Container[str] | None = None) -> tuple[str, str]:
     """Replace the spans that both sides have equally often by symbols, numbered as they stand in ``source``.
 
-    Where the target has not a whole span, those that are joined in it are taken one by one.
+    Where the target has not a whole span, those that are joined in it are taken one by one. For ``known``, see
+    `find_spans`.
     """
-    counts = [Counter(side[start:end] for start, end in _joined_and_single(side)) for side in (source, target)]
+    places = [_joined_and_single(side, known) for side in (source, target)]
+    counts = [Counter(side[start:end] for start, end in found) for side, found in zip((source, target), places)]
     kept, last = {}, 0
-    for start, end in _joined_and_single(source):
+    for start, end in places[0]:
         span = source[start:end]
         if start >= last and counts[0][span] == counts[1][span]:
             kept[span], last = None, end
     spans = [*kept][:MAX_SPANS]
-    return mask(source, spans), mask(target, spans)
+    return mask(source, spans, known), mask(target, spans, known)
 
 
 def unmask(text: str, spans: Sequence[str]) -> str:
