@@ -2,7 +2,8 @@
 
 ``python -m recipes.docs_en_fr.pairs OUT DIR...``
 
-Each DIR has some of ``PROJECTS``: folders of PO files, or tables with tabs. OUT gets ``{train,valid,test}.{en,fr}``.
+Each DIR has some of ``PROJECTS``: folders of PO files, or tables with tabs. OUT gets ``{train,valid,test}.{en,fr}``,
+and the messages that are drawn of each held-out project once more in ``PROJECT.{en,fr}``.
 Files and projects that ``held_out.txt`` names are held out, and the training text has no sentence of theirs.
 """
 
@@ -13,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rnnsearch_fairseq.corpus.pairs import Pair, read_files
+from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import clean_pair
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
-from rnnsearch_fairseq.output import open_output
 
 PROJECTS = [
     "python-fr",
@@ -86,11 +87,12 @@ def write_pairs(out: Path, folders: list[Path]) -> None:
         part = held_out.get(name) or held_out.get(project) or "train"
         chosen = projects.setdefault(project, {}) if project in held_out else parts[part]
         chosen |= dict.fromkeys(read_pairs(path, MAX_EQUAL_WORDS if part == "train" else 0, left_out))
+    out.mkdir(parents=True, exist_ok=True)
     for project, pairs in projects.items():
         drawn = random.Random(1).sample([*pairs], min(MAX_HELD_OUT, len(pairs)))
         parts[held_out[project]] |= dict.fromkeys(drawn)
+        write_rows(texts_of(out / project, "en", "fr"), drawn)
     known: set[str] = set()
-    out.mkdir(parents=True, exist_ok=True)
     for part, pairs in parts.items():
         if part == "train":
             known.update(side for pairs_of_project in projects.values() for pair in pairs_of_project for side in pair)
@@ -98,9 +100,7 @@ def write_pairs(out: Path, folders: list[Path]) -> None:
         known.update(side for pair in chosen_pairs for side in pair)
         if part == "train":
             random.Random(1).shuffle(chosen_pairs)
-        for language, side in zip(("en", "fr"), zip(*chosen_pairs)):
-            with open_output(out / f"{part}.{language}") as output:
-                output.writelines(f"{sentence}\n".encode() for sentence in side)
+        write_rows(texts_of(out / part, "en", "fr"), chosen_pairs)
         print(f"{part}: {len(chosen_pairs):,} pairs")
 
 

@@ -21,7 +21,15 @@ from pathlib import Path
 
 from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
-from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
+from rnnsearch_fairseq.corpus.plan import (
+    MANY_PAIRS,
+    START,
+    TOO_FEW_PAIRS,
+    expectations,
+    make_script,
+    plan_adaptation,
+    plan_training,
+)
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
@@ -220,6 +228,8 @@ def main() -> None:
         (new / SCRIPT).write_text(make_script(languages, plan, joined, config), encoding="utf-8")
         sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
         print(f"\n{expectations(plan, sample)}")
+        if model is None and number < TOO_FEW_PAIRS:
+            print(f"warning: {number:,} pairs teach a new model little; go on from a trained one (--from MODEL)")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 
 
@@ -229,7 +239,7 @@ def _load_given(path: str, languages: Pair, settings: Settings) -> Member:
         raise InputError("--from: the text is prepared as the model's; leave out all other options of the preparation")
     members = load_members(path)
     if len(members) > 1 or members[0].kind != "rnnsearch":
-        raise InputError(f"--from {path}: give one model, and an RNNsearch; a tree model or an ensemble is trained anew")
+        raise InputError(f"--from {path}: give one RNNsearch; tree models and ensembles are trained anew")
     if members[0].text.languages != languages:
         theirs = " and ".join(members[0].text.languages)
         raise InputError(f"--from {path}: its languages are {theirs}; give them as -s and -t, or another model")

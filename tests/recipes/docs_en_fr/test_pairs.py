@@ -27,6 +27,8 @@ def test_files_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pairs.write_pairs(out, [data])
     texts = {path.name: sorted(path.read_text().splitlines()) for path in out.iterdir()}
     assert texts == {
+        "whole.en": ["A whole project."],
+        "whole.fr": ["Un projet entier."],
         "valid.en": ["A whole project.", "See also"],
         "valid.fr": ["Un projet entier.", "Voir aussi"],
         "test.en": ["A test."],

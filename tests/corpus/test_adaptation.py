@@ -1,0 +1,112 @@
+"""``rnnsearch prepare --from``: text of one's own for a training that goes on from a trained model."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq import options
+
+from rnnsearch_fairseq.corpus.plan import make_script, plan_adaptation
+from rnnsearch_fairseq.corpus.prepare import main
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.export import export
+from rnnsearch_fairseq.inference.loading import load_members
+from tests import trained
+from tests.commands import BIN
+from tests.corpus.builders import LANGUAGES, write_tsv
+
+SENTENCES = {"The dog sleeps.": "Le chien dort.", "The black cat eats.": "Le chat noir mange."}
+CORPUS = [
+    (f"{source[:-1]} {number}.", f"{target[:-1]} {number}.")
+    for number in range(40)
+    for source, target in SENTENCES.items()
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exported model."""
+    out = tmp_path_factory.mktemp("model")
+    export(str(trained.train(out / "run", share_decoder_input_output_embed=True)), out / "model")
+    return out / "model"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run(*words: str | Path, languages: tuple[str, str] = LANGUAGES) -> None:
+        source, target = languages
+        monkeypatch.setattr("sys.argv", ["rnnsearch prepare", *map(str, words), "-s", source, "-t", target])
+        main()
+
+    return run
+
+
+def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path, run: Any) -> None:
+    run(*write_tsv(tmp_path, CORPUS), tmp_path / "text", "--from", folder)
+    source, target = ((tmp_path / "text" / f"train.{language}").read_text().splitlines()[0] for language in LANGUAGES)
+    assert source.startswith("the ") and source.endswith(" .") and target.startswith("le ") and target.endswith(" .")
+    (model,), (start,) = load_members(folder), load_members(tmp_path / "text" / "start.pt")
+    assert model.text == start.text and model.config == start.config
+    for name, parameter in model.network.state_dict().items():
+        assert torch.equal(start.network.state_dict()[name], parameter)
+    for language, vocabulary in zip(LANGUAGES, model.text.vocabularies):
+        assert vocabulary.read(tmp_path / "text" / f"dict.{language}.txt") == vocabulary
+
+
+def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run: Any) -> None:
+    folder = trained.train(tmp_path / "run")
+    state = torch.load(folder / "checkpoints/checkpoint_best.pt", weights_only=True)
+    for preparation in state["model"]["_extra_state"]["preparation"]:
+        preparation["markup"] = True
+    torch.save(state, folder / "checkpoints/checkpoint_best.pt")
+    run(*write_tsv(tmp_path, [(f"{s} ж", f"{t} ж") for s, t in CORPUS]), tmp_path / "text", "--from", folder)
+    for line in (tmp_path / "text/train.fr").read_text().splitlines():
+        assert "⟦" in line and "ж" not in line
+
+
+def test_the_command_builds_the_given_model() -> None:
+    config = trained._trained("rnnencdec", ())[0]
+    script = make_script(LANGUAGES, plan_adaptation(3000), False, config).replace("\\\n", " ")
+    command = next(line for line in script.splitlines() if line.lstrip().startswith("fairseq-train"))
+    words = shlex.split(command.replace('--user-dir "$(rnnsearch user-dir)"', "").partition("2>&1")[0])
+    args = options.parse_args_and_arch(options.get_training_parser(), words[1:])
+    assert args.finetune_from_model == "start.pt" and args.max_update == 600 and args.lr == [0.002]
+    for name, value in vars(config).items():
+        assert "dropout" in name or getattr(args, name, False) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["--bpe", "0"], "leave out"), (["--lowercase"], "leave out"), ([], "languages are en and fr; give them")],
+)
+def test_what_the_model_decides_is_refused(
+    tmp_path: Path, folder: Path, run: Any, words: list[str], message: str
+) -> None:
+    languages = LANGUAGES if words else ("de", "fr")
+    with pytest.raises(InputError, match=message):
+        run(tmp_path, tmp_path / "text", "--from", folder, *words, languages=languages)
+
+
+def test_other_models_are_refused(tmp_path: Path, folder: Path, run: Any) -> None:
+    trees = trained.train(tmp_path / "trees", "tree2seq_small")
+    for model in (trees, f"{folder}:{folder}"):
+        with pytest.raises(InputError, match="give one RNNsearch"):
+            run(tmp_path, tmp_path / "text", "--from", model)
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_the_script_scores_before_and_after_and_leaves_a_model(tmp_path: Path, folder: Path, run: Any) -> None:
+    run(*write_tsv(tmp_path, CORPUS), tmp_path / "text", "--from", folder)
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        ["bash", tmp_path / "text/train.sh"], env=environment, check=False, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+    before, after = (part.split("BLEU|")[1].split(" = ")[1] for part in done.stdout.split("\nafter:\n"))
+    assert float(after.split()[0]) > float(before.split()[0])
+    assert load_members(tmp_path / "text/model")[0].usage.search == {"beam": 12}
