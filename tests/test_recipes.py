@@ -1,5 +1,6 @@
 """The recipes say what they do, run, are stopped, and go on."""
 
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,6 @@ import pytest
 
 from recipes.grammar import write_corpus
 from recipes.reproduce.epochs import read_train_log
-from tests.plots.builders import SIMPLE
 
 ROOT = Path(__file__).resolve().parents[1]
 WAIT = 300  # seconds, of a slow machine
@@ -38,12 +38,11 @@ def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(path: Path, tmp
     assert not any(tmp_path.iterdir())
 
 
-def sourced(script: str, cwd: Path, stdin: str = "") -> str:
+def sourced(script: str, cwd: Path) -> str:
     """What a script prints that begins with the functions of setup.sh."""
     script = f"source {ROOT}/recipes/setup.sh; {script}"
-    return subprocess.run(
-        ["bash", "-c", script], cwd=cwd, input=stdin, check=True, capture_output=True, text=True, timeout=WAIT
-    ).stdout
+    command = ["bash", "-c", script]
+    return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True, timeout=WAIT).stdout
 
 
 def test_setup_takes_the_first_python_that_works(tmp_path: Path) -> None:
@@ -71,14 +70,6 @@ def test_a_step_is_done_once_and_a_broken_one_again(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["text", "file"]
 
 
-def test_short_lines_are_shown_and_all_are_kept(tmp_path: Path) -> None:
-    expected = "update 100 | perplexity 548.7 | 3300 words/s", "update 363 | valid perplexity 304.2"
-    assert sourced("show_progress log", tmp_path, SIMPLE).splitlines() == [f"  {line}" for line in expected]
-    named = sourced("show_progress log runs/a-b", tmp_path, SIMPLE).splitlines()
-    assert named == [f"  runs/a-b: {line}" for line in expected]
-    assert (tmp_path / "log").read_text() == 2 * SIMPLE
-
-
 def test_the_commands_for_a_model_can_be_pasted(tmp_path: Path) -> None:
     """At the top of the checkout, wherever the recipe was called, and wherever it wrote."""
     printed = sourced('show_model "$ROOT/runs/an out/a.pt:an out/b.pt" --beam 5', tmp_path)
@@ -102,12 +93,21 @@ def recipes(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.train
 def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, tmp_path: Path) -> None:
-    """Its own commands, with fewer sentences and updates."""
+    """Its own commands, with fewer sentences and updates; stopped by Ctrl-C, and started again."""
     script = recipes / "quickstart.sh"
-    text = script.read_text().replace("--max-epoch 5", "--max-update 20")
+    text = script.read_text().replace("--max-epoch 5", "--max-update 40")
     script.write_text(text.replace("tool grammar", "tool grammar --train 2000 --test 400"))
     out = tmp_path / "out"
-    printed = subprocess.run(["bash", script, "--out", out], check=True, capture_output=True, text=True, timeout=WAIT)
+    command = ["bash", script, "--out", out]
+    _, status, said = stop(command, out / "log", r"num_updates=(10)\b", signal.SIGINT)
+    assert status == 130 and "failed" not in said
+    assert re.search(r"^  update 10 of 885 \| perplexity [\d.]+ \| about .* left$", said, re.MULTILINE)
+    (stopped,) = re.findall(r"^  SIGINT: training stops after update (\d+);", said, re.MULTILINE)
+    assert said.endswith("\nstopped; run the same command again to go on\n")
+
+    printed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT)
+    assert printed.returncode == 0, printed.stdout
+    assert f"@ {stopped} updates)" in (out / "log").read_text().partition("Loaded checkpoint")[2]
     assert len((out / "test.hyp.fr").read_text().splitlines()) == 400
     assert "BLEU|" in printed.stdout and (out / "alignment.png").exists()
     (words,) = re.findall(r"^  rnnsearch translate (.*)", printed.stdout, re.MULTILINE)
@@ -131,9 +131,10 @@ def test_reproduce_is_killed_and_goes_on(recipes: Path, tmp_path: Path) -> None:
     command += ["--models", "RNNencdec-30,RNNsearch-50", "--budget", "40", "--interval", "2", "--words", "200"]
     command += ["--rare", "20", "--out", out, "--", *TINY]
     log = out / "runs/RNNencdec-30/train.log"
-    kept = kill_after_a_checkpoint(command, log)
+    kept, status, _ = stop(command, log, r"Saved checkpoint .* @ (\d+) updates", signal.SIGKILL)
+    assert status == -signal.SIGKILL
     printed = subprocess.run(command, check=True, timeout=WAIT, capture_output=True, text=True).stdout
-    assert re.search(r"^  RNNsearch-50: update 40 \| valid perplexity [\d,.]+$", printed, re.MULTILINE)
+    assert re.search(r"^  RNNsearch-50: update 40 of 40 \| development perplexity [\d.]+$", printed, re.MULTILINE)
 
     (resumed,) = map(int, re.findall(r"Loaded checkpoint .* @ (\d+) updates", log.read_text()))
     assert kept <= resumed < 72
@@ -146,17 +147,24 @@ def test_reproduce_is_killed_and_goes_on(recipes: Path, tmp_path: Path) -> None:
     assert re.search(r"\| RNNsearch-50 \| \d+\.\d\d \|", report.partition("Alignment error rate")[2])
 
 
-def kill_after_a_checkpoint(command: list[object], log: Path) -> int:
-    """Kill a recipe, and all it has started, in training; returns the updates of the last checkpoint of its log."""
-    started = subprocess.Popen(list(map(str, command)), start_new_session=True)
+def stop(command: list[object], log: Path, pattern: str, number: int) -> tuple[int, int | None, str]:
+    """Signal a recipe, and all it has started, when ``pattern`` stands in its log.
+
+    Returns the number that ``pattern`` found last, the recipe's status, and all that it printed.
+    """
+    started = subprocess.Popen(
+        list(map(str, command)), start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         for _ in range(10 * WAIT):
-            saved = re.findall(r"Saved checkpoint .* @ (\d+) updates", log.read_text() if log.exists() else "")
-            if saved:
-                return int(saved[-1])
-            assert started.poll() is None
+            if found := re.findall(pattern, log.read_text() if log.exists() else ""):
+                os.killpg(started.pid, number)
+                printed, _ = started.communicate(timeout=WAIT)
+                return int(found[-1]), started.returncode, printed
+            assert started.poll() is None, started.stdout.read()
             time.sleep(0.1)
-        raise AssertionError("no checkpoint")
+        raise AssertionError(f"{log}: nothing of {pattern}")
     finally:
-        os.killpg(started.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
         started.wait()

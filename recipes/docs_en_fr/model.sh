@@ -35,7 +35,7 @@ train() { # UPDATES MODEL: train up to so many, to which the learning rate falls
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-remove-bpe sentencepiece \
         --save-interval 1000 --validate-interval 1000 --validate-interval-updates 1000 --save-interval-updates 250 \
         --keep-interval-updates 10 --save-dir "$OUT/checkpoints" --log-format simple --log-interval 50 2>&1 |
-        show_progress "$OUT/train.log" || die_of_log "$OUT/train.log" fairseq-train
+        rnnsearch progress "$OUT/train.log" "$1" || die_of_log "$OUT/train.log" fairseq-train
     ls -v "$OUT"/checkpoints/checkpoint_*_*.pt | xargs -d '\n' rnnsearch average --output "$2"
 }
 once "$OUT/model.pt" train 24000
