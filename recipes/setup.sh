@@ -10,6 +10,8 @@
 #   PYTHON=python3.13   the Python to use, 3.10 to 3.14 (default: the first of 3.11, 3.12, 3.13, 3.10, 3.14 that is here whole)
 #   TORCH=torch==2.13.0 the PyTorch to install, in pip's words
 set -euo pipefail
+# Every recipe skips the steps that are done, and a training goes on from the checkpoint that it saves when it is stopped.
+trap 'printf "\nstopped; run the same command again to go on\n" >&2; exit 130' INT
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TORCH=${TORCH:-torch==2.13.0}
@@ -19,25 +21,6 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 die_of_log() { tail -3 "$1" >&2; die "$2 failed; see $1"; } # LOG STEP
 
 usage() { awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$0"; }
-
-show_progress() { # LOG [NAME]: append the output of fairseq-train --log-format simple to LOG, and show, after the NAME of the
-    # model, a short line for each line of statistics
-    local line set name short
-    tee -a "$1" | while IFS= read -r line; do
-        case $line in
-            *" | train_inner | "*) set= ;;
-            *" | valid | "*) set="valid " ;;
-            *) continue ;;
-        esac
-        short=
-        if [[ $line =~ num_updates[=\ ]([0-9]+) ]]; then short="update ${BASH_REMATCH[1]}"; fi
-        for name in "ppl perplexity" "bleu BLEU"; do
-            if [[ $line =~ \ ${name% *}[=\ ]([^,\ ]+) ]]; then short+=" | $set${name#* } ${BASH_REMATCH[1]}"; fi
-        done
-        if [ -z "$set" ] && [[ $line =~ \ wps=([0-9]+) ]]; then short+=" | ${BASH_REMATCH[1]} words/s"; fi
-        printf '  %s%s\n' "${2:+$2: }" "$short"
-    done
-}
 
 tool() { # PROGRAM WORDS...: run a Python program of the recipes, as reproduce.report
     PYTHONSAFEPATH=1 PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m "recipes.$1" "${@:2}"
@@ -106,16 +89,31 @@ parse_options() { # "NAME= NAME --" WORDS...: the option --NAME sets the variabl
 }
 
 find_python() { # print the first Python that has what compiles fairseq; 3.14 comes last, as it is not tested
-    local candidate
+    local candidate lacks found=
     for candidate in ${PYTHON:-python3.11 python3.12 python3.13 python3.10 python3.14 python3}; do
-        if "$candidate" -c 'import os, sys, sysconfig, venv, ensurepip
-sys.exit(not ((3, 10) <= sys.version_info < (3, 15) and os.path.exists(sysconfig.get_path("include") + "/Python.h")))' 2>/dev/null
-        then echo "$candidate"; return; fi
+        lacks=$("$candidate" -c '
+import importlib.util, os, sys, sysconfig
+lacks = [f"has no {name}" for name in ("venv", "ensurepip") if not importlib.util.find_spec(name)]
+lacks += ["has no headers"] * (not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
+lacks += ["is {}.{}".format(*sys.version_info)] * (not (3, 10) <= sys.version_info < (3, 15))
+print(*lacks, sep=", ")' 2>/dev/null) || { [ -n "${PYTHON-}" ] || continue; lacks="cannot be run"; }
+        if [ -z "$lacks" ]; then echo "$candidate"; return; fi
+        found+=" ($candidate $lacks)"
     done
-    die "no Python 3.10 to 3.14 with venv and headers found${PYTHON:+ at $PYTHON}; install one (Debian: python3 python3-venv python3-dev) or name it: PYTHON=/path/to/python $0"
+    die "no Python 3.10 to 3.14 with venv, ensurepip and headers found$found; install them (Debian: python3 python3-venv python3-dev) or name another: PYTHON=/path/to/python $0"
 }
 
-pip_install() { "$ROOT/.venv/bin/python" -m pip --disable-pip-version-check install --quiet "$@"; }
+pip_install() { "$ROOT/.venv/bin/python" -m pip --disable-pip-version-check install "$@"; }
+
+install_pytorch() {
+    # Without a GPU, the build in PyTorch's own index is a tenth the size. It replaces the default index for this command
+    # only: beside it, a package of the same name there would win.
+    if ! command -v nvidia-smi >/dev/null; then
+        pip_install --quiet --index-url https://download.pytorch.org/whl/cpu --retries 0 "$TORCH" 2>/dev/null && return
+        echo "PyTorch's own index cannot be used; the default one is tried, whose build for GPUs is a download of about 2.5 GB"
+    fi
+    pip_install "$TORCH" # not --quiet, which hides how far the download is
+}
 
 install_package() {
     local python
@@ -124,17 +122,13 @@ install_package() {
     say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version)"
     rm -rf "$ROOT/.venv"
     "$python" -m venv "$ROOT/.venv"
-    # Without a GPU, the build in PyTorch's own index is a tenth the size. It replaces the default index for this command
-    # only: beside it, a package of the same name there would win. If it cannot be reached, the default index is used.
-    local cpu_build=()
-    command -v nvidia-smi >/dev/null || cpu_build=(--index-url https://download.pytorch.org/whl/cpu --retries 0)
-    pip_install "${cpu_build[@]}" "$TORCH" || pip_install "$TORCH"
+    install_pytorch
     # With build isolation, pip would download a second PyTorch only to compile fairseq.
     say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
-    pip_install numpy cython 'setuptools<81' wheel
-    pip_install --no-build-isolation fairseq-fixed==0.12.3.1
+    pip_install --quiet numpy cython 'setuptools<81' wheel
+    pip_install --quiet --no-build-isolation fairseq-fixed==0.12.3.1
     say "set-up 3/3: rnnsearch-fairseq and its tools"
-    pip_install --no-build-isolation --editable "$ROOT[dev]"
+    pip_install --quiet --no-build-isolation --editable "$ROOT[dev]"
 }
 
 set_up() {

@@ -1,13 +1,13 @@
 """The command ``rnnsearch``: everything that this package adds to fairseq's own commands."""
 
 import argparse
-import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -71,4 +71,6 @@ def _make_parser() -> argparse.ArgumentParser:
 def print_user_dir() -> None:
     """Print the folder to give to fairseq's ``--user-dir``."""
     make_parser(f"{COMMANDS['user-dir'][1]}\n\n  rnnsearch user-dir").parse_args()
+    if importlib.util.find_spec("fairseq") is None:
+        raise InputError("fairseq, which trains models, is not installed; install this package with its extra, train")
     print(Path(__file__).resolve().parent)

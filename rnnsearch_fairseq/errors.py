@@ -42,8 +42,8 @@ class Count(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, number: Any, option: str | None = None
     ) -> None:
         """Check and keep the number."""
-        if number < 1:
-            raise InputError(f"{option} is {number}; give at least 1")
+        if number is not None and number < 1:  # None: an argument that may be left out
+            raise InputError(f"{option or self.metavar} is {number}; give at least 1")
         setattr(namespace, self.dest, number)
 
 

@@ -1,26 +1,41 @@
 """Wheel and source distribution: built, installed where nothing of the checkout is, and used from there."""
 
+import json
 import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib.metadata import distribution, distributions
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
+from packaging.requirements import Requirement
 
 import rnnsearch_fairseq
 from recipes.grammar import write_corpus
+from rnnsearch_fairseq.cli import COMMANDS
+from tests.serve.live import serving
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("rnnsearch_fairseq", "recipes", "tests", ".ci")
 NOT_SHIPPED = {".png", ".gz", ".xz", ".ipynb", ".safetensors", ".fr", ".model"}  # pictures, results and models
 MODEL_FOLDER = "recipes/docs_en_fr/model/"
+SHIPPED_MODEL = ROOT / MODEL_FOLDER
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 MODEL = ["--arch", "bahdanau_gru_small", "--embedding-size", "8", "--hidden-size", "8"]
 TRAINING = ["--task", "rnnsearch", "--criterion", "summed_nll", "--optimizer", "adadelta", "--batch-size", "8"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_the_checkout() -> Iterator[None]:
+    """What is started here imports nothing by PYTHONPATH."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONPATH", raising=False)
+        yield
 
 
 def run(command: Sequence[str | Path], folder: Path) -> str:
@@ -49,19 +64,40 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def install(built: Path, folder: Path) -> tuple[Path, Path]:
+    """The interpreter of a new environment that has only the wheel, and the folder of its libraries."""
+    run([sys.executable, "-m", "venv", "--without-pip", folder], folder)
+    options = ["install", "--no-deps", "--no-index", *built.glob("*.whl")]
+    run([sys.executable, "-m", "pip", "--python", folder, *options], folder)
+    (site,) = folder.glob("lib/python*/site-packages")
+    return folder / "bin" / "python", site
+
+
 @pytest.fixture(scope="module")
 def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with the wheel, and of this one all but the package."""
-    folder = tmp_path_factory.mktemp("clean")
-    run([sys.executable, "-m", "venv", "--without-pip", folder], folder)
-    run(
-        [sys.executable, "-m", "pip", "--python", folder, "install", "--no-deps", "--no-index", *built.glob("*.whl")],
-        folder,
-    )
-    (site,) = folder.glob("lib/python*/site-packages")
+    python, site = install(built, tmp_path_factory.mktemp("clean"))
     # Not its .pth files, of which one leads to the checkout.
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
-    return folder / "bin" / "python"
+    return python
+
+
+@pytest.fixture(scope="module")
+def plain(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheel and what it requires, without extras; of this one, by links."""
+    python, site = install(built, tmp_path_factory.mktemp("plain"))
+    waiting, known = [(*distributions(path=[str(site)]), "")], set()
+    while waiting:
+        owner, extra = waiting.pop()
+        for name in {file.parts[0] for file in owner.files or ()} - {"..", "__pycache__", "distutils-precedence.pth"}:
+            if not (site / name).exists():
+                (site / name).symlink_to(owner.locate_file(name))
+        needed = map(Requirement, owner.requires or ())
+        needed = [one for one in needed if not one.marker or one.marker.evaluate({"extra": extra})]
+        new = {(one.name, extra) for one in needed for extra in ("", *one.extras)} - known
+        known |= new
+        waiting += [(distribution(name), extra) for name, extra in new]
+    return python
 
 
 def test_the_source_distribution_holds_the_code_of_the_checkout(built: Path) -> None:
@@ -85,6 +121,33 @@ def test_the_wheel_is_a_user_dir(python: Path, tmp_path: Path) -> None:
     generating = ["--path", "checkpoints/checkpoint_last.pt", "--gen-subset", "valid", "--max-len-b", "5", "--cpu"]
     printed = run([python, "-m", "fairseq_cli.generate", "bin", *of_plugin, *generating], tmp_path)
     assert len(re.findall(r"^H-\d+\t", printed, re.MULTILINE)) == 8
+
+
+@pytest.mark.skipif(not SHIPPED_MODEL.exists(), reason="the source distribution has no model")
+def test_without_extras_the_wheel_translates_scores_and_serves(plain: Path, tmp_path: Path) -> None:
+    known = "from importlib.util import find_spec; print([*map(find_spec, ('fairseq', 'omegaconf', 'hydra'))])"
+    assert run([plain, "-c", known], tmp_path) == "[None, None, None]\n"
+    commands = [place.partition(":")[0] for place, _ in COMMANDS.values()]
+    run([plain, "-c", f"import {', '.join(f'rnnsearch_fairseq.{name}' for name in commands)}"], tmp_path)
+
+    source, target = "Return a copy of the list.", "Renvoie une copie de la liste."
+    for name, line in (("en", source), ("fr", target)):
+        (tmp_path / name).write_text(f"{line}\n")
+    rnnsearch = [plain.with_name("rnnsearch")]
+    assert run([*rnnsearch, "translate", "en", "--model", SHIPPED_MODEL], tmp_path) == f"{target}\n"
+    run([*rnnsearch, "score", "en", "fr", "--model", SHIPPED_MODEL, "--output", "scores"], tmp_path)
+    assert json.loads((tmp_path / "scores").read_text())["logprob"] > -5
+    aligned = (
+        f"import rnnsearch_fairseq as r; print(r.load({str(SHIPPED_MODEL)!r}).align([{source!r}])[0].weights.shape)"
+    )
+    assert run([plain, "-c", aligned], tmp_path).count(",") == 1
+    with serving(SHIPPED_MODEL, tmp_path / "log", python=plain) as running:
+        asked = json.dumps({"q": source, "source": "en", "target": "fr"}).encode()
+        with urlopen(Request(f"{running.url}translate", asked, {"Content-Type": "application/json"})) as answer:
+            assert json.load(answer) == {"translatedText": target}
+
+    done = subprocess.run([*rnnsearch, "user-dir"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and re.fullmatch(r"error: fairseq, .*\n", done.stderr)
 
 
 def test_the_wheel_holds_more_than_code(python: Path, tmp_path: Path) -> None:

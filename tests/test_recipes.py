@@ -1,5 +1,6 @@
 """The recipes say what they do, run, are stopped, and go on."""
 
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,6 @@ import pytest
 
 from recipes.grammar import write_corpus
 from recipes.reproduce.epochs import read_train_log
-from tests.plots.builders import SIMPLE
 
 ROOT = Path(__file__).resolve().parents[1]
 WAIT = 300  # seconds, of a slow machine
@@ -38,12 +38,11 @@ def test_help_tells_how_a_recipe_is_called_and_does_nothing_else(path: Path, tmp
     assert not any(tmp_path.iterdir())
 
 
-def sourced(script: str, cwd: Path, stdin: str = "") -> str:
+def sourced(script: str, cwd: Path) -> str:
     """What a script prints that begins with the functions of setup.sh."""
     script = f"source {ROOT}/recipes/setup.sh; {script}"
-    return subprocess.run(
-        ["bash", "-c", script], cwd=cwd, input=stdin, check=True, capture_output=True, text=True, timeout=WAIT
-    ).stdout
+    command = ["bash", "-c", script]
+    return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True, timeout=WAIT).stdout
 
 
 def test_setup_takes_the_first_python_that_works(tmp_path: Path) -> None:
@@ -51,6 +50,28 @@ def test_setup_takes_the_first_python_that_works(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f'#!/bin/sh\nexec {program} "$@"\n')
         (tmp_path / name).chmod(0o755)
     assert sourced(f"PATH={tmp_path} find_python", tmp_path) == "python3.13\n"
+
+
+def test_setup_says_what_a_python_lacks(tmp_path: Path) -> None:
+    changes = "import importlib.util, sys; sys.version_info = (3, 9, 2); importlib.util.find_spec = {'venv': 1}.get\n"
+    old = tmp_path / "python3.9"
+    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{changes}$2"\n')
+    old.chmod(0o755)
+    for program, lacks in ((old, "has no ensurepip, has no headers, is 3.9"), (tmp_path / "none", "cannot be run")):
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            sourced(f"PYTHON={program} find_python", tmp_path)
+        assert f"({program} {lacks}); install" in failed.value.stderr and failed.value.stderr.count("\n") == 1
+
+
+def test_setup_says_that_it_downloads_more_where_the_index_of_cpu_builds_is_away(tmp_path: Path) -> None:
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\ncase "$*" in *--index-url*) echo ERROR >&2; exit 1 ;; *) echo "$@" ;; esac\n')
+    python.chmod(0o755)
+    script = "ROOT=$PWD TORCH=torch; command() { false; }; install_pytorch 2>&1"  # no command is here, so no GPU
+    first, second = sourced(script, tmp_path).splitlines()
+    assert "about 2.5 GB" in first
+    assert second == "-m pip --disable-pip-version-check install torch"
 
 
 def test_options_set_variables() -> None:
@@ -69,14 +90,6 @@ def test_a_step_is_done_once_and_a_broken_one_again(tmp_path: Path) -> None:
     (tmp_path / "ready").touch()
     assert [sourced(step, tmp_path) for _ in range(2)] == ["step\n", ""]
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["text", "file"]
-
-
-def test_short_lines_are_shown_and_all_are_kept(tmp_path: Path) -> None:
-    expected = "update 100 | perplexity 548.7 | 3300 words/s", "update 363 | valid perplexity 304.2"
-    assert sourced("show_progress log", tmp_path, SIMPLE).splitlines() == [f"  {line}" for line in expected]
-    named = sourced("show_progress log runs/a-b", tmp_path, SIMPLE).splitlines()
-    assert named == [f"  runs/a-b: {line}" for line in expected]
-    assert (tmp_path / "log").read_text() == 2 * SIMPLE
 
 
 def test_the_commands_for_a_model_can_be_pasted(tmp_path: Path) -> None:
@@ -102,12 +115,21 @@ def recipes(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.train
 def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, tmp_path: Path) -> None:
-    """Its own commands, with fewer sentences and updates."""
+    """Its own commands, with fewer sentences and updates; stopped by Ctrl-C, and started again."""
     script = recipes / "quickstart.sh"
     text = script.read_text().replace("--max-epoch 5", "--max-update 20")
     script.write_text(text.replace("tool grammar", "tool grammar --train 2000 --test 400"))
     out = tmp_path / "out"
-    printed = subprocess.run(["bash", script, "--out", out], check=True, capture_output=True, text=True, timeout=WAIT)
+    command = ["bash", script, "--out", out]
+    _, status, said = stop(command, out / "log", r"begin training epoch (1)", signal.SIGINT)
+    assert status == 130 and "failed" not in said
+    (stopped,) = re.findall(r"^  SIGINT: training stops after update (\d+);", said, re.MULTILINE)
+    assert said.endswith("\nstopped; run the same command again to go on\n")
+
+    printed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=WAIT)
+    assert printed.returncode == 0, printed.stdout
+    assert re.search(r"^  update 10 of 885 \| perplexity [\d.]+ \| about .* left$", printed.stdout, re.MULTILINE)
+    assert f"@ {stopped} updates)" in (out / "log").read_text().partition("Loaded checkpoint")[2]
     assert len((out / "test.hyp.fr").read_text().splitlines()) == 400
     assert "BLEU|" in printed.stdout and (out / "alignment.png").exists()
     (words,) = re.findall(r"^  rnnsearch translate (.*)", printed.stdout, re.MULTILINE)
@@ -131,9 +153,10 @@ def test_reproduce_is_killed_and_goes_on(recipes: Path, tmp_path: Path) -> None:
     command += ["--models", "RNNencdec-30,RNNsearch-50", "--budget", "40", "--interval", "2", "--words", "200"]
     command += ["--rare", "20", "--out", out, "--", *TINY]
     log = out / "runs/RNNencdec-30/train.log"
-    kept = kill_after_a_checkpoint(command, log)
+    kept, status, _ = stop(command, log, r"Saved checkpoint .* @ (\d+) updates", signal.SIGKILL)
+    assert status == -signal.SIGKILL
     printed = subprocess.run(command, check=True, timeout=WAIT, capture_output=True, text=True).stdout
-    assert re.search(r"^  RNNsearch-50: update 40 \| valid perplexity [\d,.]+$", printed, re.MULTILINE)
+    assert re.search(r"^  RNNsearch-50: update 40 of 40 \| development perplexity [\d.]+$", printed, re.MULTILINE)
 
     (resumed,) = map(int, re.findall(r"Loaded checkpoint .* @ (\d+) updates", log.read_text()))
     assert kept <= resumed < 72
@@ -146,17 +169,24 @@ def test_reproduce_is_killed_and_goes_on(recipes: Path, tmp_path: Path) -> None:
     assert re.search(r"\| RNNsearch-50 \| \d+\.\d\d \|", report.partition("Alignment error rate")[2])
 
 
-def kill_after_a_checkpoint(command: list[object], log: Path) -> int:
-    """Kill a recipe, and all it has started, in training; returns the updates of the last checkpoint of its log."""
-    started = subprocess.Popen(list(map(str, command)), start_new_session=True)
+def stop(command: list[object], log: Path, pattern: str, number: int) -> tuple[int, int | None, str]:
+    """Signal a recipe, and all it has started, when ``pattern`` stands in its log.
+
+    Returns the number that ``pattern`` found last, the recipe's status, and all that it printed.
+    """
+    started = subprocess.Popen(
+        list(map(str, command)), start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         for _ in range(10 * WAIT):
-            saved = re.findall(r"Saved checkpoint .* @ (\d+) updates", log.read_text() if log.exists() else "")
-            if saved:
-                return int(saved[-1])
-            assert started.poll() is None
+            if found := re.findall(pattern, log.read_text() if log.exists() else ""):
+                os.killpg(started.pid, number)
+                printed, _ = started.communicate(timeout=WAIT)
+                return int(found[-1]), started.returncode, printed
+            assert started.poll() is None, started.stdout.read()
             time.sleep(0.1)
-        raise AssertionError("no checkpoint")
+        raise AssertionError(f"{log}: nothing of {pattern}")
     finally:
-        os.killpg(started.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
         started.wait()

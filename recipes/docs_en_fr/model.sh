@@ -37,7 +37,7 @@ train() { # CHECKPOINT: train up to the update at which the learning rate is zer
         --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 150 --total-num-update "$UPDATES" --max-update "$UPDATES" \
         --max-tokens 3000 $(fast_precision) --save-interval 1000 --validate-interval 1000 --validate-interval-updates 500 \
         --save-interval-updates 250 --keep-interval-updates 4 --save-dir "$OUT/checkpoints" \
-        --log-format simple --log-interval 20 2>&1 | show_progress "$OUT/train.log" || die_of_log "$OUT/train.log" fairseq-train
+        --log-format simple --log-interval 20 2>&1 | rnnsearch progress "$OUT/train.log" "$UPDATES" || die_of_log "$OUT/train.log" fairseq-train
     cp "$OUT/checkpoints/checkpoint_last.pt" "$1"
 }
 once "$OUT/model.pt" train

@@ -24,7 +24,7 @@ train() { # MODEL
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
         --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \
         --save-dir "$OUT/checkpoints" --log-format simple --log-interval 100 2>&1 |
-        show_progress "$OUT/train.log" || die_of_log "$OUT/train.log" fairseq-train
+        rnnsearch progress "$OUT/train.log" 6534 || die_of_log "$OUT/train.log" fairseq-train
     cp "$OUT/checkpoints/checkpoint_best.pt" "$1"
 }
 once "$OUT/model.pt" train

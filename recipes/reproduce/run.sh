@@ -58,15 +58,15 @@ mkdir -p "$RUNS/data" "$RUNS/others"
 cp "$BIN"/dict.*.txt "$TEXT/test.$SRC" "$TEXT/test.$TRG" "$RUNS/data"
 if [ -f "$TEXT/test.align" ]; then cp "$TEXT/test.align" "$RUNS/data"; fi
 
-train() { # NAME OPTIONS... MODEL
+train() { # NAME TOTAL OPTIONS... MODEL: train up to TOTAL updates; "": nobody knows how many it will be
     local run=$RUNS/$1
     say "training $1; full log in $run/train.log"
     fairseq-train "$BIN" --user-dir "$USER_DIR" -s "$SRC" -t "$TRG" --arch "$ARCH" \
         --task rnnsearch --pool-batches 20 --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
         --distributed-world-size 1 \
         --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints \
-        --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:2:$#-2}" 2>&1 |
-        show_progress "$run/train.log" "$1" || die_of_log "$run/train.log" fairseq-train
+        --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:3:$#-3}" 2>&1 |
+        rnnsearch progress "$run/train.log" ${2:+"$2"} --name "$1" || die_of_log "$run/train.log" fairseq-train
     cp "$run/checkpoints/checkpoint_best.pt" "${!#}"
 }
 
@@ -96,14 +96,14 @@ for model in ${MODELS//,/ }; do
         RNNsearch-30 | RNNsearch-50 | RNNsearch-50-long) ;;
         *) die "--models: $model is no model of the paper; see $0 --help" ;;
     esac
-    options=(--context attention --max-words "${length%-long}" --max-update "$updates")
+    total=$updates options=(--context attention --max-words "${length%-long}" --max-update "$updates")
     if [[ $model = RNNencdec-* ]]; then options[1]=last; fi
     if [[ $model = *-long ]]; then
-        options[4]=--patience options[5]=$PATIENCE
+        total= options[4]=--patience options[5]=$PATIENCE
         if [ -f "$RUNS/RNNsearch-50/model.pt" ]; then once "$RUNS/$model" continue_training "$RUNS/RNNsearch-50"; fi
     fi
     run=$RUNS/$model
-    once "$run/model.pt" train "$model" "${options[@]}" "${REST[@]/#BUDGET/$updates}"
+    once "$run/model.pt" train "$model" "$total" "${options[@]}" "${REST[@]/#BUDGET/$updates}"
     alignments=()
     if [[ $model = RNNsearch-* ]]; then
         alignments=(--alignments "$run/groundhog.jsonl") last=$model

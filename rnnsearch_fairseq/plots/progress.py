@@ -1,7 +1,7 @@
 """Show how far a training is, and keep its log.
 
 Standard input is the output of fairseq-train --log-format simple. All of it is added to LOG; a short line is printed
-every ten seconds at most, for each validation, and for what fairseq-train says of an error or of its end.
+every ten seconds at most, for each validation, and for each error, warning of this package, and end by a signal.
 
   fairseq-train ... --log-format simple 2>&1 | rnnsearch progress train.log 885
 """
@@ -12,59 +12,67 @@ import sys
 import time
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, make_parser
-from rnnsearch_fairseq.plots.train_log import INTERVAL, read_statistics
+from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.plots.train_log import INTERVAL, Statistics, read_statistics
 
 SECONDS = 10  # between two lines
-NEWS = re.compile(r"^error: |: error: |^\w*(?:Error|Exception)\b|\| (?:WARNING|ERROR) \| rnnsearch|: training stops after ")
+NEWS = re.compile(
+    r"(?:^|: )(error: .*)|^([\w.]*(?:Error|Exception)\b.*)|"
+    r"\| (?:WARNING \| rnnsearch|ERROR \| )[\w.]* \| (.*)|\| (\w+: training stops after .*)"
+)
 NAMES = {"ppl": "perplexity", "bleu": "BLEU"}
 
 
 class Progress:
-    """Makes short lines of a log's lines; ``total`` is the last update, if it is known."""
+    """Makes short lines of a log's lines; ``total`` is the last update, if it is known; each begins with ``name``."""
 
-    def __init__(self, total: int | None, name: str = "") -> None:
+    def __init__(self, total: int | None = None, name: str = "") -> None:
         self._total, self._name = total, name
-        self._first: tuple[float, float] | None = None
+        self._first: tuple[float, float] | None = None  # updates, and when; a resumed training does not begin at 0
         self._shown = float("-inf")
 
     def show(self, line: str, now: float) -> str | None:
         """The short line for a line of the log that came at ``now`` (seconds); None if it is not to be shown."""
-        if NEWS.search(line):
-            return line.rpartition(" | ")[2]
+        if news := NEWS.search(line):
+            return f"  {self._name}{news[news.lastindex]}"
         _, kind, statistics = read_statistics(line) or (0, None, {})
-        updates = statistics.get("num_updates")
-        if kind is None or updates is None:
+        if kind is None or "num_updates" not in statistics:
             return None
-        self._first = self._first or (updates, now)
+        self._first = self._first or (statistics["num_updates"], now)
         if kind == INTERVAL and now < self._shown + SECONDS:
             return None
         self._shown = now
-        parts = [f"update {updates:,.0f}" + (f" of {self._total:,}" if self._total else "")]
+        parts = [f"update {statistics['num_updates']:,.0f}" + (f" of {self._total:,}" if self._total else "")]
         valid = "" if kind == INTERVAL else "development "
         parts += [f"{valid}{name} {statistics[key]:.2f}" for key, name in NAMES.items() if key in statistics]
-        parts += [left] if (left := self._time_left(updates, now)) else []
-        return f"  {self._name}{' | '.join(parts)}"
+        return f"  {self._name}{' | '.join(parts)}{self._time_left(statistics, now)}"
 
-    def _time_left(self, updates: float, now: float) -> str:
+    def _time_left(self, statistics: Statistics, now: float) -> str:
+        """By the average speed since the first line, where fairseq's own (``ups``, updates a second) must do."""
+        updates = statistics["num_updates"]
         done, seconds = updates - self._first[0], now - self._first[1]
-        if not self._total or not done or updates >= self._total:
+        speed = done / seconds if done and seconds else statistics.get("ups")
+        if not self._total or not speed or updates >= self._total:
             return ""
-        minutes = (self._total - updates) * seconds / done / 60
-        return f"about {minutes / 60:.1f} hours left" if minutes > 90 else f"about {max(1, round(minutes))} min left"
+        minutes = (self._total - updates) / speed / 60
+        return f" | about {f'{minutes / 60:.1f} hours' if minutes > 90 else f'{max(1, round(minutes))} min'} left"
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("log", metavar="LOG", type=Path, help="file to add the log to")
-    parser.add_argument("total", action=Count, nargs="?", help="updates of the whole training")
+    parser.add_argument("total", action=Count, nargs="?", metavar="TOTAL", help="updates of the whole training")
     parser.add_argument("--name", default="", help="words to print first in each line")
     args = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training ends by itself, and its last lines are wanted
+    for number in (signal.SIGINT, signal.SIGTERM):  # the training ends by itself, and its last lines are wanted
+        signal.signal(number, signal.SIG_IGN)
     progress = Progress(args.total, args.name and f"{args.name}: ")
-    with open(args.log, "ab") as log:
+    try:
+        log = args.log.open("ab", buffering=0)
+    except OSError as error:
+        raise InputError(f"{args.log}: cannot be written ({error.strerror}); give another name") from error
+    with log:
         for line in sys.stdin.buffer:
             log.write(line)
-            log.flush()
             if shown := progress.show(line.decode(errors="replace").rstrip("\n"), time.monotonic()):
                 print(shown, flush=True)

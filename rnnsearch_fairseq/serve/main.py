@@ -16,6 +16,8 @@ from rnnsearch_fairseq.corpus.link_grammar import PROGRAM, LinkParser
 from rnnsearch_fairseq.documents.translate import load_with_replacements
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options
+from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, make_server
+from rnnsearch_fairseq.serve.worker import Worker
 
 SECONDS_TO_PARSE = 1.0  # a sentence
 
@@ -36,11 +38,6 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     add_search_options(parser)
     args = parser.parse_args()
-    try:
-        from rnnsearch_fairseq.serve.server import LOOPBACK, make_app, make_server
-        from rnnsearch_fairseq.serve.worker import Worker
-    except ImportError as error:
-        raise InputError(f"{error}; install what the page needs: pip install fastapi uvicorn") from error
     translator, dictionary = load_with_replacements(args)
     parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
     worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None, dictionary)

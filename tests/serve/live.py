@@ -29,9 +29,9 @@ class Live:
 
 
 @contextlib.contextmanager
-def serving(model: Path, log: Path, *words: str) -> Iterator[Live]:
+def serving(model: Path, log: Path, *words: str, python: str | Path = sys.executable) -> Iterator[Live]:
     """``rnnsearch serve`` on a free port, without link-parser; ended by Ctrl-C, with the status 0, or by a test."""
-    command = [sys.executable, "-m", "rnnsearch_fairseq", "serve", "--model", str(model), "--port", "0", *words]
+    command = [str(python), "-m", "rnnsearch_fairseq", "serve", "--model", str(model), "--port", "0", *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": "/nowhere"}
     with log.open("w", encoding="utf-8") as messages:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, encoding="utf-8", env=environment)

@@ -204,10 +204,3 @@ def test_an_address_in_use_is_refused() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"--host 127.0.0.1 --port {port}"):
             command.open_socket("127.0.0.1", port)
-
-
-def test_without_the_web_library_the_command_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["serve", "--model", "x.pt"])
-    monkeypatch.setitem(sys.modules, "rnnsearch_fairseq.serve.server", None)
-    with pytest.raises(InputError, match=r"pip install fastapi uvicorn"):
-        command.main()
