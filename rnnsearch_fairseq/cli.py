@@ -3,12 +3,14 @@
 import argparse
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
-from rnnsearch_fairseq.output import stop_printing
+from rnnsearch_fairseq.output import open_standard_streams, stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
 COMMANDS = {
@@ -33,6 +35,7 @@ COMMANDS = {
 
 def main() -> int | None:
     """Run the command that the command line names, with the remaining words as its arguments; return its status."""
+    open_standard_streams()
     words = sys.argv[1:]
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name = " ".join(words[:size])
@@ -40,6 +43,9 @@ def main() -> int | None:
         _make_parser().parse_args(words or ["--help"])
     module, function = COMMANDS[name][0].split(":")
     print_without_traceback()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, _end)
     # By default, PyTorch's waiting threads spin so long that beside another program all takes many times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # argparse prints this as the program's name.
@@ -50,7 +56,17 @@ def main() -> int | None:
     except BrokenPipeError:
         stop_printing()
         return 1
+    except OSError as error:
+        if error.filename is None:
+            stop_printing()
+        name = error.filename or "a standard stream or a temporary file"
+        raise InputError(f"{name}: cannot be used ({error.strerror or error}); give another, or make room") from error
     return status
+
+
+def _end(number: int, frame: Any) -> None:
+    """End at a signal by an exception, so that unfinished files are removed; the status is that of a shell."""
+    raise SystemExit(128 + number)
 
 
 def _make_parser() -> argparse.ArgumentParser:

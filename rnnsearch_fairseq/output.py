@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -15,14 +16,25 @@ from rnnsearch_fairseq.errors import InputError
 
 def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Refuse outputs that would replace an input or each other, or lie in a folder that is read; None is no path."""
-    taken = {Path(path).resolve() for path in inputs if path is not None}
+    taken = {Path(os.path.realpath(path)) for path in inputs if path is not None}
     for path in [outputs] if isinstance(outputs, Path) else outputs:
         if path is None:
             continue
-        place = path.resolve()
+        place = Path(os.path.realpath(path))
         if not taken.isdisjoint([place, *place.parents]):
             raise InputError(f"{path}: it would replace an input or another output; give another name")
         taken.add(place)
+
+
+def open_standard_streams() -> None:
+    """Open what is closed of standard input, output and error, as the next file that is opened would take its place.
+
+    To read or to write there then fails as it does in other programs; messages get lost.
+    """
+    for name, flags, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.open(os.devnull, flags), mode, encoding="utf-8"))
+    sys.stdout.reconfigure(errors="surrogateescape")  # for names of files, which may be any bytes
 
 
 def stop_printing() -> None:
@@ -42,10 +54,10 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
         InputError: ``path`` cannot be written.
     """
     packed = path.name.lower().endswith(".gz")
-    path = path.resolve()
-    if os.path.lexists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
+    if os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
         raise InputError(f"{path}: not a file that can be written; give another name")
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    path = Path(os.path.realpath(path))
+    partial = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
         with partial.open("xb") as file:
             if os.path.isfile(path):
@@ -64,3 +76,26 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: cannot be written ({error.strerror}); make room, or give another name") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def write_folder(out: Path) -> Iterator[Path]:
+    """Give a new folder, whose files go to the folder ``out`` at the end; after an error, ``out`` is as it was.
+
+    Raises:
+        InputError: ``out`` cannot be written, or holds a folder in the place of a file.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix=".new-", dir=out)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
+    with temporary as name:
+        yield (new := Path(name))
+        places = {path: out / path.relative_to(new) for path in sorted(new.rglob("*")) if path.is_file()}
+        for place in places.values():
+            place.parent.mkdir(exist_ok=True)
+            if os.path.isdir(place):
+                raise InputError(f"{place}: a folder, where a file is to be written; remove it")
+        for path, place in places.items():
+            os.replace(path, place)

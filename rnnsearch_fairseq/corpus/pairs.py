@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 
 UNTRANSLATED = "not translated"
 UNFINISHED = "marked as fuzzy or for review"
-MAX_UNIT_ELEMENTS = 10_000  # of TMX, so that a small packed file cannot fill the memory
+MAX_UNIT_BYTES = 1 << 20  # of TMX, so that a small packed file cannot fill the memory
 MAX_CHARACTERS = 2000  # of a side of a pair
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
@@ -29,7 +29,8 @@ def find_files(data: Sequence[Path]) -> list[Path]:
     """The files of ``data``, and in its folders those whose names are of documents, tables and memories."""
     files: list[Path] = []
     for path in data:
-        found = sorted(filter(_holds_pairs, path.rglob("*"))) if os.path.isdir(path) else [path]
+        inside = filter(os.path.isfile, path.rglob("*"))
+        found = sorted(filter(_holds_pairs, inside)) if os.path.isdir(path) else [path]
         if not found:
             raise InputError(f"{path}: holds no .po, .xlf, .tmx or .tsv file, nor train.LANGUAGE; give others")
         files += found
@@ -90,14 +91,13 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     try:
         with open_bytes(path) as file:
             plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
-            elements = 0  # since the last unit
+            last = 0  # the place of the last unit, but for what the parser reads ahead
             for _, element in etree.iterparse(file, **plain):
-                elements += 1
-                if elements > MAX_UNIT_ELEMENTS:
-                    raise InputError(f"{path}: no unit in {elements:,} elements; give a TMX file")
+                if file.tell() - last > MAX_UNIT_BYTES:
+                    raise InputError(f"{path}: no unit ends in {MAX_UNIT_BYTES:,} bytes; give a TMX file")
                 if etree.QName(element).localname != "tu":
                     continue
-                elements = 0
+                last = file.tell()
                 texts = _read_texts(element)
                 first = first or sorted(texts)
                 source, target = (_find_language(texts, _normalize(language)) for language in languages)

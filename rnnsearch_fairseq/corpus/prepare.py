@@ -12,9 +12,7 @@ import argparse
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -36,7 +34,7 @@ from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
 from rnnsearch_fairseq.inference.checkpoint import write_member
 from rnnsearch_fairseq.inference.loading import Member, load_members, model_files
-from rnnsearch_fairseq.output import check_not_input
+from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
@@ -213,7 +211,11 @@ def main() -> None:
     outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
     for path in chain(*(texts_of(args.out / name, *languages) for name in outputs)):
         check_not_input(path, inputs + (model_files(args.given) if model else []))
-    with _write_aside(args.out) as new:
+    for path in (args.out / "bin", args.out / "checkpoints"):
+        if os.path.exists(path):
+            raise InputError(f"{path}: is of older text; remove it, or give another OUT")
+    with write_folder(args.out) as new:
+        (new / "raw").mkdir()
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
@@ -257,22 +259,3 @@ def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str,
         raise InputError(f"{args.data[0]}: its train, valid and test files stay as they are; {cure}")
     return files
 
-
-@contextmanager
-def _write_aside(out: Path) -> Iterator[Path]:
-    """Give a new folder, whose files go to ``out`` at the end; after an error, ``out`` is as it was."""
-    for path in (out / "bin", out / "checkpoints"):
-        if path.exists():
-            raise InputError(f"{path}: is of older text; remove it, or give another OUT")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(prefix=".prepare-", dir=out)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
-    with temporary as folder:
-        raw = Path(folder, "raw")
-        raw.mkdir()
-        yield raw.parent
-        (out / "raw").mkdir(exist_ok=True)
-        for path in [*raw.parent.glob("*.*"), *raw.iterdir()]:
-            os.replace(path, out / path.relative_to(folder))

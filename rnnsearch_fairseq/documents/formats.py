@@ -3,6 +3,7 @@
 The stores of translate-toolkit read, change and write them; PO comes back byte for byte but for the messages filled.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +71,7 @@ def _find_reader(head: bytes) -> Reader | None:
 
 
 def _begins_as_document(path: Path) -> bool:
-    if not path.is_file():
+    if not os.path.isfile(path):
         return False
     with open_bytes(path) as file:
         return _find_reader(file.read(HEAD)) is not None

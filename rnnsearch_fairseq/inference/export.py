@@ -23,7 +23,7 @@ from rnnsearch_fairseq.inference.info import describe
 from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, load_members, tensor_files
 from rnnsearch_fairseq.inference.options import add_search_fields, search_options
 from rnnsearch_fairseq.modules.parameters import shared_names
-from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.output import open_output, write_folder
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.preparation import write_subwords
 
@@ -42,23 +42,18 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
     members = load_members(path)
     text, usage = members[0].text, replace(members[0].usage, **usage)
     members[0] = replace(members[0], usage=usage)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
-    for name, vocabulary in zip(VOCABULARIES, text.vocabularies):
-        vocabulary.write(folder / name)
-    preparation = None
-    if text.preparations is not None:
-        by_language = dict(zip(text.languages, text.preparations))
-        write_subwords(folder, by_language)
-        preparation = {language: one.options() for language, one in by_language.items()}
-    for member, name in zip(members, tensor_files(len(members))):
-        _write(folder / name, save(_parameters(member.network, half)))
+    by_language = dict(zip(text.languages, text.preparations or ()))
+    preparation = {language: one.options() for language, one in by_language.items()} or None
     models = [{"architecture": member.kind, "config": asdict(member.config)} for member in members]
     config = {"languages": text.languages, "models": models, "preparation": preparation, **vars(usage)}
-    _write(folder / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
-    _write(folder / CARD, _make_card(members).encode())
+    with write_folder(folder) as new:
+        for name, vocabulary in zip(VOCABULARIES, text.vocabularies):
+            vocabulary.write(new / name)
+        write_subwords(new, by_language)
+        for member, name in zip(members, tensor_files(len(members))):
+            _write(new / name, save(_parameters(member.network, half)))
+        _write(new / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
+        _write(new / CARD, _make_card(members).encode())
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -22,7 +22,8 @@ from rnnsearch_fairseq.modules import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.search import SearchOptions
-from rnnsearch_fairseq.text.preparation import Preparation, read_preparation
+from rnnsearch_fairseq.text.lines import check_rereadable
+from rnnsearch_fairseq.text.preparation import SUBWORDS, Preparation, read_preparation
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 CONFIG = "config.json"
@@ -115,7 +116,7 @@ def tensor_files(members: int) -> list[str]:
 
 
 def _is_exported(path: Path) -> bool:
-    return (path / CONFIG).exists()
+    return os.path.exists(path / CONFIG)
 
 
 def _read_folder(folder: Path) -> list[Member]:
@@ -123,6 +124,7 @@ def _read_folder(folder: Path) -> list[Member]:
     from safetensors.torch import load_file
 
     where, path = folder / CONFIG, folder
+    check_rereadable(*(folder / name for name in (CONFIG, *VOCABULARIES, *SUBWORDS.values(), *tensor_files(1))))
     try:
         values = json.loads(where.read_bytes())
         languages, models, preparations = (values.pop(name) for name in ("languages", "models", "preparation"))
@@ -159,25 +161,28 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         torch.serialization.add_safe_globals(PLAIN_CLASSES)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        if not isinstance(state["model"], dict) or not isinstance(state["cfg"], dict):
-            raise ValueError("it has no options")
+        state |= {name: {**state[name]} for name in ("model", "cfg")}
+        if not all(isinstance(name, str) for name in state["model"]):
+            raise ValueError("names of parameters are text")
     except Exception as error:  # damaged files raise many kinds of errors
         raise InputError(f"{path}: not a checkpoint ({type(error).__name__}); {TRAIN}") from error
     return state
 
 
 def _member_of(state: dict[str, Any], path: Path) -> Member:
-    values, tensors = state["cfg"].get("model") or {}, dict(state["model"])
     try:
+        values, tensors = {**(state["cfg"].get("model") or {})}, {**state["model"]}
         settings = tensors.pop(STATE)
         preparations = settings["preparation"] and tuple(Preparation(**one) for one in settings["preparation"])
         source, target = (Vocabulary(symbols, str(path)) for symbols in settings["vocabularies"])
         text = TextSettings(tuple(settings["languages"]), (source, target), preparations)
-    except (LookupError, TypeError) as error:
-        raise InputError(f"{path}: does not hold its vocabularies ({in_short(error)}); {TRAIN}") from error
-    tensors = {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()}
-    training = f"{count_updates(state):,} updates"
-    return _make_member(values.get("_name"), values, tensors, text, path, TRAIN, training=training)
+        tensors = {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()}
+        training = f"{count_updates(state):,} updates"
+        return _make_member(values.get("_name"), values, tensors, text, path, TRAIN, training=training)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: does not hold a model and its vocabularies ({in_short(error)}); {TRAIN}") from error
 
 
 def count_updates(state: dict[str, Any]) -> int:

@@ -146,6 +146,8 @@ class Translator:
         """Return up to ``nbest`` translations of each sentence, best first; see :meth:`translate`."""
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, [trees], **options)[0]
+        if nbest < 1:
+            raise InputError(f"nbest is {nbest}; give at least 1")
         return self.search(self.read_sources(sentences, trees), replace(self.options, **options), nbest)
 
     def score(

@@ -38,7 +38,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         raise InputError(f"--restore-file {path}: no such file; without the option, training goes on from {LAST}")
     try:
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
         path = path if PathManager.exists(path) else cfg.finetune_from_model
         raise InputError(
             f"{path}: cannot be loaded ({in_short(error)}); if it is damaged, go on from an older checkpoint in "

@@ -15,7 +15,7 @@ WITHOUT_EFFECT = {
 }
 MAX_VALUE = 1_000_000
 # The bounds of the options that are numbers, where they are not 0 and MAX_VALUE.
-BOUNDS = {"beam": (1, MAX_VALUE), "unkpen": (-MAX_VALUE, math.inf), "lenpen": (-10, 10)}
+BOUNDS = {"beam": (1, 1000), "unkpen": (-MAX_VALUE, math.inf), "lenpen": (-10, 10)}
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ async def _refuse(request: Request, error: RequestValidationError | ValidationEr
 
 
 def limit_body(app: ASGIApp) -> ASGIApp:
-    """Refuse a large request before it is read: one whose length is too great, or is not given."""
+    """Refuse what no route should see: a request whose length is too great or not given, and a file as a folder."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         headers, answering = Headers(scope=scope) if scope["type"] == "http" else {}, app
@@ -87,6 +87,8 @@ def limit_body(app: ASGIApp) -> ASGIApp:
         elif int(headers.get("content-length", 0)) > MAX_BYTES:
             reason = f"the request has more than {MAX_BYTES:,} bytes; send fewer sentences"
             answering = JSONResponse({"error": reason}, 413)
+        elif headers and scope["path"].endswith("/") and scope["path"] != "/":  # files are no folders
+            answering = JSONResponse({"error": "not found"}, 404)
         await answering(scope, receive, send)
 
     return answer

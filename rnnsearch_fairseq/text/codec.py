@@ -97,8 +97,12 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
         from sentencepiece import SentencePieceProcessor
 
         processor = SentencePieceProcessor(model_proto=preparation.sentencepiece)
-        return (
-            lambda text: " ".join(processor.encode(text, out_type=str)).split(),
-            lambda words: "".join(words).replace("▁", " ").strip().split(" "),
-        )
+
+        def encode(text: str) -> list[str]:
+            try:
+                return " ".join(processor.encode(text, out_type=str)).split()
+            except UnicodeDecodeError as error:
+                raise InputError("the sentencepieces are damaged; give those of the training text") from error
+
+        return encode, lambda words: "".join(words).replace("▁", " ").strip().split(" ")
     return str.split, list

@@ -14,6 +14,7 @@ from rnnsearch_fairseq.text.lines import read_lines, shown
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
 LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Vocabulary:
@@ -22,9 +23,10 @@ class Vocabulary:
     def __init__(self, symbols: Sequence[str], where: str = "the vocabulary") -> None:
         if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
-        odd = next((symbol for symbol in symbols if symbol.splitlines() != [symbol]), None)
-        if odd is not None:  # a line of a translation would become several
-            raise InputError(f"{where}: {shown(odd)} is empty or holds a line end; train the model again without it")
+        odd = next((symbol for symbol in symbols if symbol.splitlines() != [symbol] or SURROGATE.search(symbol)), None)
+        if odd is not None:  # a line of a translation would become several, or could not be written
+            fault = "is empty, or holds a line end or half of a character"
+            raise InputError(f"{where}: {shown(odd)} {fault}; train the model again without it")
         self.symbols = list(symbols)
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
 

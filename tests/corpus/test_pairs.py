@@ -1,6 +1,7 @@
 """Pairs in the files that people have."""
 
 import gzip
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.corpus import pairs as module
-from rnnsearch_fairseq.corpus.pairs import Pair, read_files, read_tmx
+from rnnsearch_fairseq.corpus.pairs import MAX_UNIT_BYTES, Pair, find_files, read_files, read_tmx
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES
 from tests.corpus.builders import LANGUAGES, make_pairs, unit, write_files, write_tmx, write_tsv, write_units
@@ -75,7 +76,8 @@ BOMB = f"<!DOCTYPE tmx [{ENTITIES}]><tmx>{unit('&e11;', 'un').replace('&amp;', '
         ("a.tsv.gz", gzip.compress(b"one\tun\n" + b"a" * (MAX_LINE_BYTES + 1)), "line 2"),
         ("a.tmx", f"<tmx>{unit('one', 'un')}</tu></tmx>".encode(), "line 2"),
         ("a.tmx", BOMB.encode(), "line 1"),
-        ("a.tmx", f"<tmx>{'<note/>' * 20_000}</tmx>".encode(), "no unit"),
+        ("a.tmx.gz", gzip.compress(f"<tmx>{'<note/>' * (MAX_UNIT_BYTES // 7)}</tmx>".encode()), "no unit"),
+        ("a.tmx.gz", gzip.compress(f"<tmx>{unit('one', 'a' * MAX_UNIT_BYTES)}</tmx>".encode()), "no unit"),
         ("a.tmx", unit("one", "un").replace("fr", "de").encode(), "both en and fr.*: de, en"),
         ("a.txt", b"one\tun\n", ""),
         ("absent.tmx", None, ""),
@@ -86,6 +88,15 @@ def test_bad_files_are_refused(tmp_path: Path, name: str, content: bytes | None,
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=f"{name}.*{message}"):
         list(read([tmp_path / name]))
+
+
+def test_what_is_no_file_in_a_folder_is_passed_over(tmp_path: Path) -> None:
+    files = write_tsv(tmp_path, make_pairs(3))
+    (tmp_path / "folder.po").mkdir()
+    os.mkfifo(tmp_path / "pipe.po")
+    for name in ("loop.po", "nothing.tmx"):
+        (tmp_path / name).symlink_to("loop.po")
+    assert find_files([tmp_path]) == files
 
 
 def test_two_files_in_the_wrong_order_are_refused(tmp_path: Path) -> None:

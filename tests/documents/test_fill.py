@@ -72,6 +72,9 @@ def test_untranslated_messages_are_filled_in(command: Command, tmp_path: Path) -
     write(tmp_path / "docs" / "a.po", PO)
     write(tmp_path / "docs" / "b" / "c.xlf", XLIFF.format("<target>fait</target>"))
     write(tmp_path / "docs" / "notes.txt", "The dog sleeps.")
+    (tmp_path / "docs" / "folder.po").mkdir()
+    os.mkfifo(tmp_path / "docs" / "pipe.po")
+    (tmp_path / "docs" / "loop.po").symlink_to("loop.po")
     report = command(tmp_path / "docs", "--output", tmp_path / "fr")
     assert "files: 2; messages without a translation: 3, filled in for review: 3; of these with something" in report
     written = (tmp_path / "fr" / "a.po").read_text()

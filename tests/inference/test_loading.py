@@ -1,7 +1,9 @@
 """What is damaged, or does not fit together, is refused in one sentence that names the file or the value."""
 
 import json
+import os
 import pickle
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from safetensors.torch import load_file, save_file
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
+from rnnsearch_fairseq.text.vocabulary import SPECIAL
 from tests.builders import Touch
 from tests.trained import make_checkpoint
 
@@ -48,6 +51,22 @@ def set_option(name: str, value: Any) -> Callable[[State], None]:
     return lambda state: state["cfg"]["model"].update({name: value})
 
 
+class Odd(OrderedDict):
+    """Once loaded, a dictionary that has a method less: a pickle may set attributes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OrderedDict, (), {"keys": 7, "get": 7, "items": 7}, None, iter(self.items())
+
+
+def make_odd(*path: str) -> Callable[[State], None]:
+    def change(state: State) -> None:
+        for step in path[:-1]:
+            state = state[step]
+        state[path[-1]] = Odd(state[path[-1]])
+
+    return change
+
+
 def set_text(name: str, value: Any) -> Callable[[State], None]:
     return lambda state: state["model"]["_extra_state"].update({name: value})
 
@@ -61,6 +80,17 @@ def set_text(name: str, value: Any) -> Callable[[State], None]:
         (set_option("_name", "transformer"), "'transformer'"),
         (set_text("preparation", [{"odd": 1}] * 2), "'odd'"),
         (lambda state: state["model"].pop("_extra_state"), "vocabularies"),
+        (lambda state: state["model"].update({5: torch.zeros(1)}), "not a checkpoint"),
+        (lambda state: state["model"].update({"x": 5}), "x is in it only"),
+        (lambda state: state["model"].update(dict.fromkeys(state["model"], 5)), "vocabularies"),
+        (set_option("_name", ["rnnsearch"]), "vocabularies"),
+        (lambda state: state["cfg"].update(model=["rnnsearch"]), "vocabularies"),
+        (lambda state: state.update(optimizer_history=5), "vocabularies"),
+        (set_text("preparation", [{"tokenizer": "odd"}] * 2), "the tokenizer is moses"),
+        (set_text("vocabularies", [[*SPECIAL, "a", 5]] * 2), "vocabularies"),
+        (make_odd("model"), "not a checkpoint"),
+        (make_odd("cfg"), "not a checkpoint"),
+        (make_odd("cfg", "model"), "vocabularies"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[State], Any], named: str) -> None:
@@ -101,6 +131,14 @@ def folder(tmp_path: Path) -> Path:
 def test_missing_files_are_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
     assert_refused(folder, name)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.source.txt", "bpe.codes", "model.safetensors"])
+def test_pipes_and_devices_are_not_read(folder: Path, name: str) -> None:
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        (folder / name).unlink()
+        make(folder / name)
+        assert_refused(folder, f"{name}: not a regular file")
 
 
 def set_config(*path: Any, to: Any) -> Callable[[Any], None]:

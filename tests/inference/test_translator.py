@@ -164,6 +164,8 @@ def test_a_sentence_without_words_is_translated_by_none(model: Translator, tree_
 def test_what_cannot_be_read_is_refused_by_number(model: Translator, sentence: Any) -> None:
     with pytest.raises(InputError, match="sentence 2"):
         model.translate(["the dog", sentence])
+    with pytest.raises(InputError, match="nbest is -1"):
+        model.translations("the dog", nbest=-1)
 
 
 # Loading

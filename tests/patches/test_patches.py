@@ -15,7 +15,8 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from rnnsearch_fairseq import patches
-from rnnsearch_fairseq.patches import PATCHES
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.patches import PATCHES, checkpoints
 
 README = Path(patches.__file__).with_name("README.md")
 
@@ -48,6 +49,15 @@ def test_a_copy_that_cannot_be_finished_leaves_the_old_file(tmp_path: Path, monk
     PathManager.copy(str(source), str(path), overwrite=True)
     assert path.read_bytes() == b"new"
     assert sorted(tmp_path.iterdir()) == [source, path], "what was unfinished is replaced"
+
+
+def test_a_checkpoint_that_the_system_does_not_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint_last.pt").mkdir()
+    cfg = argparse.Namespace(restore_file="checkpoint_last.pt", save_dir=str(tmp_path))
+    with pytest.raises(InputError, match=r"checkpoint_last\.pt: cannot be loaded \(.*Is a directory"):
+        checkpoints.resume(
+            lambda *_: torch.load(tmp_path / "checkpoint_last.pt"), cfg, argparse.Namespace(checkpoint_suffix="")
+        )
 
 
 def objects_of_checkpoints() -> dict[str, Any]:

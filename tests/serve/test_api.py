@@ -115,6 +115,7 @@ def test_the_model_and_the_api_are_described(
     assert set(paths) == {"/api/model", PLAIN, STREAM, "/translate", "/languages", "/health"}
     assert "swagger" in client.get("/docs").text
     assert client.get("/").text.startswith("<!DOCTYPE html>")
+    assert [client.get(path).status_code for path in ("/page.js", "/page.js/", "/docs/")] == [200, 404, 404]
 
 
 # Refusals

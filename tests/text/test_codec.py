@@ -87,6 +87,15 @@ def test_damaged_subwords_are_refused_in_one_sentence(damaged: Preparation) -> N
         TextCodec(damaged, "en")
 
 
+def test_damage_that_shows_in_a_sentence_is_named(folder: Path) -> None:
+    content = (folder / "sentencepiece.model").read_bytes()
+    damaged = content.replace("東".encode(), b"\xff" * 3)
+    assert damaged != content
+    codec = TextCodec(Preparation(sentencepiece=damaged), "en")
+    with pytest.raises(InputError, match="the sentencepieces are damaged"):
+        codec.encode("\udcff" * 3)
+
+
 def test_without_a_preparation_text_is_words_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
     vocabulary = Vocabulary([*SPECIAL, "a@@", "b"])
     with caplog.at_level(logging.WARNING):

@@ -49,7 +49,7 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, content: bytes, mes
         Vocabulary.read(path)
 
 
-@pytest.mark.parametrize("symbol", ["", "a\n", "a\x85b", "\u2028"])
-def test_a_symbol_holds_no_line_end(symbol: str) -> None:
+@pytest.mark.parametrize("symbol", ["", "a\n", "a\x85b", "\u2028", "a\udc80"])
+def test_a_symbol_is_text_without_a_line_end(symbol: str) -> None:
     with pytest.raises(InputError, match="line end"):
         Vocabulary([*SPECIAL, "a", symbol])
