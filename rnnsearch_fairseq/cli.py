@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import Parser, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -53,17 +53,17 @@ def main() -> int | None:
     return status
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def _make_parser() -> Parser:
     """Build a parser that prints help, the version, or an error about an unknown command."""
     width = max(map(len, COMMANDS))
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rnnsearch",
         description=f"{__doc__}\n\n" + "\n".join(f"  {name:{width}}  {does}" for name, (_, does) in COMMANDS.items()),
         epilog="For help on a command: rnnsearch COMMAND --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="rnnsearch COMMAND ...",
     )
-    parser.add_argument("--version", action="version", version=rnnsearch_fairseq.__version__)
+    parser.add_argument("--version", action="version", version=f"rnnsearch-fairseq {rnnsearch_fairseq.__version__}")
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="a command of the list above")
     return parser
 
