@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, Parser, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import open_standard_streams, stop_printing
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -69,17 +69,17 @@ def _end(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def _make_parser() -> Parser:
     """Build a parser that prints help, the version, or an error about an unknown command."""
     width = max(map(len, COMMANDS))
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rnnsearch",
         description=f"{__doc__}\n\n" + "\n".join(f"  {name:{width}}  {does}" for name, (_, does) in COMMANDS.items()),
         epilog="For help on a command: rnnsearch COMMAND --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="rnnsearch COMMAND ...",
     )
-    parser.add_argument("--version", action="version", version=rnnsearch_fairseq.__version__)
+    parser.add_argument("--version", action="version", version=f"rnnsearch-fairseq {rnnsearch_fairseq.__version__}")
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="a command of the list above")
     return parser
 

@@ -1,9 +1,10 @@
 """The error that this package raises for bad input, and the parsers of its command lines."""
 
 import argparse
+import difflib
 import sys
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 MAX_MESSAGE = 700  # characters; a longer message is cut in the middle, where it quotes a file
 MAX_QUOTATION = 200  # characters
@@ -20,11 +21,26 @@ class InputError(ValueError):
         super().__init__(in_short(message, MAX_MESSAGE))
 
 
-def make_parser(doc: str | None) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """A parser that answers a mistake in two lines: what is wrong, and the option or choice that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the mistake, and end the program with status 2."""
+        known = [*self._option_string_actions, *(str(one) for action in self._actions for one in action.choices or ())]
+        words = [part for word in sys.argv[1:] for part in word.split("=") if part not in known]
+        # An option that is missing is reported before one that is unknown, which may be the same, misspelt.
+        odd = [word for word in words if repr(word) in message or word.startswith("--")]
+        meant = [near for word in odd for near in difflib.get_close_matches(word, known, n=1, cutoff=0.7)]
+        hint = f"did you mean {' and '.join(meant)}? " if meant else ""
+        said = in_short(message, MAX_QUOTATION if meant else MAX_MESSAGE)
+        self.exit(2, f"{self.prog}: error: {said}\n{hint}{self.prog} --help says more\n")
+
+
+def make_parser(doc: str | None) -> Parser:
     """A command's parser: its help begins with ``doc`` and ends in its last paragraph, an example to paste."""
     description, _, example = (doc or "").rstrip().rpartition("\n\n")  # python -OO has no docstrings
     plain = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(description=description, epilog=f"example:\n{example}", formatter_class=plain)
+    return Parser(description=description, epilog=f"example:\n{example}", formatter_class=plain)
 
 
 def option(name: str) -> str:

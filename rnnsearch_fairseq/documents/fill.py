@@ -16,6 +16,7 @@ from rnnsearch_fairseq.documents.pieces import Message, Piece, cut, join, texts
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.language import LanguageCheck
 from rnnsearch_fairseq.text.lines import shown
 from rnnsearch_fairseq.text.scripts import language_code
 
@@ -75,6 +76,7 @@ def _fill(document: Document, translator: Translator, search: Search, path: Path
         except InputError as error:
             messages[source], choices[source] = {"": [Piece(source, True)]}, Choice("", [str(error)])
     parts = dict.fromkeys(chain.from_iterable(map(texts, messages.values())))
+    LanguageCheck(path, translator.languages[0], translator.known_characters).read(parts)
     choices |= _translate([part for part in parts if part not in choices], translator, search, path.name)
     counts = Counter(blank=len(blanks))
     for unit in blanks:

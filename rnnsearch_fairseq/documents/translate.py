@@ -26,6 +26,7 @@ from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.text.language import LanguageCheck
 from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines
 from rnnsearch_fairseq.text.scores import AlignedPair
 
@@ -65,10 +66,11 @@ def read_sources(
     A line that cannot be read is named on standard error, and is blank.
     """
     name = path or "standard input"
+    check = LanguageCheck(name, translator.languages[0], translator.known_characters)
     tree_lines = None if trees is None else read_lines(trees)
     numbers = itertools.count(1)
     for lines in read_arriving(path):
-        sources = []
+        sources, texts = [], []
         for line, number in zip(lines, numbers):
             where, tree = f"{name}, line {number}", None
             if tree_lines is not None and (tree := next(tree_lines, None)) is None:
@@ -76,9 +78,11 @@ def read_sources(
             try:
                 text = check_line(name, number, line, stray_returns=True)
                 sources.append(translator.read_source(text, tree, where, prepared))
+                texts.append(text)
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
                 sources.append(translator.read_source(""))
+        check.read([] if prepared else texts)
         yield sources
     if tree_lines is not None and next(tree_lines, None) is not None:
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
@@ -158,9 +162,12 @@ def main() -> None:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
         hidden = not sys.stderr.isatty() or (sys.stdout.isatty() and args.output is None)
-        progress = stack.enter_context(tqdm(unit=" lines", disable=hidden, dynamic_ncols=True))
         if args.file is None:
+            if sys.stdin.isatty():
+                print("type a sentence a line; Ctrl-D ends", file=sys.stderr)
             refuse_document("standard input", sys.stdin.buffer.peek())
+        total = None if hidden or args.file is None or not args.file.is_file() else sum(map(len, read_arriving(args.file)))
+        progress = stack.enter_context(tqdm(unit=" lines", total=total, disable=hidden, dynamic_ncols=True))
         numbers = itertools.count()
         for sources in read_sources(translator, args.file, args.trees, args.prepared):
             for best, number in zip(translate_group(translator, sources, args.nbest or 1, dictionary), numbers):

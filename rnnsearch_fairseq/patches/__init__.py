@@ -15,14 +15,22 @@ import omegaconf.base
 import torch
 from omegaconf import nodes
 
-from rnnsearch_fairseq.errors import print_without_traceback
+from rnnsearch_fairseq.errors import Parser, print_without_traceback
 from rnnsearch_fairseq.patches import checkpoints, stopping
+
+
+def parse_with_hints(parse: Callable[..., Any], parser: argparse.ArgumentParser, *args: Any, **options: Any) -> Any:
+    """Parse as in fairseq; a mistake is answered in two lines."""
+    parser.__class__ = Parser
+    return parse(parser, *args, **options)
+
 
 # The dotted name of each target, and the function that is called in its place, with the target as first argument.
 PATCHES: dict[str, Callable[..., Any]] = {
     "fairseq.file_io.PathManager.copy": checkpoints.copy_whole,
     "fairseq.checkpoint_utils.load_checkpoint": checkpoints.resume,
     "fairseq_cli.train.validate_and_save": stopping.stop_after_update,
+    "fairseq.options.parse_args_and_arch": parse_with_hints,
 }
 
 
