@@ -54,15 +54,10 @@ def type_in(script: str, folder: Path) -> str:
     (folder / "locale/fr").mkdir(parents=True)
     messages = (f'\nmsgid "{source}"\nmsgstr "{target}"\n' for source, target in pairs)
     (folder / "locale/fr/messages.po").write_text("".join([DOCUMENT, *messages]))
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=folder,
-        env=environment,
-        check=False,
-        capture_output=True,
-        encoding="utf-8",
-    )
+    path = f"{BIN}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    shell = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(shell, cwd=folder, env=environment, check=False, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -73,10 +68,12 @@ def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
     python = f"python - <<'END'\n{blocks(ROOT / 'README.md', 'python')}\nprint('aligned', alignment.target)\nEND"
     commands = blocks(ROOT / "README.md", "sh").partition("recipes/setup.sh")
     printed = type_in(f"{shorten(commands[1] + commands[2])}\n{python}", tmp_path)
-    assert "Renvoie une copie de la liste." in printed and "before, by the given model" in printed and "aligned" in printed
+    for words in ("Renvoie une copie de la liste.", "before, by the given model", "aligned"):
+        assert words in printed
     for filled in ("docs.fr.po", "filled/messages.po"):
         assert 'msgstr "Renvoie une copie' in (tmp_path / filled).read_text()
-    assert (tmp_path / "own/model/config.json").exists() and (tmp_path / "paper/checkpoints/checkpoint_best.pt").exists()
+    for made in ("own/model/config.json", "paper/checkpoints/checkpoint_best.pt"):
+        assert (tmp_path / made).exists()
 
 
 @pytest.mark.slow
