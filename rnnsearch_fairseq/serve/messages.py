@@ -20,6 +20,7 @@ class Model(BaseModel):
     target_lang: str
     beam: int = Field(description="The greatest nbest that has an effect")
     reads_trees: bool
+    about: str = Field(description="What it was trained on and for")
     examples: list[str] = Field(description="Sentences to try")
     max_words: int = Field(description="In a sentence, as the model splits it")
     max_translations: int = Field(MAX_TRANSLATIONS, description="In a request: its sentences times nbest")

@@ -55,6 +55,7 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
         target_lang=translator.languages[1],
         beam=min(translator.options.beam, MAX_TRANSLATIONS),
         reads_trees=translator.reads_trees,
+        about=" ".join(translator.description.partition("\n\n")[0].split()),
         examples=translator.examples,
         max_words=MAX_WORDS,
     )

@@ -108,8 +108,10 @@ def test_the_model_and_the_api_are_described(
     serve: Callable[..., TestClient], translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(translator, "examples", ["The dog sleeps."])
+    monkeypatch.setattr(translator, "description", "Trained on\ndogs.\n\nMore of it.")
     client = serve()
     model = {"source_lang": "en", "target_lang": "fr", "beam": 5, "reads_trees": False, "examples": ["The dog sleeps."]}
+    model["about"] = "Trained on dogs."
     assert client.get("/api/model").json() == {**model, "max_words": 100, "max_translations": 32}
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {"/api/model", PLAIN, STREAM, "/translate", "/languages", "/health"}

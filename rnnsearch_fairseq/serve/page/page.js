@@ -178,6 +178,7 @@ async function start() {
   const { source_lang: source, target_lang: target } = model;
   byId("languages").textContent = `${languageName(source)} to ${languageName(target)}`;
   document.title = `Translate ${languageName(source)} to ${languageName(target)}`;
+  byId("about").textContent = model.about;
   byId("sentence").lang = source;
   byId("hint").textContent = `Enter translates; Shift and Enter begin a new line. At most ${model.max_translations} ` +
     `sentences of ${model.max_words} words.`;
