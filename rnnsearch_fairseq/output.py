@@ -75,7 +75,8 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}); make room, or give another name") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 @contextlib.contextmanager

@@ -151,7 +151,8 @@ def find_checkpoint(path: Path) -> Path:
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
     found = next(filter(os.path.isfile, [path, *near]), None)
     if found is None:
-        raise InputError(f"{path}: no such checkpoint, or holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}; {TRAIN}")
+        holds_none = f"or holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}"
+        raise InputError(f"{path}: no such checkpoint, or it may not be read, {holds_none}; {TRAIN}")
     return found
 
 

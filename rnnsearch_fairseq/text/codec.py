@@ -101,8 +101,8 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
         def encode(text: str) -> list[str]:
             try:
                 return " ".join(processor.encode(text, out_type=str)).split()
-            except UnicodeDecodeError as error:
-                raise InputError("the sentencepieces are damaged; give those of the training text") from error
+            except (UnicodeError, RuntimeError) as error:  # half of a character, or damage that shows only now
+                raise InputError(f"sentencepiece cannot split the text ({in_short(error)}); mend the text") from error
 
         return encode, lambda words: "".join(words).replace("▁", " ").strip().split(" ")
     return str.split, list

@@ -87,13 +87,14 @@ def test_damaged_subwords_are_refused_in_one_sentence(damaged: Preparation) -> N
         TextCodec(damaged, "en")
 
 
-def test_damage_that_shows_in_a_sentence_is_named(folder: Path) -> None:
+def test_damage_that_shows_in_a_sentence_is_named_and_half_of_a_character(folder: Path) -> None:
+    """Damage in the rule that writes a ligature as two letters."""
     content = (folder / "sentencepiece.model").read_bytes()
-    damaged = content.replace("東".encode(), b"\xff" * 3)
-    assert damaged != content
-    codec = TextCodec(Preparation(sentencepiece=damaged), "en")
-    with pytest.raises(InputError, match="the sentencepieces are damaged"):
-        codec.encode("\udcff" * 3)
+    codec = TextCodec(Preparation(sentencepiece=content.replace(b"\0fi\0", b"\0\xffi\0")), "en")
+    assert codec.encode("see") == TextCodec(Preparation(sentencepiece=content), "en").encode("see")
+    for text in ("ﬁne", "\udcff"):
+        with pytest.raises(InputError, match="sentencepiece cannot split the text"):
+            codec.encode(text)
 
 
 def test_without_a_preparation_text_is_words_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
