@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import rnnsearch_fairseq
 from recipes import grammar
 from rnnsearch_fairseq import cli
 from tests import trained
@@ -44,6 +45,27 @@ def test_unknown_commands_are_refused(
 ) -> None:
     assert call(monkeypatch, *words) == 2
     assert f"'{words[0]}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("transalte", "did you mean translate? rnnsearch --help says more"),
+        ("translate --modle x", "did you mean --model? rnnsearch translate --help says more"),
+        ("translate --model x --search=grondhog", "did you mean groundhog? rnnsearch translate --help says more"),
+        ("translate modle", "rnnsearch translate --help says more"),
+    ],
+)
+def test_a_misspelt_word_is_answered_in_two_lines(
+    words: str, hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *words.split()) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [hint]
+
+
+def test_the_version_has_a_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"rnnsearch-fairseq {rnnsearch_fairseq.__version__}\n"
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,8 @@ def main() -> None:
             if sys.stdin.isatty():
                 print("type a sentence a line; Ctrl-D ends", file=sys.stderr)
             refuse_document("standard input", sys.stdin.buffer.peek())
-        total = None if hidden or args.file is None or not args.file.is_file() else sum(map(len, read_arriving(args.file)))
+        can_count = not hidden and args.file is not None and args.file.is_file()
+        total = sum(map(len, read_arriving(args.file))) if can_count else None
         progress = stack.enter_context(tqdm(unit=" lines", total=total, disable=hidden, dynamic_ncols=True))
         numbers = itertools.count()
         for sources in read_sources(translator, args.file, args.trees, args.prepared):

@@ -119,6 +119,11 @@ class Translator:
         self._model: SearchModel | None = None
         self._warned_of_trees = False
 
+    def __repr__(self) -> str:
+        sizes = (sum(map(Tensor.numel, network.parameters())) for network in self.networks)
+        networks = " and ".join(f"{type(one).__name__}, {n:,} parameters" for one, n in zip(self.networks, sizes))
+        return f"<Translator from {' to '.join(self.languages)}: {networks}>"
+
     def translate(
         self, sentences: Sequence[str] | str, trees: Sequence[str | None] | str | None = None, **options: Any
     ) -> list[str] | str:

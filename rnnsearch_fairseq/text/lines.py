@@ -23,8 +23,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             yield file
     except (OSError, EOFError, zlib.error) as error:
-        cause = getattr(error, "strerror", None) or in_short(error)
-        raise InputError(f"{path}: cannot be read ({cause}); check the path") from error
+        said = getattr(error, "strerror", None)
+        cure = "check the path" if said else "names in .gz are of packed files: pack it again, or rename it"
+        raise InputError(f"{path}: cannot be read ({said or in_short(error)}); {cure}") from error
 
 
 def read_lines(path: Path, stray_returns: bool = False) -> Iterator[str]:

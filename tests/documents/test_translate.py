@@ -1,6 +1,7 @@
 """The command ``rnnsearch translate``: one line of output for each line of input."""
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ import rnnsearch_fairseq
 from rnnsearch_fairseq.documents import translate
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
+from tests.text.test_language import FRENCH
 from tests.trained import PARSES, make_checkpoint, train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +57,26 @@ def test_each_line_has_a_line(command: Command, tmp_path: Path) -> None:
     assert command(tmp_path / "text.gz") == (TRANSLATED, "")
     assert command(tmp_path / "text", "--output", tmp_path / "out", "--beam", "2", "--search", "groundhog") == ("", "")
     assert (tmp_path / "out").read_text() == TRANSLATED
+
+
+def test_a_terminal_is_prompted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for terminal, prompt in ((False, ""), (True, "type a sentence a line; Ctrl-D ends\n")):
+        typed = io.BufferedReader(io.BytesIO(TEXT.encode()))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=typed, isatty=lambda terminal=terminal: terminal))
+        assert command() == (TRANSLATED, prompt)
+
+
+def test_text_in_another_language_is_doubted_once(
+    command: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "text").write_text(f"{FRENCH}\n" * 5)
+    command(tmp_path / "text")
+    command(tmp_path / "text", "--prepared")
+    (tmp_path / "a.po").write_text(f'msgid "{FRENCH}"\nmsgstr ""\n')
+    command(tmp_path / "a.po", "--output", tmp_path / "b.po")
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        str(tmp_path / name) for name in ("text", "a.po")
+    ]
 
 
 def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What the package changes in a command line: --bf16 without --tpu, and torchrun on CPUs."""
 
+import sys
+
 import pytest
 import torch
 
@@ -21,6 +23,20 @@ def test_an_architecture_alone_is_trained_as_in_the_paper() -> None:
     assert (cfg.optimizer._name, cfg.criterion._name) == ("adadelta", "summed_nll")
     assert (cfg.dataset.batch_size, cfg.optimization.lr, cfg.optimization.clip_norm) == (80, [1.0], 1.0)
     assert parse_training("--arch", "bahdanau_gru", "--max-tokens", "99", "--lr", "3").optimization.lr == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["--arch", "bahdanau_gruu"], "bahdanau_gru"), (["--arch", "anmt", "--optimizr=x"], "--optimizer")],
+)
+def test_a_misspelt_word_is_answered_in_two_lines(
+    words: list[str], meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", *words])
+    with pytest.raises(SystemExit):
+        parse_training(*words)
+    said, hint = capsys.readouterr().err.splitlines()
+    assert len(said) < 300 and hint.startswith(f"did you mean {meant}? ")
 
 
 @pytest.mark.parametrize("has_gpu", [False, True])

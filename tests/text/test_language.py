@@ -1,0 +1,51 @@
+"""Text in another language than it should be is noticed, and no other text."""
+
+import pytest
+
+from rnnsearch_fairseq.text.language import LanguageCheck
+from rnnsearch_fairseq.text.markup import known_characters
+
+ENGLISH = (
+    "The command writes the names of all files in the folder to standard output. If no folder is given, the current "
+    "one is read. With the second option, hidden files are shown, too. The output can be written to a file that "
+    "another program reads later."
+)
+CODE = "Set ``max_connections`` in %(path)s to 3, and see :func:`os.path.join` and https://example.org/a for more.\n"
+FRENCH = (
+    "La commande écrit les noms de tous les fichiers du dossier sur la sortie standard. Si aucun dossier n'est donné, "
+    "le dossier courant est lu. Avec la seconde option, les fichiers cachés sont montrés aussi. La sortie peut être "
+    "écrite dans un fichier qu'un autre programme lit ensuite."
+)
+JAPANESE = "このコマンドはフォルダにあるすべてのファイルの名前を標準出力に書きます。" * 7
+KNOWN = known_characters(["é"])
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "said"),
+    [
+        ("en", ENGLISH, None),
+        ("en_GB", ENGLISH.upper(), None),
+        ("en", CODE * 5, None),
+        ("en", "Je voudrais un café.", None),  # too short
+        ("en", FRENCH, "it looks like fr"),
+        ("fr", FRENCH, None),
+        ("fr", ENGLISH, "it looks like en"),
+        ("ja", ENGLISH, "it looks like en"),
+        ("xx", ENGLISH, None),
+        ("en", JAPANESE, "the model does not know most of its letters"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_doubts(language: str, text: str, said: str | None, size: int, caplog: pytest.LogCaptureFixture) -> None:
+    check = LanguageCheck("FILE", language, KNOWN)
+    words = text.split(" ")
+    for start in range(0, 2 * len(words), size):
+        check.read([" ".join((words * 2)[start : start + size])])
+    expected = [] if said is None else [f"FILE: is it in {language}, which the model reads? {said}"]
+    assert [record.getMessage() for record in caplog.records] == expected
+
+
+def test_japanese_may_name_programs_in_latin_letters(caplog: pytest.LogCaptureFixture) -> None:
+    check = LanguageCheck("FILE", "ja", known_characters([JAPANESE]))
+    check.read([f"{JAPANESE}Python と Django"])
+    assert not caplog.records
