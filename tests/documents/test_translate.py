@@ -69,10 +69,10 @@ def test_a_terminal_is_prompted(command: Command, monkeypatch: pytest.MonkeyPatc
 def test_text_in_another_language_is_doubted_once(
     command: Command, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "text").write_text(f"{FRENCH}\n" * 5)
+    (tmp_path / "text").write_text(f"{FRENCH}\n" * 9)
     command(tmp_path / "text")
     command(tmp_path / "text", "--prepared")
-    (tmp_path / "a.po").write_text(f'msgid "{FRENCH}"\nmsgstr ""\n')
+    (tmp_path / "a.po").write_text("\n".join(f'msgid "{FRENCH} {n}"\nmsgstr ""\n' for n in range(9)))
     command(tmp_path / "a.po", "--output", tmp_path / "b.po")
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         str(tmp_path / name) for name in ("text", "a.po")

@@ -16,7 +16,7 @@ FRENCH = (
     "le dossier courant est lu. Avec la seconde option, les fichiers cachés sont montrés aussi. La sortie peut être "
     "écrite dans un fichier qu'un autre programme lit ensuite."
 )
-JAPANESE = "このコマンドはフォルダにあるすべてのファイルの名前を標準出力に書きます。" * 7
+JAPANESE = "このコマンドはフォルダにあるすべてのファイルの名前を標準出力に書きます。 " * 20
 KNOWN = known_characters(["é"])
 
 
@@ -25,27 +25,27 @@ KNOWN = known_characters(["é"])
     [
         ("en", ENGLISH, None),
         ("en_GB", ENGLISH.upper(), None),
-        ("en", CODE * 5, None),
+        ("en", CODE * 9, None),
         ("en", "Je voudrais un café.", None),  # too short
         ("en", FRENCH, "it looks like fr"),
         ("fr", FRENCH, None),
         ("fr", ENGLISH, "it looks like en"),
         ("ja", ENGLISH, "it looks like en"),
-        ("xx", ENGLISH, None),
-        ("en", JAPANESE, "the model does not know most of its letters"),
+        ("xx", ENGLISH, "it looks like en"),
+        ("en", JAPANESE, "it looks like other letters"),
     ],
 )
-@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize("size", [5, 40])
 def test_doubts(language: str, text: str, said: str | None, size: int, caplog: pytest.LogCaptureFixture) -> None:
     check = LanguageCheck("FILE", language, KNOWN)
-    words = text.split(" ")
-    for start in range(0, 2 * len(words), size):
-        check.read([" ".join((words * 2)[start : start + size])])
+    words = text.split()
+    for start in range(0, 8 * len(words), size):
+        check.read([" ".join((words * 8)[start : start + size])])
     expected = [] if said is None else [f"FILE: is it in {language}, which the model reads? {said}"]
     assert [record.getMessage() for record in caplog.records] == expected
 
 
 def test_japanese_may_name_programs_in_latin_letters(caplog: pytest.LogCaptureFixture) -> None:
     check = LanguageCheck("FILE", "ja", known_characters([JAPANESE]))
-    check.read([f"{JAPANESE}Python と Django"])
+    check.read([f"{JAPANESE}Python と Django"] * 5)
     assert not caplog.records
