@@ -13,11 +13,11 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.summed_nll import SummedNLL, log_bits
+from rnnsearch_fairseq.criterions.smoothed_nll import Result, SmoothedNLL
+from rnnsearch_fairseq.criterions.summed_nll import log_bits
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
-from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
 @dataclass
@@ -33,11 +33,11 @@ class BlackOutConfig(FairseqDataclass):
 
 
 @register_criterion("blackout", dataclass=BlackOutConfig)
-class BlackOut(SummedNLL):
+class BlackOut(SmoothedNLL):
     """The cost of Section 3.4, summed over the words; with ``--sentence-avg`` gradients are averaged over sentences."""
 
     def __init__(self, task: FairseqTask, blackout_samples: int, blackout_alpha: float, sentence_avg: bool) -> None:
-        super().__init__(task, sentence_avg)
+        super().__init__(task, sentence_avg, label_smoothing=0.0)
         if blackout_samples < 1:
             raise InputError(f"--blackout-samples is {blackout_samples}, but it must be at least 1")
         self.samples, self.alpha = blackout_samples, blackout_alpha
@@ -50,18 +50,15 @@ class BlackOut(SummedNLL):
             self.proposal = proposal_of(count_targets(pairs, vocabulary_size), self.alpha, device)
         return self.proposal
 
-    def forward(
-        self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
+        if not model.training:
+            return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
         is_word = sample["target"].ne(self.padding_idx)
         features, targets = features[is_word], sample["target"][is_word]
-        if model.training:
-            log_proposal, proposal = self.distribution(features.device)
-            negatives = draw_negatives(targets, self.samples, proposal)
-            loss = blackout_loss(features, targets, negatives, *extra["output_layer"], log_proposal)
-        else:
-            loss, _ = smoothed_loss(features, *extra["output_layer"], targets, 0.0)
+        log_proposal, proposal = self.distribution(features.device)
+        negatives = draw_negatives(targets, self.samples, proposal)
+        loss = blackout_loss(features, targets, negatives, *extra["output_layer"], log_proposal)
         divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
         counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
         return loss, divisor, {"loss": loss.detach(), **counts}

@@ -13,6 +13,8 @@ from torch import Tensor
 from rnnsearch_fairseq.models.common import scores_features
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
+Result = tuple[Tensor, int, dict[str, Any]]  # the cost of a batch, the divisor of the gradients, the values to log
+
 
 @dataclass
 class SmoothedNLLConfig(FairseqDataclass):
@@ -26,10 +28,8 @@ class SmoothedNLLConfig(FairseqDataclass):
 class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
     """The numbers of fairseq's ``label_smoothed_cross_entropy``, with less memory for the models of this package."""
 
-    def forward(
-        self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, int, dict[str, Any]]:
-        """As in fairseq: the cost of a batch, the divisor of the gradients, and the values to log."""
+    def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
+        """As in fairseq."""
         if not scores_features(model):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)

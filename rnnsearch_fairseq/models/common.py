@@ -25,6 +25,9 @@ from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
 
+Lists = dict[str, list[Tensor | None]]  # what fairseq's encoders and decoders give, by name
+State = dict[str, Tensor | None]  # of a decoder in a search, by name, ``(batch, ...)``
+
 
 class NetworkEncoder(FairseqEncoder):
     """One half of a network behind fairseq's encoder interface; its output is a dictionary of lists of tensors."""
@@ -33,7 +36,7 @@ class NetworkEncoder(FairseqEncoder):
         super().__init__(dictionary)
         self.network = network
 
-    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+    def reorder_encoder_out(self, encoder_out: Lists, new_order: Tensor) -> Lists:
         """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
         return {
             name: [tensor.index_select(0, new_order) for tensor in tensors] for name, tensors in encoder_out.items()
@@ -41,34 +44,57 @@ class NetworkEncoder(FairseqEncoder):
 
 
 class NetworkDecoder(FairseqIncrementalDecoder):
-    """The other half; its incremental state in a search is tensors ``(batch, ...)``, or None, under "search"."""
+    """The other half; in a search, the incremental state holds its :data:`State` under "search"."""
 
     def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.network = network
 
-    def result(self, features: Tensor, extra: dict[str, Any], features_only: bool) -> tuple[Tensor, dict[str, Any]]:
-        """The scores of the next words, or the features and the output layer for criterions that score features.
+    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
+        """The features ``(batch, tgt_len, l)``, the attention, and the state after the last of ``previous_words``.
 
-        The layer's weight ``(K_y, l)`` and bias ``(K_y,)`` are views, because DistributedDataParallel with
-        --find-unused-parameters must find them among the model's outputs. Otherwise it takes the parameters for unused
-        and raises an error when the criterion uses them.
+        ``saved`` is such a state, empty before the first word of a search; None outside of a search.
         """
+        raise NotImplementedError
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Lists,
+        incremental_state: dict[str, State] | None = None,
+        features_only: bool = False,
+        **_: Any,
+    ) -> tuple[Tensor, Lists]:
+        """Score every next word.
+
+        Args:
+            prev_output_tokens: the words before, ``(batch, tgt_len)``, beginning with end-of-sentence. In a search
+                (``incremental_state`` given) only the last column is read.
+            features_only: return the input of the output layer instead of the scores.
+
+        Returns:
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; and a
+            dictionary: ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, of a tree
+            model, the alpha of words and phrases; and with features, ``output_layer``: its weight and its bias.
+        """
+        if incremental_state is None:
+            features, extra, _ = self.decode(prev_output_tokens, encoder_out, None)
+        else:
+            saved = self.get_incremental_state(incremental_state, "search") or {}
+            features, extra, state = self.decode(prev_output_tokens[:, -1:], encoder_out, saved)
+            self.set_incremental_state(incremental_state, "search", state)
         layer = self.network.to_vocabulary
         if not features_only:
             return layer(features), extra
+        # Views, because DistributedDataParallel with --find-unused-parameters must find the layer's parameters among
+        # the model's outputs. Otherwise it takes them for unused and raises an error when the criterion uses them.
         return features, {**extra, "output_layer": [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]}
 
-    def reorder_incremental_state(
-        self, incremental_state: dict[str, dict[str, Tensor | None]], new_order: Tensor
-    ) -> None:
+    def reorder_incremental_state(self, incremental_state: dict[str, State], new_order: Tensor) -> None:
         """Reorder the incremental state: row ``new_order[k]`` becomes row k. fairseq reorders ``encoder_out``."""
-        saved = self.get_incremental_state(incremental_state, "search")
-        if saved:
-            reordered = {
-                name: None if tensor is None else tensor.index_select(0, new_order) for name, tensor in saved.items()
-            }
-            self.set_incremental_state(incremental_state, "search", reordered)
+        saved = self.get_incremental_state(incremental_state, "search") or {}
+        for name, tensor in saved.items():
+            saved[name] = None if tensor is None else tensor.index_select(0, new_order)
 
 
 def scores_features(model: nn.Module) -> bool:

@@ -7,7 +7,14 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 from torch import Tensor
 
-from rnnsearch_fairseq.models.common import NetworkDecoder, NetworkEncoder, NetworkModel, register_architectures
+from rnnsearch_fairseq.models.common import (
+    Lists,
+    NetworkDecoder,
+    NetworkEncoder,
+    NetworkModel,
+    State,
+    register_architectures,
+)
 from rnnsearch_fairseq.modules.encoder import Annotations
 from rnnsearch_fairseq.modules.init import initialize
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
@@ -16,7 +23,7 @@ from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsea
 class RNNsearchEncoder(NetworkEncoder):
     """:class:`~rnnsearch_fairseq.modules.Encoder` behind fairseq's encoder interface."""
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> dict[str, list[Tensor]]:
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> Lists:
         """Annotate ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
         Returns:
@@ -29,36 +36,11 @@ class RNNsearchEncoder(NetworkEncoder):
 class RNNsearchDecoder(NetworkDecoder):
     """:class:`~rnnsearch_fairseq.modules.Decoder` behind fairseq's decoder interface."""
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, list[Tensor]],
-        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
-        features_only: bool = False,
-        **_: Any,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """Score every next word.
-
-        Args:
-            prev_output_tokens: y_{i-1}, ``(batch, tgt_len)``, beginning with end-of-sentence as y_0. In a search
-                (``incremental_state`` given) only the last column is read.
-            features_only: return the input of the output layer instead of the scores.
-
-        Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; ``attn``:
-            alpha ``(batch, tgt_len, src_len)``; and with features, the output layer.
-        """
+    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
         source = Annotations(*(next(iter(encoder_out[name]), None) for name in Annotations._fields))
         state, memory = self.network.start(source)
-        context = None
-        if incremental_state is not None:
-            prev_output_tokens = prev_output_tokens[:, -1:]
-            if saved := self.get_incremental_state(incremental_state, "search"):
-                state, context = saved["state"], saved["context"]
-        output = self.network(prev_output_tokens, state, memory, context)
-        if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "search", {"state": output.state, "context": output.context})
-        return self.result(output.features, {"attn": [output.weights]}, features_only)
+        output = self.network(previous_words, memory=memory, **(saved or {"state": state}))
+        return output.features, {"attn": [output.weights]}, {"state": output.state, "context": output.context}
 
 
 @dataclass

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.models.common import (
+    Lists,
     NetworkDecoder,
     NetworkEncoder,
     NetworkModel,
+    State,
     read_config,
     register_architectures,
 )
 from rnnsearch_fairseq.modules.init import initialize_uniform
-from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.modules.tree2seq import ARCHITECTURES, Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
@@ -31,7 +32,7 @@ class Tree2SeqEncoder(NetworkEncoder):
 
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, trees: tuple[Any, ...] | None = None, **_: Any
-    ) -> dict[str, list[Tensor]]:
+    ) -> Lists:
         """Encode ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
         Args:
@@ -41,7 +42,7 @@ class Tree2SeqEncoder(NetworkEncoder):
             The fields of :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`, batch first, and ``src_len``
             ``(batch,)``: the number of columns of the states that are words.
         """
-        source = self.network(src_tokens, src_tokens.eq(PAD), None if trees is None else Forest(*trees))
+        source = self.network(src_tokens, None if trees is None else Forest(*trees))
         columns = torch.full((len(src_tokens),), src_tokens.size(1), device=src_tokens.device)
         encoded = {"states": [source.states], "padding_mask": [source.padding_mask], "end": list(source.end)}
         return {**encoded, "root": list(source.root or ()), "src_len": [columns]}
@@ -50,42 +51,17 @@ class Tree2SeqEncoder(NetworkEncoder):
 class Tree2SeqDecoder(NetworkDecoder):
     """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` behind fairseq's decoder interface."""
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, list[Tensor]],
-        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
-        features_only: bool = False,
-        **_: Any,
-    ) -> tuple[Tensor, dict[str, list[Tensor]]]:
-        """Score every next word.
-
-        Args:
-            prev_output_tokens: y_{j-1}, ``(batch, tgt_len)``; the first column is ignored. In a search
-                (``incremental_state`` given) only the last column is read.
-            features_only: return s~_j instead of scores.
-
-        Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or s~_j ``(batch, tgt_len, d)``; and a dictionary:
-            ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, the alpha of words and
-            phrases; and with ``features_only``, the output layer.
-        """
-        source = Constituents(
-            encoder_out["states"][0],
-            encoder_out["padding_mask"][0],
-            tuple(encoder_out["end"]),
-            tuple(encoder_out["root"]) or None,
-        )
-        if incremental_state is None:
-            features, alpha = self.network.scan(prev_output_tokens, source)
+    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
+        (states,), (mask,), (columns,) = (encoder_out[name] for name in ("states", "padding_mask", "src_len"))
+        source = Constituents(states, mask, tuple(encoder_out["end"]), tuple(encoder_out["root"]) or None)
+        after: State = {}
+        if saved is None:
+            features, alpha = self.network.scan(previous_words, source)
         else:
-            saved = self.get_incremental_state(incremental_state, "search")
             state = DecoderState(**saved) if saved else self.network.initial_state(source)
-            features, alpha, state = self.network.step(prev_output_tokens[:, -1], state, source)
-            features, alpha = features.unsqueeze(1), alpha.unsqueeze(1)
-            self.set_incremental_state(incremental_state, "search", state._asdict())
-        words = int(encoder_out["src_len"][0][0])
-        return self.result(features, {"attn": [alpha[..., :words]], "constituents": [alpha]}, features_only)
+            features, alpha, state = self.network.step(previous_words[:, 0], state, source)
+            features, alpha, after = features.unsqueeze(1), alpha.unsqueeze(1), state._asdict()
+        return features, {"attn": [alpha[..., : int(columns[0])]], "constituents": [alpha]}, after
 
 
 @dataclass

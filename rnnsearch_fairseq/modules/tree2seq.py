@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.embedding import share_embeddings
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
-from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -36,6 +35,5 @@ class Tree2Seq(nn.Module):
         ``previous_words`` y_{j-1} ``(batch, tgt_len)`` the first column is ignored. ``forest`` has the trees of the
         batch; None in the sequential baseline.
         """
-        encoded = self.encoder(source, source.eq(PAD), forest)
-        features, weights = self.decoder.scan(previous_words, encoded)
+        features, weights = self.decoder.scan(previous_words, self.encoder(source, forest))
         return self.decoder.to_vocabulary(features), weights

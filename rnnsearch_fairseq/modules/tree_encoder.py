@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.embedding import WordEmbedding
 from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 
 
@@ -44,11 +45,12 @@ class TreeEncoder(nn.Module):
         self.tree_lstm = self.TreeLSTM(config.hidden_size) if config.constituents != "words" else None
         self.reverse = config.reverse_source
 
-    def forward(self, words: Tensor, padding_mask: Tensor, forest: Forest | None = None) -> Constituents:
+    def forward(self, words: Tensor, forest: Forest | None = None) -> Constituents:
         """Encode ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
-        ``padding_mask`` is true at padding. ``forest`` has the trees of the batch; None in the sequential baseline.
+        ``forest`` has the trees of the batch; None in the sequential baseline.
         """
+        padding_mask = words.eq(PAD)
         embedded = self.embedding(reverse_words(words, padding_mask) if self.reverse else words)
         if self.lstm is None:
             hidden, cell = embedded, torch.zeros_like(embedded)

@@ -30,6 +30,8 @@ OPTIMIZER_REGISTRY.pop("adadelta", None)
 class Adadelta(FairseqOptimizer):
     """``torch.optim.Adadelta`` with a dataclass configuration; replaces fairseq's ``adadelta``, whose rho is 0.9."""
 
+    supports_flat_params = True  # it is an elementwise algorithm
+
     def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(cfg)
         self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
@@ -49,8 +51,3 @@ class Adadelta(FairseqOptimizer):
             "eps": self.cfg.adadelta_eps,
             "weight_decay": self.cfg.weight_decay,
         }
-
-    @property
-    def supports_flat_params(self) -> bool:
-        """True: Adadelta is an elementwise algorithm."""
-        return True

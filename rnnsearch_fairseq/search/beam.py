@@ -11,10 +11,7 @@ from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate
 class FairseqBeam(Beam):
     """A candidate that ends counts if it is among the best ``beam``; the search is over when as many have ended."""
 
-    @property
-    def num_candidates(self) -> int:
-        """Twice the beam: half of them may be end-of-sentence."""
-        return 2 * self.width
+    candidates_per_row = 2  # half of them may be end-of-sentence
 
     def end_term(self, step: int) -> float:
         """End-of-sentence is impossible below the least length."""

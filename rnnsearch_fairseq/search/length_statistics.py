@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError
+import numpy as np
 
-HEADER = "# source words, target words, pairs; without end-of-sentence"
+from rnnsearch_fairseq.errors import InputError, in_short
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,16 @@ class LengthStatistics:
 
     def write(self) -> str:
         """The text of a file of statistics."""
+        header = "# source words, target words, pairs; without end-of-sentence"
         lines = [f"{source}\t{target}\t{pairs}" for (source, target), pairs in sorted(self.counts.items())]
-        return "\n".join([HEADER, *lines, ""])
+        return "\n".join([header, *lines, ""])
 
     @classmethod
     def read(cls, path: Path) -> "LengthStatistics":
         """The statistics in a file."""
-        cure = "write it by rnnsearch lengths"
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"--length-statistics {path}: cannot be read ({error}); {cure}") from error
-        counts: Counter[tuple[int, int]] = Counter()
-        for number, line in enumerate(text.splitlines(), 1):
-            if line == HEADER and number == 1:
-                continue
-            try:
-                source, target, pairs = map(int, line.split("\t"))
-            except ValueError as error:
-                raise InputError(f"{path}, line {number}: not two lengths and a number of pairs; {cure}") from error
-            counts[source, target] += pairs
-        return cls(counts)
+            rows = np.loadtxt(path, dtype=np.int64, ndmin=2).tolist()
+            return cls(Counter({(source, target): pairs for source, target, pairs in rows}))
+        except (OSError, ValueError) as error:  # a line of text, or too few numbers
+            cure = "give what rnnsearch lengths wrote"
+            raise InputError(f"--length-statistics {path}: cannot be read ({in_short(error)}); {cure}") from error

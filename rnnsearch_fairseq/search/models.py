@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +13,12 @@ from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused.search_step import Places, RecurrentState, SearchStep, vocabulary_product
-from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.interface import SearchModel
+
+Tensors = TypeVar("Tensors", bound=tuple[Tensor | None, ...])
 
 
 def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
@@ -59,13 +60,12 @@ class _RNNsearch:
     def select(self, state: _RNNsearchState, rows: Sequence[int]) -> _RNNsearchState:
         if rows == list(range(len(state.sentences))):
             return state
-        recurrent = state.recurrent.select(torch.tensor(rows, device=state.recurrent.state.device))
+        recurrent = _take(state.recurrent, rows)
         sentences, memory, places = [state.sentences[row] for row in rows], state.memory, state.places
         if sentences != state.sentences:
             counts = Counter(sentences)
             if len(counts) < len(memory.annotations):
-                kept = torch.tensor(list(counts), device=memory.annotations.device)
-                memory = Memory(*(None if tensor is None else tensor[kept] for tensor in memory))
+                memory = _take(memory, list(counts))
             sizes = list(counts.values())
             sentences = [number for number, size in enumerate(sizes) for _ in range(size)]
             places = Places.of(sizes, memory.annotations.device)
@@ -86,7 +86,7 @@ class _Tree2Seq:
         self.times_vocabulary = vocabulary_product(decoder.to_vocabulary)
 
     def begin(self, words: Tensor, forest: Forest | None) -> _Tree2SeqState:
-        source = self.encoder(words, words.eq(PAD), forest)
+        source = self.encoder(words, forest)
         return _Tree2SeqState(self.decoder.initial_state(source), source, list(range(len(words))))
 
     def step(self, words: Tensor, state: _Tree2SeqState) -> tuple[Tensor, Tensor, _Tree2SeqState]:
@@ -96,12 +96,16 @@ class _Tree2Seq:
     def select(self, state: _Tree2SeqState, rows: Sequence[int]) -> _Tree2SeqState:
         if rows == list(range(len(state.sentences))):
             return state
-        index = torch.tensor(rows, device=state.recurrent.hidden.device)
-        recurrent = DecoderState(*(None if part is None else part.index_select(0, index) for part in state.recurrent))
         sentences, source = [state.sentences[row] for row in rows], state.source
         if sentences != state.sentences:
-            source = source._replace(states=source.states[index], padding_mask=source.padding_mask[index])
-        return _Tree2SeqState(recurrent, source, sentences)
+            source = _take(source._replace(end=None, root=None), rows)
+        return _Tree2SeqState(_take(state.recurrent, rows), source, sentences)
+
+
+def _take(tensors: Tensors, rows: Sequence[int]) -> Tensors:
+    """The chosen ``rows`` of each tensor of a named tuple; what is None stays None."""
+    index = torch.tensor(rows, device=tensors[0].device)
+    return type(tensors)(*(None if tensor is None else tensor.index_select(0, index) for tensor in tensors))
 
 
 class Ensemble:

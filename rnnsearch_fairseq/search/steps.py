@@ -64,25 +64,23 @@ class Batch:
 class Beam(ABC):
     """The beam of one sentence, which decides what is continued and what is finished.
 
-    The source has ``length`` words, end-of-sentence included; the search ends after ``limit`` steps.
+    The source has ``length`` words, end-of-sentence included; the search ends after ``limit`` steps. A step needs
+    :attr:`candidates_per_row` times ``width`` candidates.
     """
+
+    candidates_per_row = 1
 
     def __init__(self, options: SearchOptions, length: int, limit: int) -> None:
         self.options, self.length, self.limit = options, length, limit
         self.width = options.beam
         self.finished: list[Finished] = []
 
-    @property
-    def num_candidates(self) -> int:
-        """The number of candidates that a step needs."""
-        return self.width
-
     @abstractmethod
     def advance(self, candidates: list[Candidate], step: int) -> list[Candidate]:
         """Choose the candidates to continue, best first; an empty list ends the search.
 
         Args:
-            candidates: the likeliest, best first: at least :attr:`num_candidates`, or all that are possible.
+            candidates: the likeliest, best first: at least as many as a step needs, or all that are possible.
             step: the number of the step, from 0.
         """
 
@@ -153,7 +151,7 @@ class BeamSearch(ABC):
             end_terms = [beam.end_term(step) for _, beam in live]
             if any(end_terms):
                 log_probs[:, EOS].add_(log_probs.new_tensor(_repeat(end_terms, sizes)))
-            count = max(beam.num_candidates for _, beam in live)
+            count = max(beam.candidates_per_row * beam.width for _, beam in live)
             best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
             kept = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
             history.append(Step(weights, [candidate for rows in kept for candidate in rows]))
@@ -229,12 +227,11 @@ def read_hypotheses(
     flat = [finished for hypotheses in ranked for finished in hypotheses]
     paths = [[*trace_back(history[: finished.step], finished.last.parent), finished.last] for finished in flat]
     lengths = [len(path) for path in paths]
-    gains = []
-    for path in paths:
-        before = 0.0
-        for candidate in path:
-            gains.append(candidate.total - before + (unkpen if candidate.word == UNK else 0.0))
-            before = candidate.total
+    gains = [
+        candidate.total - before + (unkpen if candidate.word == UNK else 0.0)
+        for path in paths
+        for candidate, before in zip(path, [0.0, *(each.total for each in path)])
+    ]
     logprobs = torch.tensor(gains, dtype=dtype).split(lengths)
     weights: Sequence[Tensor | None] = [None] * len(flat)
     if flat and history[0].weights is not None:

@@ -122,19 +122,6 @@ def test_validation_is_by_the_full_softmax(
     assert drawn == []
 
 
-@ALPHAS
-def test_negatives_are_drawn_by_the_power_of_their_counts(
-    alpha: float, model: Tree2SeqModel, sample: dict[str, Any], drawn: list[np.ndarray]
-) -> None:
-    options = ["--blackout-samples", "20000", "--blackout-alpha", str(alpha)]
-    make_criterion(*options)(model, sample)
-    for target, row in zip(target_words(), drawn[0], strict=True):
-        expected = proposal(alpha)
-        expected[target] = 0
-        found = np.bincount(row, minlength=len(expected)) / len(row)
-        np.testing.assert_allclose(found, expected / expected.sum(), atol=0.02)
-
-
 def test_the_settings_of_the_paper_are_the_default() -> None:
     criterion = make_criterion()
     assert (criterion.samples, criterion.alpha, criterion.sentence_avg) == (500, 0.4, False)
@@ -153,7 +140,7 @@ def test_gradients_are_averaged_over_words_or_sentences(
     loss, sample_size, log = make_criterion("--blackout-samples", "6", *words)(model.train(trains), sample)
     assert sample_size == divisor
     counts = {"ntokens": sum(map(len, TARGETS)), "nsentences": len(TARGETS), "sample_size": divisor}
-    assert log == {"loss": loss.detach(), **counts}
+    assert log.items() >= {"loss": loss.detach(), **counts}.items()
     assert loss.requires_grad and not log["loss"].requires_grad
 
 

@@ -12,7 +12,7 @@ from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEnco
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from tests.builders import PAD, pad, randomize
+from tests.builders import pad, randomize
 from tests.models import builders as batches
 
 ORDERS = [{}, {"readout_state": "current"}, {"update_word": "current", "output_rank": 2}]
@@ -31,13 +31,8 @@ class Whole(torch.nn.Module):
         self.encoder, self.decoder = encoder(config, 7), decoder(config, 7)
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
-        mask = source.eq(1)
-        annotations, summary = self.encoder(source, mask if mask.any() else None)
-        memory = self.decoder.attention.encode_keys(annotations, mask if mask.any() else None)
-        output = self.decoder(target, self.decoder.initial_state(summary), memory)
-        return [
-            tensor for tensor in (output.features, output.weights, output.state, output.context) if tensor is not None
-        ]
+        output = self.decoder(target, *self.decoder.start(self.encoder.annotate(source)))
+        return [tensor for tensor in output if tensor is not None]
 
 
 def both(alignment_size: int, device: str, **options: Any) -> list[Whole]:
@@ -97,5 +92,5 @@ def tree_outputs(
     model = torch.nn.ModuleList([encoder(config, 16), decoder(config, 16)])
     randomize(model, min(0.5, size**-0.5))
     model.to(device, dtype)
-    source = model[0](words, words.eq(PAD), forest)
+    source = model[0](words, forest)
     return model[1].scan(previous, source), dict(model.named_parameters())

@@ -49,9 +49,7 @@ def test_decoder_follows_a_2_2(seed: int, encdec: bool, left: bool, pool: int, r
     params, sources, targets = draw(seed, encdec, pool)
     encoder, decoder = modules_from(params, pool, current=readout_state == "current")
     words = pad(sources, left)
-    annotations, summary = encoder(words, words.eq(1))
-    memory = decoder.attention.encode_keys(annotations, words.eq(1))
-    features, alpha, _, _ = decoder(pad(targets), decoder.initial_state(summary), memory)
+    features, alpha, _, _ = decoder(pad(targets), *decoder.start(encoder.annotate(words)))
     log_probs = torch.log_softmax(decoder.readout.to_vocabulary(features), dim=-1).detach()
     for row, (source, target) in enumerate(zip(sources, targets)):
         expected = reference.decode(params, source, target, readout_state=readout_state, pool=pool)

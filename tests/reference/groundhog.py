@@ -58,8 +58,8 @@ b_dec_deep_softmax                       (K_y)         the same, b
 (*) RNNsearch only, and so is everything named ``back_enc``. A model without ``A_dec_transition_0`` is an RNNencdec.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,13 +94,13 @@ def parameter_shapes(
     return shapes | {"b_dec_deep_softmax": (n_target,)}
 
 
-def random_parameters(
-    rng: np.random.Generator, *, n: int, m: int, n_source: int, n_target: int, rank: int, encdec: bool
-) -> dict[str, Array]:
-    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation)."""
-    shapes = parameter_shapes(n=n, m=m, n_source=n_source, n_target=n_target, rank=rank, encdec=encdec)
+def random_parameters(rng: np.random.Generator, **sizes: Any) -> dict[str, Array]:
+    """Draw every parameter at random, for comparing implementations (this is not the original's initialisation).
+
+    The ``sizes`` are those of :func:`parameter_shapes`.
+    """
     params: dict[str, Array] = {}
-    for name, shape in shapes.items():
+    for name, shape in parameter_shapes(**sizes).items():
         if name in ("W_0_enc_approx_embdr", "W_0_dec_approx_embdr", "D_dec_transition_0"):
             deviation = 1.0
         elif len(shape) == 1:
@@ -181,25 +181,19 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
     <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
     h_j = [->h_j ; <-h_j]                                          (forward half first)
     """
-    T_x = len(x_ids)
-    n = params["W_enc_transition_0"].shape[0]
-
-    forward = np.zeros((T_x, n))
-    h = np.zeros(n)
-    for j in range(T_x):
-        h = encoder_step(params, "enc", h, x_ids[j])
-        forward[j] = h
-
+    forward = read(params, "enc", x_ids)
     if is_encdec(params):
         return forward
-
-    backward = np.zeros((T_x, n))
-    h = np.zeros(n)
-    for j in reversed(range(T_x)):
-        h = encoder_step(params, "back_enc", h, x_ids[j])
-        backward[j] = h
-
+    backward = read(params, "back_enc", reversed(x_ids))[::-1]
     return np.concatenate([forward, backward], axis=1)
+
+
+def read(params: Parameters, direction: Literal["enc", "back_enc"], words: Iterable[int]) -> Array:
+    """The states of one direction, as rows, in the order in which it reads."""
+    states = [np.zeros(len(params["W_enc_transition_0"]))]
+    for word in words:
+        states.append(encoder_step(params, direction, states[-1], word))
+    return np.array(states[1:])
 
 
 def initial_state(params: Parameters, annotations: Array) -> Array:

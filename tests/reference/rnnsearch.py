@@ -58,8 +58,8 @@ alignment model, and nothing reads the backward states: RNNencdec has a forward 
 of parameters without ``W_a`` is an RNNencdec.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,22 +94,13 @@ def parameter_shapes(
     return shapes | {"W_o": (K_y, l), "b_y": (K_y,)}
 
 
-def random_parameters(
-    rng: np.random.Generator,
-    *,
-    n: int,
-    m: int,
-    l: int,  # noqa: E741  (the paper's letter)
-    n_prime: int,
-    pool: int,
-    K_x: int,
-    K_y: int,
-    encdec: bool,
-) -> dict[str, Array]:
-    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1)."""
-    shapes = parameter_shapes(n=n, m=m, l=l, n_prime=n_prime, pool=pool, K_x=K_x, K_y=K_y, encdec=encdec)
+def random_parameters(rng: np.random.Generator, **sizes: Any) -> dict[str, Array]:
+    """Draw every parameter at random, for comparing implementations (this is not the paper's initialisation, B.1).
+
+    The ``sizes`` are those of :func:`parameter_shapes`.
+    """
     params: dict[str, Array] = {}
-    for name, shape in shapes.items():
+    for name, shape in parameter_shapes(**sizes).items():
         if name in ("E_x", "E_y", "v_a"):
             deviation = 1.0
         elif len(shape) == 1:
@@ -184,25 +175,19 @@ def encode(params: Parameters, x_ids: Sequence[int]) -> Array:
     <-h_{T_x + 1} = 0,   <-h_j = gated unit of (<-h_{j+1}, x_j),   j = T_x .. 1
     h_j = [->h_j ; <-h_j]                                          (forward half first, Section 3.2)
     """
-    T_x = len(x_ids)
-    n = params["U_f"].shape[0]
-
-    forward = np.zeros((T_x, n))
-    h = np.zeros(n)
-    for j in range(T_x):
-        h = encoder_step(params, "f", h, x_ids[j])
-        forward[j] = h
-
+    forward = read(params, "f", x_ids)
     if is_encdec(params):
         return forward
-
-    backward = np.zeros((T_x, n))
-    h = np.zeros(n)
-    for j in reversed(range(T_x)):
-        h = encoder_step(params, "b", h, x_ids[j])
-        backward[j] = h
-
+    backward = read(params, "b", reversed(x_ids))[::-1]
     return np.concatenate([forward, backward], axis=1)
+
+
+def read(params: Parameters, direction: Literal["f", "b"], words: Iterable[int]) -> Array:
+    """The states of one direction, as rows, in the order in which it reads."""
+    states = [np.zeros(len(params["U_f"]))]
+    for word in words:
+        states.append(encoder_step(params, direction, states[-1], word))
+    return np.array(states[1:])
 
 
 def initial_state(params: Parameters, annotations: Array) -> Array:

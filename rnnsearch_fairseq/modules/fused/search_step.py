@@ -26,10 +26,6 @@ class RecurrentState(NamedTuple):
     gates: Tensor | None = None
     context: Tensor | None = None
 
-    def select(self, rows: Tensor) -> "RecurrentState":
-        """The hypotheses ``rows`` ``(new_rows,)``, in that order."""
-        return RecurrentState(*(None if tensor is None else tensor.index_select(0, rows) for tensor in self))
-
 
 class Places(NamedTuple):
     """Where the rows of sentences with unequally many rows stand, in a flattened grid ``(sentences, width)``."""

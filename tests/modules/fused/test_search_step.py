@@ -35,9 +35,8 @@ def test_it_is_the_decoder(
     source = pad([[2, 3, 4, 6], [5, 2]], left)
     target = torch.randint(2, VOCABULARY, (sum(sizes), 5))
     with torch.no_grad():
-        annotations, summary = whole.encoder(source, source.eq(1))
-        memory = whole.decoder.attention.encode_keys(annotations, source.eq(1))
-        state = whole.decoder.initial_state(summary).repeat_interleave(torch.tensor(sizes), dim=0)
+        state, memory = whole.decoder.start(whole.encoder.annotate(source))
+        state = state.repeat_interleave(torch.tensor(sizes), dim=0)
         expected = whole.decoder(target, state, repeated(memory, sizes))
         scores = whole.decoder.readout.to_vocabulary(expected.features)
 
@@ -53,7 +52,6 @@ def test_it_is_the_decoder(
                 torch.testing.assert_close(weights, expected.weights[:, position], rtol=0, atol=1e-10)
             else:
                 assert weights is None
-            recurrent = recurrent.select(torch.arange(sum(sizes)))
 
 
 def repeated(memory: Any, sizes: tuple[int, int]) -> Any:
