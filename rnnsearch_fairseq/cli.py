@@ -29,7 +29,6 @@ COMMANDS = {
     "lengths": ("corpus.lengths:main", "count target lengths by source length, for --length-statistics"),
     "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
     "plot constituents": ("plots.constituents:main", "plot words and phrases attended to (Eriguchi et al., Figure 4)"),
-    "plot curve": ("plots.curve:main", "plot learning curves, of the logs of fairseq-train"),
 }
 
 

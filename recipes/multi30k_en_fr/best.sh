@@ -43,7 +43,7 @@ if [ -n "$COMPARE" ]; then
         "lstm=$kept/lstm-1.fr,$kept/lstm-2.fr" "transformer=$kept/transformer.fr" \
         "transformer, published settings=$kept/transformer-published-1.fr,$kept/transformer-published-2.fr" \
         --output "$kept/report.md"
-    rnnsearch plot curve "$OUT"/models/{rnnsearch-1,lstm-1,transformer-published-1}/train.log \
+    tool reproduce.curve "$OUT"/models/{rnnsearch-1,lstm-1,transformer-published-1}/train.log \
         --measure bleu --against time --output "$OUT/curve.png"
     cat "$kept/report.md"
 fi

@@ -34,5 +34,5 @@ done
 say "both trainings beside each other"
 ln -sfn ../Adam/runs/data "$OUT/runs/data"
 tool reproduce.report "$OUT/runs" -s en -t fr --output "$OUT/report"
-rnnsearch plot curve "$OUT"/runs/{Adadelta,Adam}/train.log --output "$OUT/report/curve.png"
+tool reproduce.curve "$OUT"/runs/{Adadelta,Adam}/train.log --output "$OUT/report/curve.png"
 show_model "$OUT/runs/Adadelta/model.pt" --beam 12

@@ -15,7 +15,6 @@ from rnnsearch_fairseq.corpus.prepare import main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import load_members
-from rnnsearch_fairseq.plots.train_log import read_curve
 from tests import trained
 from tests.commands import BIN
 from tests.corpus.builders import LANGUAGES, write_tsv
@@ -113,4 +112,4 @@ def test_the_script_scores_before_and_after_and_leaves_a_model(tmp_path: Path, f
     assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 4
     (model,), (start,) = load_members(tmp_path / "text/model"), load_members(tmp_path / "text/start.pt")
     assert model.usage.search == {"beam": 12} and model.text == start.text
-    assert read_curve(tmp_path / "text/train.log")[0][-1].updates == 9
+    assert "num_updates=9" in (tmp_path / "text/train.log").read_text()

@@ -1,4 +1,4 @@
-"""``rnnsearch plot curve``."""
+"""``reproduce.curve``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from recipes.reproduce.curve import main
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.curve import main
 from tests.plots.builders import inner_line, valid_line
 
 Run = Callable[..., str]

@@ -4,22 +4,69 @@ A log is what fairseq-train printed, or its --log-file; a training that was resu
 lines are of the training text, lines with marks of the (first) development set. BLEU needs fairseq-train --eval-bleu.
 Training time is the time of the updates, without validation and saving.
 
-  rnnsearch plot curve train.log --output curve.png
+  python -m recipes.reproduce.curve train.log --output curve.png
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
 from matplotlib.ticker import LogLocator
 
-from rnnsearch_fairseq.errors import InputError, make_parser
+from recipes.reproduce.epochs import read_kinds
+from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
-from rnnsearch_fairseq.plots.train_log import Point, read_curve
+from rnnsearch_fairseq.plots.train_log import INTERVAL, Statistics
 
 MAX_MARKS = 15  # on a line
 MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """What the log says at an update; None: nothing.
+
+    seconds: spent in updates so far, without validation and saving; between two lines of training, interpolated.
+    ppl, bleu: of the training text, of the updates since the last point; or of the development set.
+    """
+
+    updates: int
+    seconds: float | None
+    ppl: float | None
+    bleu: float | None
+
+
 Curves = dict[str, tuple[list[Point], list[Point]]]  # by name, the points of training and of the development set
+
+
+def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
+    """Read the points of training and of the first development set, by updates.
+
+    Training has a point every --log-interval updates, or one an epoch where there are more of these.
+    """
+    kinds = read_kinds(path)
+    validated = next((lines for subset, lines in kinds.items() if subset), {})
+    trained = max(kinds.get(INTERVAL, {}), kinds.get(None, {}), key=len)
+    if not trained and not validated:
+        raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format simple")
+    return _make_points(trained, trained), _make_points(validated, trained)
+
+
+def _make_points(lines: dict[int, Statistics], trained: dict[int, Statistics]) -> list[Point]:
+    """Make points of these lines; their seconds are interpolated, after the last update by the average speed."""
+    walls = [statistics.get("train_wall") for statistics in trained.values()]
+    seconds: list[float | None] = [None] * len(lines)
+    if walls and None not in walls:
+        known = [0, *trained]
+        times = np.interp([*lines], known, [0.0, *accumulate(walls)])
+        seconds = (times * np.maximum(1, np.array([*lines]) / known[-1])).tolist()
+    return [
+        Point(updates, at, statistics.get("ppl"), statistics.get("bleu"))
+        for (updates, statistics), at in zip(lines.items(), seconds)
+    ]
 
 
 def read_curves(paths: Sequence[Path], measure: str) -> Curves:
@@ -74,3 +121,8 @@ def main() -> None:
     timed = args.against == "time"
     plot_curves(read_curves(args.logs, args.measure), args.measure, timed, args.output)
     print(f"learning curves -> {args.output}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -1,0 +1,3 @@
+"""What the tests of pictures share."""
+
+from tests.plots.conftest import figures, run  # noqa: F401
