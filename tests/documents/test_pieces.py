@@ -2,7 +2,7 @@
 
 import pytest
 
-from rnnsearch_fairseq.documents.pieces import MAX_CHARACTERS, cut, join, texts
+from rnnsearch_fairseq.documents.pieces import MAX_CHARACTERS, cut, join, list_texts
 from rnnsearch_fairseq.errors import InputError
 
 
@@ -28,16 +28,16 @@ from rnnsearch_fairseq.errors import InputError
 )
 def test_messages_are_cut_and_joined(message: str, expected: list[str] | None) -> None:
     pieces = cut(message)
-    assert [*texts(pieces)] == ([message] if expected is None else expected)
+    assert [*list_texts(pieces)] == ([message] if expected is None else expected)
     assert join(pieces) == message
     assert join(pieces, lambda text: text.replace("two", "deux")) == message.replace("two", "deux")
 
 
 def test_long_lines_and_lines_of_many_spans_are_cut_into_sentences() -> None:
     sentences = ["One, two, i.e. three.", "See `a. B. <c>`_ and ``d. E``.", "It's 3.5."] * 12
-    assert [*texts(cut(" ".join(sentences)))] == sentences
+    assert [*list_texts(cut(" ".join(sentences)))] == sentences
     many = [f"{{a{number}}} or {{b{number}}}," for number in range(6)]
-    assert [*texts(cut(" ".join(many)))] == many
+    assert [*list_texts(cut(" ".join(many)))] == many
 
 
 def test_what_cannot_be_cut_is_refused() -> None:
