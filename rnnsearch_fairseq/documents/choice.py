@@ -23,8 +23,8 @@ NEGATIONS = {
         r"not?|never|none|nothing|nobody|cannot|without|neither|nor|unable|dis(?:agree|allow)\w*|\w+n['’]t"
         r"|in(?:active|compatible|complete|consistent|correct|secure|sufficient|valid)"
         r"|un(?:authori[sz]ed|available|changed|defined|expected|known|named|readable|safe|supported|used)",
-        r"n[e'’]|non|pas|ni|sinon|aucune?s?|jamais|rien|personne|sans|hors|absente?s?|faux|fausse|vide|échec|erreur"
-        r"|(?:dé|i[lmnr]|mal|manqu|mé)\w{4,}",
+        r"n[e'’]|non|pas|ni|sinon|aucune?s?|jamais|rien|personne|sans|hors|faux|fausse|vide|échec"
+        r"|(?:absent|erron|i[lmnr](?!age|de|dic|for|iti|pl|por|sta|ter[^d])\w\w|manqu|mauvais)\w*",
     )
 }
 
@@ -74,7 +74,7 @@ def choose(
 def find_format_faults(source: str, text: str) -> list[str]:
     """The directives that a translation lacks or adds; one is in "5% done" for gettext, but for nobody else."""
     wanted, found = (
-        [span for span in list_spans(side) if not DIRECTIVE.isdisjoint(span)] + BLANK_DIRECTIVE.findall(hide_spans(side))
+        [one for one in list_spans(side) if not DIRECTIVE.isdisjoint(one)] + BLANK_DIRECTIVE.findall(hide_spans(side))
         for side in (source, text)
     )
     faults = [f"lacks {directive}" for directive in (Counter(wanted) - Counter(found)).elements()]

@@ -21,7 +21,7 @@ SYMBOL = re.compile(r"⟦\d{4,}⟧")
 TAG = re.compile(r"(?:<|&lt;|\[)(/?)([a-zA-Z][\w:.-]*|\d+)[^<>\[\]]*?(/?)(?:>|&gt;|\])")
 # What they hold is not translated.
 CODE_TAGS = "code", "codeblock", "codeblocks", "img", "kbd", "math", "pre", "samp", "script", "style", "tt", "var"
-ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec", "sm": "em"}  # of elements of XLIFF that begin and end without holding text
+ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec", "sm": "em"}  # of elements of XLIFF that do not hold their text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`")  # a link of RST, which is not cut

@@ -25,13 +25,14 @@ PROGRAM = r"""
     | ```(?:[^`]|`(?!``))*``` | ~~~[^~]*~~~            # ```a block of code```
     | ``(?:[^`]|`(?!`))+``                             # ``code``
     | (?!:(?:abbr|dfn|guilabel|index|menuselection):)(?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`  # :role:`target`
-    | \{[\w:+-]{1,40}\}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))      # {role}`target`, and the beginning of {role}`title <target>`
+    | \{[\w:+-]{1,40}\}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))      # {role}`target`, {role}`title <target>`
     | (?<![\w>)`:])`(?!_{0,2}\s|[^`\n]*\s<[^`<>\n]+>`)[^`\n]+`(?![`_])     # `code`, but not `title <target>`
     | (?<=\s)<[^<>`\n]+>(?=`)                          # the target of `title <target>`
     | !?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))          # the beginning of [title](target) and [title][target]
     | \](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])      # and its end
     | \[(?:\d+|\#\w*|\*)\]_ | \[\^\w+\]                # [1]_, [#name]_ and [^1]
-    | \[\[[^\[\]\n]{1,200}\]\] | \[/?(?:b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url)(?:=[^\[\]\n]*)?\](?!\()
+    | \[\[[^\[\]\n]{1,200}\]\]                         # [[name]]
+    | \[/?(?:b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url)(?:=[^\[\]\n]*)?\](?!\()     # [b]
     | \[/?\w+\s\w+=[^\[\]\n]*\] | \[[^\s\[\](),/|]*[,/|][^\s\[\]()]*\](?!\()      # [name key="value"] and [y,n,?]
     | \*?\|[\w.-]+\|\*?                                # |substitution|
     | \{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}           # {{ name }} and {% if name %}
@@ -42,18 +43,20 @@ PROGRAM = r"""
     | %[\#0+-]{0,3}\d{0,3}<\w+>[\#0+-]{0,3}[\d.]{0,5}\w*        # %<name>d and %<PRIu64>
     | %%[a-zA-Z_]\w*%% | %[a-zA-Z_]\w+%(?!\w) | %%     # %%name%%, %name% and %%
     | %(?:\d{1,2}\$)?[\#0+'-]{0,4}(?:\d{1,4}|\*(?:\d\$)?)?(?:\.(?:\d{1,4}|\*(?:\d\$)?)?)?[a-zA-Z@]\w*   # %1$-8.2lf
-    | (?<![\w%])%\ [dioxXeEfFgGcs]\b | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\|      # % d, %1%, %0:s and %|1$d|
+    | (?<![\w%])%\ [dioxXeEfFgGcs]\b | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\|      # % d, %1%, %0:s, %|1$d|
     | %L?[1-9]\d?(?!\d)                                # %1
     | (?<![\w:]):{1,2}[a-z_]\w*:?(?![\w:`])            # :name and ::name
     | (?<![\w\\])(?:\\\\|\.{1,2}\\)[\w.$-]+(?:\\[\w.$-]+)+      # \\server\path and ..\path
-    | \${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({]) | (?<!`)\\(?:[a-z]+|[A-Z]\w*|[^\w\s'])    # $\alpha$, \name and \*
-    | (?<![\w$])\$(?:[a-zA-Z_]\w*)?\([^()\n]{1,200}\) | (?<![\w$])\$(?:[a-zA-Z_]\w*|[1-9]\b(?![.,]\d))      # $name(key), $(command), $name and $1
+    | \${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])         # $\alpha$ and $x = 1$
+    | (?<!`)\\(?:[a-z]+|[A-Z]\w*|[^\w\s'])          # \name and \*
+    | (?<![\w$])\$(?:(?:[a-zA-Z_]\w*)?\([^()\n]{1,200}\)|[a-zA-Z_]\w*|[1-9]\b(?![.,]\d))      # $name(key), $name and $1
     | (?<![\w@])@{1,2}:?\w+(?:[.-]\w+)*@{0,2}          # @name, @@name@@ and @:name
     | (?<![\w\#&])\#{1,2}\w+\#{1,2} | <<[^<>\s]+>>     # #name#, ##name## and <<name>>
     | (?<![\w!])![a-z_]\w*                             # !name
     | (?<!\w)__\w+ | \b[^\W_]+(?:_+[^\W_]+)+\b(?:\.\w+)*(?:\([\w\s,.=*'"-]{0,60}\))?      # __name__ and my_name.a(x, y)
     | (?<![^\n])\$\ [^\n]+                             # $ command, and that of usage:
-    | (?:(?<=[uU]sage:\ )|(?<=[uU]sage\ :\ )|(?<=[uU]tilisation\ :\ ))[\w%][\w./-]*(?:\ \w[\w-]*){0,2}(?:\ (?:[\[<{(-]|[^\s\])>}]*[\])>}])\S*)+
+    | (?:(?<=[uU]sage:\ )|(?<=[uU]sage\ :\ )|(?<=[uU]tilisation\ :\ ))
+        [\w%][\w./-]*(?:\ \w[\w-]*){0,2}(?:\ (?:[\[<{(-]|[^\s\])>}]*[\])>}])\S*)+
     | (?<![\w*'"`>})\]-])(?<!\\\s)(?:--(?=[%${<])|(?:-[a-zA-Z]|--\w)[\w-]*)(?:=[^\s<>"'`()\[\]]+)?     # --option=value
 """
 COMMON = r"""
@@ -64,7 +67,7 @@ COMMON = r"""
     | (?<![\w/.<>~+-])(?:~|\.{1,2})?(?:/[\w.+@~-]*\w)+/?          # /path/to/file
     | \b[A-Z]:\\[\w\\.-]+                              # C:\path
     | \b(?:application|audio|font|image|message|multipart|text|video)/(?!(?:audio|image|text|video)\b)[a-z][\w.+-]*\w
-    | \b[a-zA-Z][\w-]*(?:\.[\w-]+)*:\d{2,5}\b          # host:80
+    | (?<![\w.-])[a-zA-Z][\w.-]*:\d{2,5}\b             # host:80
     | (?<![\w/.-])\w[\w.-]*(?:/[\w.-]*\w)*/[\w.-]*\.[a-z]\w{0,4}\b | \*\.\w+      # path/to/file.txt and *.txt
     | \b[a-zA-Z_]\w+(?:(?:\.|::)[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\)|/[\w./?=&%\#-]*\w)?      # os.path.join(x)
     | \b[a-zA-Z_]\w*\(\)                               # open()
@@ -74,7 +77,7 @@ COMMON = r"""
     | (?<![\w&])\#(?:\d+|[0-9a-fA-F]{6})\b | (?<!\S)\#(?!\S) | \b0x[0-9a-fA-F]+\b       # #12, # alone and 0xff
     | (?<![\w.,])\d{4,}(?![\w.,-]) | \b(?!v\d)[a-zA-Z]+\d\w* | \bC\+\+        # 10000, MD5 and C++
     | \b(?![A-Z]{2,}s\b|[A-Za-z]i?B\b)(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*\b          # GitHub
-    | [\u00a2-\u00a9\u00ac\u00ae-\u00b3\u00b9\u00bc-\u00be\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # signs: ±, →, ≠
+    | [\u00a2-\u00a9\u00ac\u00ae-\u00b3\u00b9\u00bc-\u00be\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # ±, →
 """
 SPAN = re.compile(PROGRAM, re.VERBOSE)
 ANY_SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
