@@ -39,8 +39,7 @@ class Choice(NamedTuple):
 class _Parts(NamedTuple):
     """What a translation must keep of a text."""
 
-    spans: Counter[str]
-    directives: list[str]  # those spans whose order counts
+    spans: list[str]
     adjacent: set[tuple[str, str]]  # tags and the like that follow each other without a word between them
     apart: set[tuple[str, str]]  # those with a word between them
     rest: str  # the text with its spans hidden
@@ -59,11 +58,12 @@ def choose(
         languages: the codes of those of the source and the translation.
     """
     found = [(float("inf"), 0, Choice("", ["is empty"]))]
-    wanted, unknown = _read(source), Counter(list_spans(source, known))
+    wanted = _read(source)
+    unknown = Counter(list_spans(source, known)) - Counter(wanted.spans)
     for text in filter(None, translations):
         read = _read(text)
-        spans = _span_faults(wanted, read)
-        spans += [f"lacks {span}" for span, n in (unknown - wanted.spans).items() if text.count(span) < n]
+        spans = [f"lacks {span}" for span, number in unknown.items() if text.count(span) < number]
+        spans += _span_faults(wanted.spans, read.spans)
         others = _other_faults(wanted, read) + _negation_faults(wanted.rest, read.rest, languages)
         found.append((len(spans), len(others), Choice(text, spans + others)))
         if not spans and not others:
@@ -73,14 +73,9 @@ def choose(
 
 def find_format_faults(source: str, text: str) -> list[str]:
     """The directives that a translation lacks or adds; one is in "5% done" for gettext, but for nobody else."""
-    wanted, found = (
-        [one for one in list_spans(side) if not DIRECTIVE.isdisjoint(one)] + BLANK_DIRECTIVE.findall(hide_spans(side))
-        for side in (source, text)
-    )
-    faults = [f"lacks {directive}" for directive in (Counter(wanted) - Counter(found)).elements()]
-    faults += [f"adds {directive}" for directive in (Counter(found) - Counter(wanted)).elements()]
-    moved = [one for one in wanted if PRINTF.fullmatch(one)] != [one for one in found if PRINTF.fullmatch(one)]
-    return faults or ["has directives in another order"] * moved
+    spans = ([one for one in list_spans(side) if not DIRECTIVE.isdisjoint(one)] for side in (source, text))
+    blank = (BLANK_DIRECTIVE.findall(hide_spans(side)) for side in (source, text))
+    return _span_faults(*map(list.__add__, spans, blank))
 
 
 def _read(text: str) -> _Parts:
@@ -90,17 +85,15 @@ def _read(text: str) -> _Parts:
     for pair, ((_, last), (start, _)) in zip(pairwise(spans), pairwise(places)):
         if all(map(ENCLOSING.match, pair)):
             pairs[LETTER.search(text, last, start) is not None].add(pair)
-    directives = [span for span in spans if PRINTF.fullmatch(span)]
-    return _Parts(Counter(spans), directives, *pairs, hide_spans(text).strip())
+    return _Parts(spans, *pairs, hide_spans(text).strip())
 
 
-def _span_faults(source: _Parts, text: _Parts) -> list[str]:
+def _span_faults(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
     """The spans that a translation lacks or has in addition, or that are in another order though their order counts."""
-    faults = [f"lacks {span}" for span in (source.spans - text.spans).elements()]
-    faults += [f"adds {span}" for span in (text.spans - source.spans).elements()]
-    if not faults and source.directives != text.directives:
-        faults.append("has directives in another order")
-    return faults
+    faults = [f"lacks {span}" for span in (Counter(wanted) - Counter(found)).elements()]
+    faults += [f"adds {span}" for span in (Counter(found) - Counter(wanted)).elements()]
+    moved = list(filter(PRINTF.fullmatch, wanted)) != list(filter(PRINTF.fullmatch, found))
+    return faults or ["has directives in another order"] * moved
 
 
 def _other_faults(source: _Parts, text: _Parts) -> list[str]:

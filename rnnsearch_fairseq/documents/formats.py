@@ -184,7 +184,7 @@ class _Page:
         self.translations: dict[str, str] = {}
 
     def _keep(self, found: re.Match[str]) -> str:
-        """A comment in the place of a sign; like the sign, it ends a paragraph, and a text may follow."""
+        """A comment in the place of a sign: it ends a paragraph, too; a text may follow a sign with a blank."""
         self.kept.append(found[2])
         return f"{found[1]}<!--⟦{len(self.kept) - 1}⟧-->" + f"\n{found[1]}" * found[2].endswith(" ")
 
