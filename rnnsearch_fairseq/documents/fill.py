@@ -10,9 +10,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rnnsearch_fairseq.documents.choice import Choice, choose, with_accelerator, without_accelerator
+from rnnsearch_fairseq.documents.choice import Choice, choose, find_format_faults, with_accelerator, without_accelerator
 from rnnsearch_fairseq.documents.formats import Document, is_document, read_document
-from rnnsearch_fairseq.documents.pieces import Message, Piece, cut, join, texts
+from rnnsearch_fairseq.documents.pieces import Message, Piece, cut, join, list_texts
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
@@ -75,17 +75,20 @@ def _fill(document: Document, translator: Translator, search: Search, path: Path
             messages[source] = cut(source)
         except InputError as error:
             messages[source], choices[source] = {"": [Piece(source, True)]}, Choice("", [str(error)])
-    parts = dict.fromkeys(chain.from_iterable(map(texts, messages.values())))
+    parts = dict.fromkeys(chain.from_iterable(map(list_texts, messages.values())))
     LanguageCheck(path, translator.languages[0], translator.known_characters).read(parts)
     choices |= _translate([part for part in parts if part not in choices], translator, search, path.name)
     counts = Counter(blank=len(blanks))
     for unit in blanks:
-        found = [(messages[source], choices[text]) for source in unit.sources for text in texts(messages[source])]
-        empty = [choice.faults[0] for _, choice in found if not choice.text]
-        if empty:
-            print(f"{path}, {unit.name}: left as it is: {empty[0]}", file=sys.stderr)
+        found = [(messages[source], choices[text]) for source in unit.sources for text in list_texts(messages[source])]
+        filled = [join(messages[source], lambda text: choices[text].text) for source in unit.sources]
+        unfit = [choice.faults[0] for _, choice in found if not choice.text]
+        if unit.has_format:  # a program that prints such a translation may fail
+            unfit += chain.from_iterable(map(find_format_faults, unit.sources, filled))
+        if unfit:
+            print(f"{path}, {unit.name}: left as it is: {unfit[0]}", file=sys.stderr)
             continue
-        faults = unit.fill([join(messages[source], lambda text: choices[text].text) for source in unit.sources])
+        faults = unit.fill(filled)
         faults += [join({**message, "": [Piece(fault)]}) for message, choice in found for fault in choice.faults]
         if faults:
             listing = in_short(", ".join(faults))
@@ -108,6 +111,9 @@ def _translate(parts: Sequence[str], translator: Translator, search: Search, nam
     progress = tqdm(sources, name, unit=" sentences", disable=hidden, leave=False, dynamic_ncols=True)
     for part, translations in zip(progress, chain.from_iterable(map(search, groups))):
         text, mark = labels[part]
-        choice = choose(text, [translation.text for translation in translations], translator.known_characters)
+        texts = [translation.text for translation in translations]
+        if "…" in text and "..." not in text:  # models read and write three dots for this sign
+            texts = [translation.replace("...", "…") for translation in texts]
+        choice = choose(text, texts, translator.known_characters, translator.languages)
         choices[part] = choice._replace(text=with_accelerator(choice.text, mark))
     return choices

@@ -22,6 +22,13 @@ HEAD = 4096  # bytes, in which a file shows what it is
 XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
 PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
 MAX_CONTEXT = 10_000  # messages in a context of TS, each of which lxml looks for among all
+# What extensions of Markdown have at the beginning of a line, and translate-toolkit takes for words of a paragraph.
+EXTENSION = re.compile(
+    r"^([ >\t]*)((?::{3,}|!!!|\?\?\?|\[!\w+\]|import .*['\"];?$|export (?:const|default)\b).*|: +)",
+    re.MULTILINE,
+)
+KEPT = re.compile(r"<!--⟦(\d+)⟧-->(\n[ >\t]*)?")
+ESCAPED_BAR = "\ue000"  # a private character, since translate-toolkit does not escape bars in tables again
 DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
 
 
@@ -87,7 +94,9 @@ def _read_po(path: Path, content: bytes) -> Document:
     from translate.storage.pypo import pofile
 
     try:
-        store = pofile(BytesIO(content))
+        store = pofile(BytesIO(_as_utf8(content)))
+        for message in store.units:  # pofile gives the flags of some messages another end of line
+            message.typecomments = [f"{line.rstrip()}{store.newline}" for line in message.typecomments]
         written = bytes(store)
     except DAMAGE as error:
         raise InputError(f"{path}: not a PO file ({in_short(error)}); mend what msgfmt --check says") from error
@@ -95,6 +104,17 @@ def _read_po(path: Path, content: bytes) -> Document:
         raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
     units = [unit for message in store.units for unit in _message_units(message, message.line_number)]
     return Document(store, units, store.gettargetlanguage())
+
+
+def _as_utf8(content: bytes) -> bytes:
+    """A PO file in UTF-8, in which pofile reads every file, and then writes the one that the header names."""
+    from translate.storage.pypo import pofile
+
+    try:
+        return content.decode() and content
+    except UnicodeDecodeError:
+        header = pofile(BytesIO(content.decode("latin-1").encode()))
+        return content.decode(header.encoding).encode()
 
 
 def _message_units(message: Any, line: int) -> Iterator[Unit]:
@@ -111,7 +131,9 @@ def _message_units(message: Any, line: int) -> Iterator[Unit]:
         return ["is that of the plural, since gettext allows no %2$ without %1$"] * incomplete
 
     if message.istranslatable() and any(sources):
-        yield Unit(f"line {line}", sources, targets, not message.isfuzzy(), fill)
+        flags = "".join(getattr(message, "typecomments", [])).replace(",", " ").split()
+        has_format = any(flag.endswith("-format") and not flag.startswith("no-") for flag in flags)
+        yield Unit(f"line {line}", sources, targets, not message.isfuzzy(), fill, has_format)
 
 
 def _forms(text: Any) -> list[str]:
@@ -148,18 +170,35 @@ def _read_xml(path: Path, content: bytes) -> Document:
 
 
 class _Page:
-    """A page of Markdown; front matter, code and addresses stay as they are."""
+    """A page of Markdown; front matter, code, addresses and the signs of extensions stay as they are."""
 
     def __init__(self, content: bytes) -> None:
-        self.content = content
+        text = content.decode()
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        text = text.replace("\r\n", "\n")
+        self.mark = text[: text.startswith("\ufeff")]
+        begin, fence, rest = text.removeprefix(self.mark).partition("\n+++\n")
+        if begin.startswith("+++\n"):  # front matter of TOML
+            self.mark, text = f"{self.mark}{begin}{fence}", rest
+        self.kept: list[str] = []
+        self.text = EXTENSION.sub(self._keep, text.removeprefix(self.mark).replace(r"\|", ESCAPED_BAR))
         self.translations: dict[str, str] = {}
+
+    def _keep(self, found: re.Match[str]) -> str:
+        """A comment in the place of a sign: it ends a paragraph, too; a text may follow a sign with a blank."""
+        self.kept.append(found[2])
+        return f"{found[1]}<!--⟦{len(self.kept) - 1}⟧-->" + f"\n{found[1]}" * found[2].endswith(" ")
+
+    def _restore(self, found: re.Match[str]) -> str:
+        sign = self.kept[int(found[1])]
+        return sign if sign.endswith(" ") else sign + (found[2] or "")
 
     def parse(self) -> Any:
         """The page as translate-toolkit reads it, with the translations that there are."""
         from translate.storage.markdown import MarkdownFile
 
         return MarkdownFile(
-            BytesIO(self.content),
+            BytesIO(self.text.encode()),
             callback=lambda text: self.translations.get(text, text),
             extract_code_blocks=False,
             extract_frontmatter=False,
@@ -172,13 +211,14 @@ class _Page:
         return []
 
     def __bytes__(self) -> bytes:
-        end = "\n" * self.content.endswith(b"\n")
-        return (self.parse().filesrc.rstrip("\n") + end).encode()
+        text = self.parse().filesrc.rstrip("\n") + "\n" * self.text.endswith("\n")
+        text = KEPT.sub(self._restore, text).replace(ESCAPED_BAR, r"\|")
+        return (self.mark + text).replace("\n", self.newline).encode()
 
 
 def _read_markdown(path: Path, content: bytes) -> Document:
-    page = _Page(content)
     try:
+        page = _Page(content)
         sources = dict.fromkeys(unit.source for unit in page.parse().units)
     except (*DAMAGE, RecursionError) as error:
         raise InputError(f"{path}: not a page of Markdown ({in_short(error)}); convert it to UTF-8") from error

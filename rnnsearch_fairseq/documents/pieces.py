@@ -18,17 +18,24 @@ MAX_WORDS = 100  # in a piece that is translated at a time, as in a training pai
 MAX_DEPTH = 10  # of tags inside tags, and of tags without an end that are passed over
 FIRST_SYMBOL = 1000  # smaller numbers are the model's
 SYMBOL = re.compile(r"⟦\d{4,}⟧")
-TAG = re.compile(r"<(/?)([a-zA-Z][\w:.-]*|\d+)[^<>]*?(/?)>")
-CODE_TAGS = "code", "kbd", "math", "pre", "samp", "script", "style", "tt", "var"  # what they hold is not translated
-ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec"}  # of elements of XLIFF that begin and end without holding text
+TAG = re.compile(r"(?:<|&lt;|\[)(/?)([a-zA-Z][\w:.-]*|\d+)[^<>\[\]]*?(/?)(?:>|&gt;|\])")
+# What they hold is not translated.
+CODE_TAGS = "code", "codeblock", "codeblocks", "img", "kbd", "math", "pre", "samp", "script", "style", "tt", "var"
+ENDS = {"bpt": "ept", "bx": "ex", "sc": "ec", "sm": "em"}  # of elements of XLIFF that do not hold their text
 ANGULAR = re.compile(r'<x id="(START|CLOSE)_(\w+)"')
 BLOCK = re.compile(r"\{(?:%-?\s*|\{[#/])(\w+)")  # {% if and {{#if
 TITLED = re.compile(r"`[^`\n]*\s<[^`<>\n]+>`")  # a link of RST, which is not cut
-BREAK = re.compile(r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>")
+# Tags between blocks; labels of footnotes; the numbers for which a form of Symfony's is.
+BREAK = re.compile(
+    r"<(?:br|hr|/?(?:div|li|ol|p|td|th|tr|ul))\b[^<>]*>|^\[\^\w+\]:"
+    r"|(?:^(?=[^|\n]*\|)|(?<=\|))(?:\{\d+\}|[\[\]]-?[\w*]+,[\w*]+[\[\]])",
+    re.MULTILINE,
+)
 ICU = re.compile(r"\{\s?\w+\s?,\s?(?:plural|select|selectordinal),")
 # Ends of lines and beginnings of items in lists and of headings, and what is between columns.
 SEPARATOR = re.compile(
-    r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+)?|(?<=\S)(?:\s{2,}|\t|\|)(?=\S)|(?<!\s)\s+\Z"
+    r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+)?|(?:(?<!\s)\s*)?\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)"
+    r"|(?<!\s)\s+\Z"
 )
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-zß-ÿ]|[`:*(\0])")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
@@ -71,7 +78,7 @@ def _cut(text: str, elements: Message, depth: int = 0) -> list[Piece]:
     return [*_split(text, hide_spans(hidden), 0, len(text), [SEPARATOR, SENTENCE, CLAUSE])]
 
 
-def texts(message: Message) -> Iterator[str]:
+def list_texts(message: Message) -> Iterator[str]:
     """The texts that are translated."""
     yield from (piece.text for piece in chain.from_iterable(message.values()) if piece.translated)
 
@@ -95,21 +102,25 @@ def _paired(message: str) -> Iterator[Place]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates."""
     opened: list[tuple[str, int, int]] = []
     for match in ANY_SPAN.finditer(message):
-        name, begins = _role(match[0])
+        is_target = match[0].startswith("<") and message.startswith("`", match.end())
+        name, begins = ("`", False) if is_target else _role(match[0])
         if begins:
             opened.append((name, *match.span()))
             continue
         for back, (other, start, first) in enumerate(reversed(opened[-MAX_DEPTH:]), 1):
             if name == other:
                 del opened[-back:]
-                code = name in CODE_TAGS or match[0] == "][]"  # the title of such a link is its target
-                text = (match.end(), match.end()) if code else (first, match.start())
-                yield start, *text, match.end()
+                # The title of a link such as [title][] is its target.
+                code = name in CODE_TAGS or match[0] == "][]" or 'translate="no"' in message[start:first]
+                after = match.end() + (name == "`")  # the sign that ends a role comes after the target
+                yield start, *((after, after) if code else (first, match.start())), after
                 break
 
 
 def _role(span: str) -> tuple[str, bool]:
     """The name of what a span begins, or else ends; the name is empty if it does neither."""
+    if span.endswith("}`"):
+        return "`", True
     if span in ("[", "![") or span.startswith("]"):
         return "[", span.endswith("[")
     if block := BLOCK.match(span):

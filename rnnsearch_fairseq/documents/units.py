@@ -13,3 +13,4 @@ class Unit:
     targets: list[str]  # its translations, empty where there are none
     finished: bool  # they are not marked as fuzzy or as in need of translation or review
     fill: Callable[[Sequence[str]], list[str]]  # write translations, marked for review; return what they do not keep
+    has_format: bool = False  # it is marked as a format of a program, such as c-format

@@ -25,12 +25,14 @@ PROGRAM = r"""
     | ```(?:[^`]|`(?!``))*``` | ~~~[^~]*~~~            # ```a block of code```
     | ``(?:[^`]|`(?!`))+``                             # ``code``
     | (?!:(?:abbr|dfn|guilabel|index|menuselection):)(?::[a-zA-Z][\w.+-]{0,40}){1,3}:`[^`<>]+`  # :role:`target`
-    | \{[\w:+-]{1,40}\}`[^`<>]+`                       # {role}`target`
+    | \{[\w:+-]{1,40}\}`(?:[^`<>]+`|(?=[^`<>]+<[^`<>]+>`))      # {role}`target`, {role}`title <target>`
     | (?<![\w>)`:])`(?!_{0,2}\s|[^`\n]*\s<[^`<>\n]+>`)[^`\n]+`(?![`_])     # `code`, but not `title <target>`
     | (?<=\s)<[^<>`\n]+>(?=`)                          # the target of `title <target>`
     | !?\[(?=!\[|[^\[\]\n]{1,200}\](?:\(|\[))          # the beginning of [title](target) and [title][target]
     | \](?:\([^()\s]*(?:\s"[^"\n]*")?\)|\[[^\[\]\n]{0,60}\])      # and its end
     | \[(?:\d+|\#\w*|\*)\]_ | \[\^\w+\]                # [1]_, [#name]_ and [^1]
+    | \[\[[^\[\]\n]{1,200}\]\]                         # [[name]]
+    | \[/?(?:b|i|u|s|center|code|codeblocks?|color|font|img|kbd|list|quote|size|url)(?:=[^\[\]\n]*)?\](?!\()     # [b]
     | \[/?\w+\s\w+=[^\[\]\n]*\] | \[[^\s\[\](),/|]*[,/|][^\s\[\]()]*\](?!\()      # [name key="value"] and [y,n,?]
     | \*?\|[\w.-]+\|\*?                                # |substitution|
     | \{\{\{?[^{}]*\}\}\}? | \{[%#$][^{}]*\}           # {{ name }} and {% if name %}
@@ -38,26 +40,34 @@ PROGRAM = r"""
     | \{\s?\w+\s?,\s?(?:number|date|time)\b[^{}]*\}    # {count, number}
     | [$\#%@]?\{\ ?\w*(?:[.\[!:|,$@-][^{}\s]*)?\ ?\}   # {name}, {0!r}, ${name}, #{name} and %{name}
     | %\(\w+\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z]         # %(name)s
-    | %<\w+>[\#0+-]{0,3}[\d.]{0,5}\w+                  # %<name>d
+    | %[\#0+-]{0,3}\d{0,3}<\w+>[\#0+-]{0,3}[\d.]{0,5}\w*        # %<name>d and %<PRIu64>
     | %%[a-zA-Z_]\w*%% | %[a-zA-Z_]\w+%(?!\w) | %%     # %%name%%, %name% and %%
     | %(?:\d{1,2}\$)?[\#0+'-]{0,4}(?:\d{1,4}|\*(?:\d\$)?)?(?:\.(?:\d{1,4}|\*(?:\d\$)?)?)?[a-zA-Z@]\w*   # %1$-8.2lf
+    | (?<![\w%])%\ [dioxXeEfFgGcs]\b | %\d{1,2}(?:%|:[\d.-]{0,5}[a-z]) | %\|[^|\s]{1,20}\|      # % d, %1%, %0:s, %|1$d|
     | %L?[1-9]\d?(?!\d)                                # %1
-    | (?<![\w:]):[a-z_]\w*:?(?![\w:`])                 # :name
-    | \$(?=[^$\n]*\\)[^$\n]+\$ | (?<!`)\\(?:[a-z]+|[A-Z]\w*|[^\w\s'])    # $\alpha$, \name and \*
-    | (?<![\w$])\$[a-zA-Z_]\w*(?:\([^()\s]*\))?        # $name and $name(key)
+    | (?<![\w:]):{1,2}[a-z_]\w*:?(?![\w:`])            # :name and ::name
+    | (?<![\w\\])(?:\\\\|\.{1,2}\\)[\w.$-]+(?:\\[\w.$-]+)+      # \\server\path and ..\path
+    | \${1,2}(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]*[^$\s])?\${1,2}(?![\w({])         # $\alpha$ and $x = 1$
+    | (?<!`)\\(?:[a-z]+|[A-Z]\w*|[^\w\s'])          # \name and \*
+    | (?<![\w$])\$(?:(?:[a-zA-Z_]\w*)?\([^()\n]{1,200}\)|[a-zA-Z_]\w*|[1-9]\b(?![.,]\d))      # $name(key), $name and $1
     | (?<![\w@])@{1,2}:?\w+(?:[.-]\w+)*@{0,2}          # @name, @@name@@ and @:name
     | (?<![\w\#&])\#{1,2}\w+\#{1,2} | <<[^<>\s]+>>     # #name#, ##name## and <<name>>
     | (?<![\w!])![a-z_]\w*                             # !name
     | (?<!\w)__\w+ | \b[^\W_]+(?:_+[^\W_]+)+\b(?:\.\w+)*(?:\([\w\s,.=*'"-]{0,60}\))?      # __name__ and my_name.a(x, y)
+    | (?<![^\n])\$\ [^\n]+                             # $ command, and that of usage:
+    | (?:(?<=[uU]sage:\ )|(?<=[uU]sage\ :\ )|(?<=[uU]tilisation\ :\ ))
+        [\w%][\w./-]*(?:\ \w[\w-]*){0,2}(?:\ (?:[\[<{(-]|[^\s\])>}]*[\])>}])\S*)+
     | (?<![\w*'"`>})\]-])(?<!\\\s)(?:--(?=[%${<])|(?:-[a-zA-Z]|--\w)[\w-]*)(?:=[^\s<>"'`()\[\]]+)?     # --option=value
 """
 COMMON = r"""
     </?[a-zA-Z][^\s<>]*(?=\s?/?>|\s[^<>=]*=)[^<>]*> | <(?:!--|[%?])[^<>]*> | </?\d+/?>      # a tag, or <URL>
     | (?:https?|ftp|file|git|ssh)://[^\s<>"`')\]]*[\w/\#]
     | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}
-    | &(?:[a-zA-Z]\w{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});
+    | &lt;/?[a-zA-Z][^\n<>&]{0,200}&gt; | &(?:[a-zA-Z]\w{1,30}|\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6});
     | (?<![\w/.<>~+-])(?:~|\.{1,2})?(?:/[\w.+@~-]*\w)+/?          # /path/to/file
     | \b[A-Z]:\\[\w\\.-]+                              # C:\path
+    | \b(?:application|audio|font|image|message|multipart|text|video)/(?!(?:audio|image|text|video)\b)[a-z][\w.+-]*\w
+    | (?<![\w.-])[a-zA-Z][\w.-]*:\d{2,5}\b             # host:80
     | (?<![\w/.-])\w[\w.-]*(?:/[\w.-]*\w)*/[\w.-]*\.[a-z]\w{0,4}\b | \*\.\w+      # path/to/file.txt and *.txt
     | \b[a-zA-Z_]\w+(?:(?:\.|::)[a-zA-Z_]\w+)+\b(?:\([\w\s,.=*'"-]{0,60}\)|/[\w./?=&%\#-]*\w)?      # os.path.join(x)
     | \b[a-zA-Z_]\w*\(\)                               # open()
@@ -67,7 +77,7 @@ COMMON = r"""
     | (?<![\w&])\#(?:\d+|[0-9a-fA-F]{6})\b | (?<!\S)\#(?!\S) | \b0x[0-9a-fA-F]+\b       # #12, # alone and 0xff
     | (?<![\w.,])\d{4,}(?![\w.,-]) | \b(?!v\d)[a-zA-Z]+\d\w* | \bC\+\+        # 10000, MD5 and C++
     | \b(?![A-Z]{2,}s\b|[A-Za-z]i?B\b)(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*\b          # GitHub
-    | [\u00a2-\u00a9\u00ac\u00ae-\u00b1\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # signs: ±, →, ≠
+    | [\u00a2-\u00a9\u00ac\u00ae-\u00b3\u00b9\u00bc-\u00be\u00d7\u00f7\u2100-\u2bff\U0001f000-\U0001faff]     # ±, →
 """
 SPAN = re.compile(PROGRAM, re.VERBOSE)
 ANY_SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
@@ -96,18 +106,18 @@ def find_spans(text: str, known: Container[str] | None = None) -> list[str]:
     Args:
         known: the characters that the model knows; None: all.
     """
-    spans = (text[start:end] for start, end in _join(text, _find(text, known)))
+    spans = (text[start:end] for start, end in _join(text, find_places(text, known)))
     return list(dict.fromkeys(spans))[:MAX_SPANS]
 
 
 def list_spans(text: str, known: Container[str] | None = None) -> list[str]:
     """The spans of a text before any are joined, as often as they occur."""
-    return [text[start:end] for start, end in _find(text, known)]
+    return [text[start:end] for start, end in find_places(text, known)]
 
 
 def hide_spans(text: str) -> str:
     """The text with each character inside a span replaced by a null character."""
-    return _replace(text, _find(text), _hidden)
+    return _replace(text, find_places(text), _hidden)
 
 
 def has_letter(text: str) -> bool:
@@ -147,8 +157,8 @@ def unmask(text: str, spans: Sequence[str]) -> str:
     return SYMBOL.sub(span, text)
 
 
-def _find(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
-    """Where spans begin and end, in order."""
+def find_places(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
+    """Where the spans of a text begin and end, before any are joined, in order."""
     places = [match.span() for match in ANY_SPAN.finditer(text)]
     if known is not None and NOT_ASCII.search(text):
         places += _find_unknown(_replace(text, places, _hidden), known)
@@ -188,7 +198,7 @@ def _replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], 
 
 def _joined_and_single(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
     """Where spans begin and end, and where those that are joined do, in order and the longest first."""
-    places = _find(text, known)
+    places = find_places(text, known)
     return sorted({*places, *_join(text, places)}, key=lambda place: (place[0], -place[1]))
 
 

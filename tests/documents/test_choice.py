@@ -16,10 +16,14 @@ from rnnsearch_fairseq.documents.choice import choose, with_accelerator, without
         ("%d of %s", ["%s de %d", "%d de %s"], "%d de %s"),
         ("Run 'a b'", ["Lancer 'a b", "Lancer l'a", "Lancer « a b »"], "Lancer « a b »"),
         ("A [b] c", ["Un b", "Un [b] c"], "Un [b] c"),
+        ("Press <g>it</g> now", ["Le <g> </g> it", "<g>le</g> ici"], "<g>le</g> ici"),
+        ("Incorrect value of %s", ["Valeur correcte de %s", "Valeur incorrecte de %s"], "Valeur incorrecte de %s"),
+        ("Can't open it", ["Peut-être ouvert", "Impossible de l'ouvrir"], "Impossible de l'ouvrir"),
+        ("Never share `not`", ["partage `not`", "Ne partagez pas `not`"], "Ne partagez pas `not`"),
     ],
 )
 def test_the_first_translation_that_keeps_everything_is_taken(source: str, translations: list, expected: str) -> None:
-    assert choose(source, translations) == (expected, [])
+    assert choose(source, translations, languages=("en", "fr")) == (expected, [])
 
 
 def test_the_one_that_lacks_the_least_is_taken_and_its_faults_are_named() -> None:
@@ -32,6 +36,9 @@ def test_the_one_that_lacks_the_least_is_taken_and_its_faults_are_named() -> Non
     ]
     assert choose("The π", ["Le p"], known=set("The ")).faults == ["lacks π"]
     assert choose("Stop", [""]) == ("", ["is empty"])
+    assert choose("Never", ["Jam"], languages=("en", "fr")).faults == ["has no negation"]
+    assert choose("Never", ["Jam"], languages=("en", "de")).faults == []
+    assert choose("a <x/>b<y/>", ["a <x/><y/>"]).faults == ["has no word between <x/> and <y/>"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -196,11 +197,68 @@ The dog sleeps.
     assert written.endswith(page[page.index("```") :])
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_signs_of_extensions_of_markdown_stay(tmp_path: Path, newline: str) -> None:
+    page = ["+++", "a = 1", "+++", "", "!!! note", "", "import A from './a'", "", ":::{tip}", "One", ":::", "", "Term"]
+    page += [": Two", "", "> [!NOTE]", "> Three", "", "[^1]: Four dogs", "", r"| 5 \| 6 |", "| ----- |", ""]
+    path = tmp_path / "a.md"
+    path.write_bytes("\ufeff".encode() + newline.join(page).encode())
+    fill_by(lambda text: [text.upper()], path, tmp_path / "b.md")
+    written = (tmp_path / "b.md").read_bytes().decode().split(newline)
+    assert [line.lower() for line in written] == [line.lower() for line in ["\ufeff" + page[0], *page[1:]]]
+    assert [line for line in written if line.isupper()] == [
+        "ONE",
+        "TERM",
+        ": TWO",
+        "> [!NOTE]",
+        "> THREE",
+        "[^1]: FOUR DOGS",
+    ]
+
+
+UNITS = [  # the inside of a unit, and its target, in capital letters
+    ("<note>a</note><source>a file</source>", "A FILE"),
+    ("<source>a</source><note>b</note><target/><alt-trans><target>c</target></alt-trans>", "A"),
+    ("<source>a<![CDATA[<a href='%1$s'>b</a> & 'c']]></source>", "A&lt;a href='%1$s'&gt;B&lt;/a&gt; &amp; 'C'"),
+    ('<source>a<g id="1">b <g id="2">c</g></g><x/></source>', 'A<g id="1">B <g id="2">C</g></g><x/>'),
+    (
+        '<source>a <bx id="4"/>b<ex id="4"/> <ph id="5">{0}</ph></source>',
+        'A <bx id="4"/>B<ex id="4"/> <ph id="5">{0}</ph>',
+    ),
+    ('<source>a <mrk id="m" translate="no">b</mrk></source>', 'A <mrk id="m" translate="no">b</mrk>'),
+    (
+        '<source>a <sm id="s" translate="no"/>b<em startRef="s"/></source>',
+        'A <sm id="s" translate="no"/>b<em startRef="s"/>',
+    ),
+    ("<source>one {{ n }}|{% if a %}a{% endif %}</source>", "ONE {{ n }}|{% if a %}A{% endif %}"),
+    ("<source>{N, plural, =1 {a} other {b}}</source>", None),
+]
+
+
+def test_units_of_xliff_are_filled_or_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    units = "\n".join(f"<trans-unit>{unit}</trans-unit>" for unit, _ in UNITS)
+    path = write(tmp_path / "a.xlf", f"<xliff><file><body>\n{units}\n</body></file></xliff>\n")
+    fill_by(
+        lambda text: [
+            re.sub(r"⟦.*?⟧|<.*?>|\{\{.*?\}\}|.", lambda part: part[0].upper() if len(part[0]) == 1 else part[0], text)
+        ],
+        path,
+        tmp_path / "b.xlf",
+    )
+    written = (tmp_path / "b.xlf").read_text().splitlines()[2:-1]
+    for line, (_, target) in zip(written, UNITS, strict=True):
+        assert f">{target}</target>" in line if target else "<target" not in line
+    assert f"a.xlf, line {len(UNITS) + 1}: left as it is: it has ICU's plural" in capsys.readouterr().err
+
+
 FORMATS = {
     "The table %1$s has %2$d rows; %3$-10s  is %4$.*5$s of 100%%.": "c-format",
     r"%lu bytes, %zu items and %5.1f%% by '%s'\n": "c-format",
     "{0!r} is {1:>10.2f} of {items[0]}": "python-brace-format",
     "%(total)d of %(name)s": "python-format",
+    "100% done": "c-format",
+    "About 5% of %d files": "c-format",
+    "The value of %d": "c-format",
     r"  -h, --help    <b>show %s</b> &amp; [quit](a.md)\n  it\n": "c-format",
 }
 PLURAL = r"""
@@ -220,12 +278,16 @@ def test_gettext_accepts_filled_messages_without_their_flags(
     """A translation with other words first, or else in the same order, keeps every span in the file."""
 
     def swapped(text: str) -> list[str]:
+        if "value" in text or "5%" in text:
+            return [text.replace("%d", "%s").replace("% of", "% environ")]
         first, *others = text.split()
         return [" ".join([*others, first]), text]
 
     header = HEADER.replace('"\n\n', '"\n"Plural-Forms: nplurals=2; plural=(n > 1);\\n"\n\n')
     messages = [f'#, {kind}\nmsgid "{text}"\nmsgstr ""\n\n' for text, kind in FORMATS.items()]
     fill_by(swapped, write(tmp_path / "a.po", "".join([header, *messages, PLURAL])), tmp_path / "b.po")
-    assert "review: 6; of these with something missing or changed, named above: 1" in capsys.readouterr().err
+    report = capsys.readouterr().err
+    assert "review: 6; of these with something missing or changed, named above: 1" in report
+    assert report.count("left as it is: lacks %") == 3
     subprocess.run(["msgattrib", "--clear-fuzzy", tmp_path / "b.po", "-o", tmp_path / "c.po"], check=True)
     subprocess.run(["msgfmt", "--check-format", "-o", os.devnull, tmp_path / "c.po"], check=True)

@@ -31,6 +31,10 @@ msgstr ""
 msgid "doubtful"
 msgstr "douteux"
 
+#, fuzzy
+msgid "empty"
+msgstr ""
+
 #| msgid "older"
 msgid "Say \"hi\"\n"
 msgstr ""
@@ -56,6 +60,8 @@ FILLED_PO = r"""-#, python-format
 +#, fuzzy, python-format
 -msgstr ""
 +msgstr "%d CAT"
+-msgstr ""
++msgstr "EMPTY"
 +#, fuzzy
 -msgstr ""
 +msgstr "SAY \"HI\"\n"
@@ -152,8 +158,8 @@ def fill(path: Path, *translations: str) -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "filled", "pairs", "blank", "unfinished"),
     [
-        ("a.po", PO, FILLED_PO, DOGS, 4, 1),
-        ("b.po", PO.replace("\n", "\r\n"), FILLED_PO, DOGS, 4, 1),
+        ("a.po", PO, FILLED_PO, DOGS, 5, 1),
+        ("b.po", PO.replace("\n", "\r\n"), FILLED_PO, DOGS, 5, 1),
         ("a.xlf", XLIFF, FILLED_XLIFF, [("yes", "oui")], 5, 1),
         ("a.xliff", XLIFF2, FILLED_XLIFF2, [("yes", "oui")], 1, 0),
         ("a.ts", TS, FILLED_TS, [("yes", "oui")], 1, 0),
@@ -218,9 +224,10 @@ def test_only_segments_without_a_translation_are_filled(tmp_path: Path) -> None:
 def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     path = tmp_path / "a.po"
     three = 'msgid "one"\nmsgid_plural "many"\nmsgstr[0] ""\nmsgstr[1] ""\nmsgstr[2] ""\n\n'
-    text = f'{HEADER.format("iso-8859-1")}{three}msgid "m"\nmsgid_plural "all"\nmsgstr[0] ""\n'
-    path.write_text(text)
+    text = f'{HEADER.format("iso-8859-1")}# à voir\n{three}msgid "m"\nmsgid_plural "all"\nmsgstr[0] ""\n'
+    path.write_bytes(text.encode("iso-8859-1"))
     filled = fill(path, "été", "étés", "un", "tous").decode("iso-8859-1")
+    assert "# à voir" in filled
     assert 'msgstr[0] "été"\nmsgstr[1] "étés"\nmsgstr[2] "étés"\n' in filled
     assert filled.endswith('\n#, fuzzy\nmsgid "m"\nmsgid_plural "all"\nmsgstr[0] "tous"\n')
     path.write_text(text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rnnsearch_fairseq.documents.pieces import MAX_CHARACTERS, cut, join, texts
+from rnnsearch_fairseq.documents.pieces import MAX_CHARACTERS, cut, join, list_texts
 from rnnsearch_fairseq.errors import InputError
 
 
@@ -22,22 +22,28 @@ from rnnsearch_fairseq.errors import InputError
         ("See [the list][a], [that][] and ![a dog](a.png).", ["See ⟦1000⟧, ⟦1001⟧ and ⟦1002⟧.", "the list", "a dog"]),
         ("Be {% if new %}new{% endif %} now", ["Be ⟦1000⟧ now", "new"]),
         ('Read <x id="a" equiv-text="{n, plural, one {a} other {b}}"/>!', None),
+        ("[b]Be[/b] [code]a b[/code] &lt;i&gt;it&lt;/i&gt;", ["Be", "it"]),
+        ("{0}none|]1,Inf[ {{ n }} of %s", ["none", "{{ n }} of %s"]),
+        ("| Name | Value |\n|---|---|\n| a \\| b | 1 |", ["Name", "Value", "a \\| b"]),
+        ("Use {ref}`the guide <guide>`.", ["Use ⟦1000⟧.", "the guide"]),
+        ("[^1]: The note", ["The note"]),
+        ('Set <sm id="1" translate="no"/>NAME<em startRef="1"/>', ["Set ⟦1000⟧"]),
         ("```\ndef f(x):\n```", []),
         ("%s: 1,000 \n--all", []),
     ],
 )
 def test_messages_are_cut_and_joined(message: str, expected: list[str] | None) -> None:
     pieces = cut(message)
-    assert [*texts(pieces)] == ([message] if expected is None else expected)
+    assert [*list_texts(pieces)] == ([message] if expected is None else expected)
     assert join(pieces) == message
     assert join(pieces, lambda text: text.replace("two", "deux")) == message.replace("two", "deux")
 
 
 def test_long_lines_and_lines_of_many_spans_are_cut_into_sentences() -> None:
     sentences = ["One, two, i.e. three.", "See `a. B. <c>`_ and ``d. E``.", "It's 3.5."] * 12
-    assert [*texts(cut(" ".join(sentences)))] == sentences
+    assert [*list_texts(cut(" ".join(sentences)))] == sentences
     many = [f"{{a{number}}} or {{b{number}}}," for number in range(6)]
-    assert [*texts(cut(" ".join(many)))] == many
+    assert [*list_texts(cut(" ".join(many)))] == many
 
 
 def test_what_cannot_be_cut_is_refused() -> None:

@@ -56,7 +56,20 @@ from tests.trained import train
             ":guilabel:`Save as`, :dfn:`a set`, :class:`a`\\s, :rfc:`1`\\ -like URLs, cut/copy/paste, 4 GiB",
             ":class:`a`|:rfc:`1`",
         ),
-        ("<file path> for $5 in <b>, <br/> and <a href='a b'>", "<b>|<br/>|<a href='a b'>"),
+        ("{ref}`the guide <guide>`, {doc}`install` of [[Page]]", "{ref}`|<guide>|{doc}`install`|[[Page]]"),
+        (
+            "[b]a[/b], [url=https://a.org]x[/url] in [size=9]y[/size]",
+            "[b]|[/b]|[url=https://a.org]|[/url]|[size=9]|[/size]",
+        ),
+        ("Is % d of %<PRIu64> by %1% for %0:s with %1$'.9d?", "% d|%<PRIu64>|%1%|%0:s|%1$'.9d"),
+        (
+            "{{ user.name | upper }} calls $t(a, { b: 3 }) or $(date) of $1",
+            "{{ user.name \\| upper }}|$t(a, { b: 3 })|$(date)|$1",
+        ),
+        ("At a.b.c:8080, ::name is text/html, x² &lt;Enter&gt;", "a.b.c:8080|::name|text/html|² &lt;Enter&gt;"),
+        ("$ make all\nusage: git add [<options>] <path>... is", "$ make all|git add [<options>] <path>..."),
+        ("See \\\\server\\a or ..\\b\\c, then $x^2 + y^2$ at $9", "\\\\server\\a|..\\b\\c|$x^2 + y^2$|$9"),
+        ("<file path> for $50 in <b>, <br/> and <a href='a b'>", "<b>|<br/>|<a href='a b'>"),
         ("failed to run '%s' or “{0}”", "'%s'|“{0}”"),
         ("100% sure, 5 < 6, a | b, e.g. this and/or that, *and* so on: read-only, Yes!", ""),
         ("``a`` or " * 3 + "``b`` for ⟦1⟧", "``a``|``b``|⟦1⟧"),
@@ -106,14 +119,15 @@ def test_words_beside_spans_and_code_are_recognised() -> None:
 REPEATED = """` `` ``a `a `a< { {a {a,plural,{ {{ {% % %( %1$ %< %%a :a :a:` $ $a\\ @a !a a_ __ - --a= < <a <!--
 #a ## << a/a/ *.a a::a Ctrl+ A-1 0x [a [^a [a_b= \\A @: $a(
 a= a.= .a/ [a, a, a@ a. a@a. &#1 / /a ~/ a/ aa.aa( 1. # aA ⟦1 测 💾 \\ [ ![ [a ]( ](a](a" | |a {a. '%s' (( a* }
-aB a1 a/a. /a.a <a` `_ {$ \\a a_a. C+ 1000, Aa AAa"""
+aB a1 a/a. /a.a <a` `_ {$ \\a a_a. C+ 1000, Aa AAa
+$( $t(x $x^ %|a %<a usage:a [[a [b [b= &lt;a text/ \\\\a ..\\a a: a.a: $$a ::a"""
 
 
 @pytest.mark.parametrize("tail", ["", "!\n`>"])
 def test_time_is_in_proportion_to_the_text(tail: str) -> None:
     """Four times the text takes about four times as long; where time is quadratic, it takes 16 times."""
     known = set(map(chr, range(128)))
-    for repeated in [*REPEATED.split(), " ", "<a don't ", "`a "]:
+    for repeated in [*REPEATED.split(), " ", "<a don't ", "`a ", "usage: a [b "]:
         times = []
         for size in (5_000, 20_000):
             text = repeated * (size // len(repeated)) + tail
