@@ -17,8 +17,8 @@ TINY = " ".join(f"--{name}-size 8" for name in ("embedding", "hidden"))
 CHANGES = {
     "recipes/setup.sh && source .venv/bin/activate": "true",
     "rnnsearch serve --model": "rnnsearch info",
-    "bash text/train.sh": "sed -i 's/-update [0-9]*/-update 2/' text/train.sh; bash text/train.sh",
-    "bash own/train.sh": "sed -i 's/-update [0-9]*/-update 2/' own/train.sh; bash own/train.sh",
+    "bash text/train.sh": "sed -i 's/-update [0-9]*/-update 2/g' text/train.sh; bash text/train.sh",
+    "bash own/train.sh": "sed -i 's/-update [0-9]*/-update 2/g' own/train.sh; bash own/train.sh",
     "--arch bahdanau_gru ": f"--arch bahdanau_gru {TINY} --alignment-size 8 --maxout-size 8 ",
     "--max-update 300000": "--max-update 2",
     "--arch tree2seq_small": f"--arch tree2seq_small {TINY}",
