@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.criterions import register_criterion
+from fairseq.criterions.cross_entropy import CrossEntropyCriterionConfig
 from fairseq.data import BaseWrapperDataset, FairseqDataset, data_utils
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
-from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.criterions.smoothed_nll import Result, SmoothedNLL
@@ -21,7 +20,7 @@ from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 
 
 @dataclass
-class BlackOutConfig(FairseqDataclass):
+class BlackOutConfig(CrossEntropyCriterionConfig):
     """The defaults are the paper's settings for its small data set; for the large one it uses 2,500 negatives."""
 
     blackout_samples: int = field(default=500, metadata={"help": "K: negative words drawn for each target word"})
@@ -29,7 +28,6 @@ class BlackOutConfig(FairseqDataclass):
         default=0.4,
         metadata={"help": "negatives are drawn in proportion to their count in the training targets to this power"},
     )
-    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @register_criterion("blackout", dataclass=BlackOutConfig)
@@ -63,10 +61,7 @@ class BlackOut(SmoothedNLL):
         counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
         return loss, divisor, {"loss": loss.detach(), **counts}
 
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        """Log the cost in bits per word and its perplexity; in training it is the BlackOut cost, not the softmax's."""
-        log_bits(logging_outputs)
+    reduce_metrics = staticmethod(log_bits)  # in training, of the BlackOut cost, not the softmax's
 
 
 def count_targets(pairs: FairseqDataset, vocabulary_size: int) -> np.ndarray:

@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.criterions import register_criterion
+from fairseq.criterions.cross_entropy import CrossEntropyCriterionConfig
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel
-from omegaconf import II
 from torch import Tensor
 
 from rnnsearch_fairseq.models.common import scores_features
@@ -17,11 +16,10 @@ Result = tuple[Tensor, int, dict[str, Any]]  # the cost of a batch, the divisor 
 
 
 @dataclass
-class SmoothedNLLConfig(FairseqDataclass):
-    """fairseq's options."""
+class SmoothedNLLConfig(CrossEntropyCriterionConfig):
+    """fairseq's options, ``sentence_avg`` among them."""
 
     label_smoothing: float = field(default=0.0, metadata={"help": "probability given to all other words together"})
-    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @register_criterion("smoothed_nll", dataclass=SmoothedNLLConfig)

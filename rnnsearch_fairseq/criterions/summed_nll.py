@@ -1,16 +1,14 @@
 """The fairseq criterion ``summed_nll``, both papers' training cost: the sum of the negative log-likelihoods."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from fairseq.criterions import register_criterion
-from fairseq.dataclass import FairseqDataclass
+from fairseq.criterions.cross_entropy import CrossEntropyCriterionConfig
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from fairseq.utils import get_perplexity
-from omegaconf import II
 
 from rnnsearch_fairseq.criterions.smoothed_nll import Result, SmoothedNLL
 
@@ -19,14 +17,7 @@ from rnnsearch_fairseq.criterions.smoothed_nll import Result, SmoothedNLL
 DIVIDE_BY_NOTHING = 0
 
 
-@dataclass
-class SummedNLLConfig(FairseqDataclass):
-    """fairseq's ``--sentence-avg``."""
-
-    sentence_avg: bool = II("optimization.sentence_avg")
-
-
-@register_criterion("summed_nll", dataclass=SummedNLLConfig)
+@register_criterion("summed_nll", dataclass=CrossEntropyCriterionConfig)
 class SummedNLL(SmoothedNLL):
     """-sum log p(y|x) over all words of all sentences of a batch, the cost behind Section 4.2.
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rnnsearch_fairseq.modules.attention import Memory, average_annotations
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.embedding import WordEmbedding
 from rnnsearch_fairseq.modules.lstm import LSTM
@@ -52,10 +53,9 @@ class TreeDecoder(nn.Module):
 
     def attend(self, hidden: Tensor, states: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         """s~_j (Section 3.3) ``(batch, d)`` and alpha_j ``(batch, src_len + most_phrases)`` for s_j ``(batch, d)``."""
-        scores = score_states(hidden, states).masked_fill(padding_mask, float("-inf"))
-        # At least float32: in half precision a softmax over many constituents loses its small weights.
-        weights = torch.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        context = mix_states(weights, states)
+        # A row times the transposed states takes half the time of the states times a column.
+        scores = torch.bmm(hidden.unsqueeze(1), states.mT)
+        context, weights = average_annotations(scores, Memory(states, None, padding_mask))
         return torch.tanh(self.from_state(hidden) + self.from_context(context)), weights
 
     def step(
@@ -88,14 +88,3 @@ class TreeDecoder(nn.Module):
             attended.append(fed)
             weights.append(alpha)
         return torch.stack(attended, dim=1), torch.stack(weights, dim=1)
-
-
-def score_states(queries: Tensor, states: Tensor) -> Tensor:
-    """The product of each query ``(batch, d)`` with each state ``(batch, n, d)``: ``(batch, n)``."""
-    # A row times the transposed states takes half the time of the states times a column.
-    return torch.bmm(queries.unsqueeze(1), states.transpose(1, 2)).squeeze(1)
-
-
-def mix_states(weights: Tensor, states: Tensor) -> Tensor:
-    """The weighted sum of the states ``(batch, n, d)`` with ``weights`` ``(batch, n)``: ``(batch, d)``."""
-    return torch.bmm(weights.to(states.dtype).unsqueeze(1), states).squeeze(1)

@@ -3,20 +3,28 @@
 May import errors and modules.
 """
 
-from rnnsearch_fairseq.search.beam import FairseqSearch
-from rnnsearch_fairseq.search.groundhog import GroundhogSearch
+from functools import partial
+from pathlib import Path
+
+from rnnsearch_fairseq.search.beam import FairseqBeam
+from rnnsearch_fairseq.search.groundhog import GroundhogBeam, GroundhogSearch
 from rnnsearch_fairseq.search.interface import Hypothesis, OnStep, SearchModel
+from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.models import mean_attention, search_model
 from rnnsearch_fairseq.search.options import SearchOptions
 from rnnsearch_fairseq.search.steps import BeamSearch
-from rnnsearch_fairseq.search.tree2seq import Tree2SeqSearch
+from rnnsearch_fairseq.search.tree2seq import Tree2SeqBeam
 
 __all__ = ["BeamSearch", "Hypothesis", "OnStep", "SearchModel", "SearchOptions"]
 __all__ += ["make_search", "mean_attention", "search_model"]
 
-_SEARCHES = {"fairseq": FairseqSearch, "groundhog": GroundhogSearch, "tree2seq": Tree2SeqSearch}
-
 
 def make_search(options: SearchOptions) -> BeamSearch:
     """The search that the options describe."""
-    return _SEARCHES[options.search](options)
+    if options.search == "groundhog":
+        return GroundhogSearch(options, GroundhogBeam)
+    if options.search == "fairseq":
+        return BeamSearch(options, FairseqBeam)
+    path = options.length_statistics
+    statistics = None if path is None else LengthStatistics.read(Path(path))
+    return BeamSearch(options, partial(Tree2SeqBeam, statistics=statistics))

@@ -4,14 +4,27 @@ import math
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.symbols import EOS
-from rnnsearch_fairseq.search.interface import Hypothesis
-from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate
+from rnnsearch_fairseq.search.options import SearchOptions
+from rnnsearch_fairseq.search.steps import Beam, Candidate
 
 
 class FairseqBeam(Beam):
-    """A candidate that ends counts if it is among the best ``beam``; the search is over when as many have ended."""
+    """A candidate that ends counts if it is among the best ``beam``; the search is over when as many have ended.
+
+    The limit of the length counts the sentence's own words. fairseq counts the columns of its batch, so that there a
+    translation depends on its neighbours.
+    """
 
     candidates_per_row = 2  # half of them may be end-of-sentence
+
+    def __init__(self, options: SearchOptions, length: int) -> None:
+        words = int(options.max_len_a * length + options.max_len_b)
+        if options.min_len > words:
+            raise InputError(
+                f"--min-len is {options.min_len}, but no translation may be longer than {words} words: give a lower "
+                "one, or a higher --max-len-b"
+            )
+        super().__init__(options, length, words + 1)
 
     def end_term(self, step: int) -> float:
         """End-of-sentence is impossible below the least length."""
@@ -30,21 +43,3 @@ class FairseqBeam(Beam):
                 self.finish(step, candidate)
         over = len(self.finished) == self.width or step + 1 == self.limit
         return [] if over else unfinished[: self.width]
-
-
-class FairseqSearch(BeamSearch):
-    """The first ``beam`` hypotheses that end.
-
-    The limit of the length counts the sentence's own words. fairseq counts the columns of its batch, so that there a
-    translation depends on its neighbours.
-    """
-
-    def search_sentences(self, batch: Batch) -> list[list[Hypothesis]]:
-        limits = [int(self.options.max_len_a * length + self.options.max_len_b) for length in batch.lengths]
-        if self.options.min_len > min(limits):
-            raise InputError(
-                f"--min-len is {self.options.min_len}, but no translation may be longer than {min(limits)} words: give "
-                "a lower one, or a higher --max-len-b"
-            )
-        beams = [FairseqBeam(self.options, length, limit + 1) for length, limit in zip(batch.lengths, limits)]
-        return self.run(batch, beams)

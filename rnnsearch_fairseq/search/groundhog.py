@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rnnsearch_fairseq.modules.symbols import EOS
 from rnnsearch_fairseq.search.interface import Hypothesis
+from rnnsearch_fairseq.search.options import SearchOptions
 from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate
 
 logger = logging.getLogger(__name__)
@@ -16,6 +17,9 @@ MAX_BEAM_TO_DOUBLE = 500
 
 class GroundhogBeam(Beam):
     """Each finished hypothesis shrinks the beam by one; the search ends when it is empty."""
+
+    def __init__(self, options: SearchOptions, length: int) -> None:
+        super().__init__(options, length, MAX_LENGTH_RATIO * length)
 
     def end_term(self, step: int) -> float:
         """End-of-sentence is impossible in the first floor(length / 2) steps."""
@@ -49,9 +53,7 @@ class GroundhogSearch(BeamSearch):
             at_once = max(1, len(results) * self.options.beam // options.beam)
             for begin in range(0, len(pending), at_once):
                 places = pending[begin : begin + at_once]
-                chosen = batch.select(places)
-                beams = [GroundhogBeam(options, length, MAX_LENGTH_RATIO * length) for length in chosen.lengths]
-                for place, hypotheses in zip(places, self.run(chosen, beams)):
+                for place, hypotheses in zip(places, self.run(batch.select(places), options)):
                     results[place] = hypotheses
             failed = [batch.sentences[place] + 1 for place in pending if not results[place]]
             if not failed:

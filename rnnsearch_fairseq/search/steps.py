@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
@@ -98,15 +98,18 @@ class Beam(ABC):
         self.finished.append(Finished(last.total / normalizer, step, last))
 
 
-class BeamSearch(ABC):
-    """A beam search over a batch of sentences, whose unfinished hypotheses are the rows of one batch."""
+class BeamSearch:
+    """A beam search over a batch of sentences, whose unfinished hypotheses are the rows of one batch.
 
-    def __init__(self, options: SearchOptions) -> None:
-        self.options = options
+    ``new_beam`` makes the beam of a sentence of a length.
+    """
 
-    @abstractmethod
+    def __init__(self, options: SearchOptions, new_beam: Callable[[SearchOptions, int], Beam]) -> None:
+        self.options, self.new_beam = options, new_beam
+
     def search_sentences(self, batch: Batch) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, best first; none if the search fails."""
+        return self.run(batch, self.options)
 
     @torch.inference_mode()  # in which an operation costs less: a fifth of the time with a beam of 1
     def search(
@@ -132,18 +135,18 @@ class BeamSearch(ABC):
             hypotheses or [_no_words(0.0 if length <= 1 else -math.inf)] for hypotheses, length in zip(results, lengths)
         ]
 
-    def run(self, batch: Batch, beams: Sequence[Beam]) -> list[list[Hypothesis]]:
+    def run(self, batch: Batch, options: SearchOptions) -> list[list[Hypothesis]]:
         """Search with a beam for each sentence of the batch: its finished hypotheses, best first."""
+        beams = [self.new_beam(options, length) for length in batch.lengths]
         history: list[Step] = []
         live, state = list(zip(batch.sentences, beams)), batch.state
-        unkpen = beams[0].options.unkpen
         words, totals, sizes = [EOS] * len(beams), [0.0] * len(beams), [1] * len(beams)
         while live:
             log_probs, weights, state = batch.model.step(torch.tensor(words, device=batch.device), state)
             step = len(history)
             log_probs[:, PAD].fill_(-math.inf)
-            if unkpen:
-                log_probs[:, UNK].sub_(unkpen)
+            if options.unkpen:
+                log_probs[:, UNK].sub_(options.unkpen)
             must_end = [beam.must_end(step) for _, beam in live]
             if any(must_end):
                 rows = torch.tensor(_repeat(must_end, sizes), device=batch.device)
@@ -163,7 +166,7 @@ class BeamSearch(ABC):
             if live and batch.on_step is not None:
                 best_rows = (trace_back(history, row) for row in accumulate(sizes[:-1], initial=0))
                 batch.on_step({sentence: [c.word for c in path] for (sentence, _), path in zip(live, best_rows)})
-        return read_hypotheses(beams, history, log_probs.dtype, unkpen)
+        return read_hypotheses(beams, history, log_probs.dtype, options.unkpen)
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[list[Candidate]]:

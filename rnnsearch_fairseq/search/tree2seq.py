@@ -1,21 +1,23 @@
 """The beam search of the original tree-to-sequence code (Eriguchi et al., 2016)."""
 
-from pathlib import Path
-
 from rnnsearch_fairseq.modules.symbols import EOS
-from rnnsearch_fairseq.search.interface import Hypothesis
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.options import SearchOptions
-from rnnsearch_fairseq.search.steps import Batch, Beam, BeamSearch, Candidate, Finished
+from rnnsearch_fairseq.search.steps import Beam, Candidate, Finished
 
 
 class Tree2SeqBeam(Beam):
     """Finished hypotheses keep their places and compete; the search is over when the best is finished.
 
-    In the end, ``finished`` holds the last beam: hypotheses that are not finished, too.
+    The score of a translation y of x is log p(len(y) | len(x)) + sum_j log p(y_j | ...), without normalisation. The sum
+    includes end-of-sentence, the lengths do not. The first term exists only with ``length_statistics``, and is added
+    when end-of-sentence is chosen. In the end, ``finished`` holds the last beam. Only its first hypothesis is certainly
+    finished, and even that one may not be if the search stopped after ``max_len_a · length + max_len_b`` steps.
     """
 
-    statistics: LengthStatistics | None = None
+    def __init__(self, options: SearchOptions, length: int, statistics: LengthStatistics | None = None) -> None:
+        super().__init__(options, length, int(length * options.max_len_a) + options.max_len_b)
+        self.statistics = statistics
 
     def end_term(self, step: int) -> float:
         """log p(target length | source length) of a translation that ends now."""
@@ -42,26 +44,3 @@ class Tree2SeqBeam(Beam):
 
 def _has_ended(entry: Candidate | Finished) -> bool:
     return isinstance(entry, Finished) or entry.word == EOS
-
-
-class Tree2SeqSearch(BeamSearch):
-    """The score of a translation y of x is log p(len(y) | len(x)) + sum_j log p(y_j | ...), without normalisation.
-
-    The sum includes end-of-sentence, the lengths do not. The first term exists only with ``length_statistics``, and is
-    added when end-of-sentence is chosen. The result is the last beam of each sentence. Only its first hypothesis is
-    certainly finished, and even that one may not be if the search stopped after ``max_len_a · length + max_len_b``
-    steps.
-    """
-
-    def __init__(self, options: SearchOptions) -> None:
-        super().__init__(options)
-        path = options.length_statistics
-        self.statistics = None if path is None else LengthStatistics.read(Path(path))
-
-    def search_sentences(self, batch: Batch) -> list[list[Hypothesis]]:
-        beams = []
-        for length in batch.lengths:
-            limit = int(length * self.options.max_len_a) + self.options.max_len_b
-            beams.append(Tree2SeqBeam(self.options, length, limit))
-            beams[-1].statistics = self.statistics
-        return self.run(batch, beams)

@@ -3,6 +3,7 @@
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,18 @@ def make_rnnsearch(source_words: int = 17, **options: Any) -> RNNsearchModel:
     return RNNsearchModel.build_model(OmegaConf.create(settings), task)
 
 
-def make_reference(**options: Any) -> RNNsearchModel:
-    return make_rnnsearch(**{"scan": "reference", **options})
-
-
-def make_factored(**options: Any) -> RNNsearchModel:
-    return make_rnnsearch(**{"maxout_size": 4, "output_rank": 6, **options})
-
-
 def make_anmt(source_words: int = 17, **options: Any) -> Tree2SeqModel:
     task = Namespace(source_dictionary=make_dictionary(source_words), target_dictionary=make_dictionary(17))
     return Tree2SeqModel.build_model(OmegaConf.create({**SIZES, "constituents": "words", **options}), task)
 
 
 Make = Callable[..., RNNsearchModel | Tree2SeqModel]
-MAKERS = [make_rnnsearch, make_reference, make_factored, make_anmt]
+MAKERS = [
+    make_rnnsearch,
+    partial(make_rnnsearch, scan="reference"),
+    partial(make_rnnsearch, maxout_size=4, output_rank=6),
+    make_anmt,
+]
 OUTPUT = {"share_decoder_input_output_embed": True}
 ALL = {"share_all_embeddings": True}
 

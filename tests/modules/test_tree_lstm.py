@@ -10,26 +10,21 @@ from rnnsearch_fairseq.modules.fused.tree import FusedTreeLSTM
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 from rnnsearch_fairseq.text import forest
 from rnnsearch_fairseq.text.trees import parse_transitions
+from tests.models.builders import Tree, transitions_of
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SIZE = 3
-
-Tree = int | tuple["Tree", "Tree"]  # a leaf is the position of its word
 
 
 def draw_tree(generator: random.Random, begin: int, end: int) -> Tree:
     if end - begin == 1:
         return begin
     middle = generator.randint(begin + 1, end - 1)
-    return draw_tree(generator, begin, middle), draw_tree(generator, middle, end)
+    return [draw_tree(generator, begin, middle), draw_tree(generator, middle, end)]
 
 
-def transitions_of(tree: Tree) -> str:
-    return "S" if isinstance(tree, int) else f"{transitions_of(tree[0])} {transitions_of(tree[1])} R"
-
-
-def build(lines: list[str], first_columns: list[int], src_len: int) -> Forest:
-    return forest.build_forest([parse_transitions(line) for line in lines], first_columns, src_len)
+def build(trees: list[Tree], first_columns: list[int], src_len: int) -> Forest:
+    return forest.build_forest([parse_transitions(transitions_of(tree)) for tree in trees], first_columns, src_len)
 
 
 def recursive(
@@ -59,14 +54,14 @@ def cell(request: pytest.FixtureRequest) -> TreeLSTM:
     return cell
 
 
-def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], int]:
+def draw_batch(seed: int, left: bool) -> tuple[list[Tree], list[int], int]:
     """Trees of 1 to 9 leaves, one sentence without a tree; the sentences' first columns, and ``src_len``.
 
     Words come after the last leaf, and padding left or right.
     """
     generator = random.Random(seed)
     leaves = [generator.randint(1, 9) for _ in range(6)]
-    trees: list[Tree | None] = [draw_tree(generator, 0, number) for number in leaves]
+    trees = [draw_tree(generator, 0, number) for number in leaves]
     trees[generator.randrange(6)] = None
     lengths = [number + generator.randint(1, 2) for number in leaves]
     src_len = max(lengths)
@@ -77,7 +72,7 @@ def draw_batch(seed: int, left: bool) -> tuple[list[Tree | None], list[int], int
 @pytest.mark.parametrize("seed", range(8))
 def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool) -> None:
     trees, first, src_len = draw_batch(seed, left)
-    batch = build(["-" if tree is None else transitions_of(tree) for tree in trees], first, src_len)
+    batch = build(trees, first, src_len)
     hidden, cells = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
     states = cell.encode(hidden, cells, batch)
     assert [len(state) for state in states] == [6 * src_len + len(batch.left)] * 2
@@ -107,7 +102,7 @@ def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool
 
 def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: TreeLSTM) -> None:
     hidden, cells = torch.randn(2, 6, SIZE, dtype=torch.float64)
-    batch = build(["-", "S"], [0, 0], 3)
+    batch = build([None, 0], [0, 0], 3)
     assert batch.phrases.shape == (2, 0)
     assert batch.roots[1] == 3
     states = cell.encode(hidden, cells, batch)

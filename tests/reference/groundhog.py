@@ -313,11 +313,8 @@ def score(params: Mapping[str, NDArray], x_ids: Sequence[int], y_ids: Sequence[i
 
 def cheapest(costs: Array, count: int) -> list[int]:
     """The positions of the ``count`` lowest finite costs, lowest first; fewer if there are not as many."""
-    count = min(count, int(np.isfinite(costs).sum()))
-    if count == 0:
-        return []
-    positions = np.argpartition(costs, count - 1)[:count]  # unordered; faster than sorting all costs
-    return [int(position) for position in sorted(positions, key=lambda position: (costs[position], position))]
+    positions = np.argsort(costs, kind="stable")[:count]
+    return [int(position) for position in positions if np.isfinite(costs[position])]
 
 
 def search_once(

@@ -8,14 +8,7 @@ from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import (
-    Hypothesis,
-    OnStep,
-    SearchModel,
-    SearchOptions,
-    make_search,
-    search_model,
-)
+from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.tasks.generation import halves
 from tests.builders import UNK
 
@@ -23,16 +16,13 @@ FAIRSEQS_NAMES = {"beam": "beam_size", "lenpen": "len_penalty", "unkpen": "unk_p
 Sample = dict[str, Any]
 
 
-def searchable(models: Sequence[BaseFairseqModel]) -> SearchModel:
-    return search_model([halves(model) for model in models])
-
-
 def search(
     models: Sequence[BaseFairseqModel], sample: Sample, on_step: OnStep | None = None, **options: Any
 ) -> list[list[Hypothesis]]:
     trees = sample["net_input"].get("trees")
     words, forest = sample["net_input"]["src_tokens"], None if trees is None else Forest(*trees)
-    return make_search(SearchOptions(**options)).search(searchable(models), words, forest, on_step)
+    model = search_model([halves(model) for model in models])
+    return make_search(SearchOptions(**options)).search(model, words, forest, on_step)
 
 
 def assert_as_by_fairseq(models: Sequence[BaseFairseqModel], sample: Sample, **options: Any) -> list[list[Hypothesis]]:

@@ -83,7 +83,7 @@ def test_length_statistics_as_in_the_transcription(
 
 
 def test_of_equal_scores_the_unfinished_come_first_and_the_search_goes_on() -> None:
-    beam = Tree2SeqBeam(SearchOptions(beam=4), length=3, limit=9)
+    beam = Tree2SeqBeam(SearchOptions(beam=4), length=3)
     beam.finished = [Finished(score, 0, Candidate(score, 0, EOS)) for score in (-1.0, -2.0)]
     candidates = [Candidate(-1.0, 0, 7), Candidate(-2.0, 0, 8), Candidate(-2.5, 1, 9)]
     before = list(beam.finished)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import Memory, average_annotations
-from rnnsearch_fairseq.modules.tree_decoder import mix_states, score_states
 
 ROWS = 64  # words whose costs are computed together: few enough to stay in the CPU's cache
 
@@ -70,10 +69,10 @@ def attend(
     product: Tensor,
     keys: Tensor,
     annotations: Tensor,
-    energy: Tensor,
+    energy: Tensor | None,
     padding_mask: Tensor | None,
-    aligned: Tensor,
-    query: Tensor,
+    aligned: Tensor | None,
+    query: Tensor | None,
     weights: Tensor,
     context: Tensor,
 ) -> None:
@@ -81,28 +80,35 @@ def attend(
 
     ``product`` W_a s_{i-1} ``(batch, n')`` is also copied into ``query``. ``energy`` is v_a ``(n',)``, ``aligned``
     :func:`scratch`. The other arguments are those of :class:`~rnnsearch_fairseq.modules.attention.Memory`.
+
+    Without ``energy``, ``aligned`` and ``query``, the energies are the products of ``product`` with the keys, as in the
+    attention of Eriguchi et al. (2016), Section 2.2, to states that are keys and annotations.
     """
-    query.copy_(product)
-    # The sum of v_a is left out, which does not change the softmax.
-    energies = align(keys, query, aligned) @ (2 * energy)
-    average, alpha = average_annotations(energies.unsqueeze(1), Memory(annotations, keys, padding_mask))
+    if energy is None:
+        energies = torch.bmm(product.unsqueeze(1), keys.mT)
+    else:
+        query.copy_(product)
+        # The sum of v_a is left out, which does not change the softmax.
+        energies = (align(keys, query, aligned) @ (2 * energy)).unsqueeze(1)
+    average, alpha = average_annotations(energies, Memory(annotations, keys, padding_mask))
     context.copy_(average)
     weights.copy_(alpha)
 
 
 def attend_backward(
-    query: Tensor,
+    query: Tensor | None,
     keys: Tensor,
     annotations: Tensor,
-    energy: Tensor,
-    aligned: Tensor,
+    energy: Tensor | None,
+    aligned: Tensor | None,
     weights: Tensor,
     context: Tensor,
     grad_weights: Tensor | None,
     grad_context: Tensor,
     grad_query: Tensor,
-    grad_keys: Tensor,
-    grad_energy: Tensor,
+    grad_keys: Tensor | None,
+    grad_energy: Tensor | None,
+    grad_scores: Tensor | None = None,
 ) -> None:
     """Write the gradient of ``query``; add to the gradients of ``keys`` (divided by v_a) and of ``energy``.
 
@@ -112,12 +118,18 @@ def attend_backward(
         grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
         grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
         grad_energy: one gradient of v_a for each sentence, ``(batch, n')``. Both are in float32 at least.
+        grad_scores: without ``energy``, receives the gradient of the energies, ``(batch, src_len)``; then the gradient
+            of ``product`` is added to ``grad_query``, and there are no other gradients.
     """
     grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype)
     if grad_weights is not None:
         grad_alpha += grad_weights
     grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
     grad_energies = grad_alpha.mul_(weights).to(keys.dtype)  # over a sentence they sum to zero
+    if energy is None:
+        grad_scores.copy_(grad_alpha)
+        grad_query += torch.bmm(grad_energies.unsqueeze(1), keys).squeeze(1)
+        return
     align(keys, query, aligned)
     if grad_energy.dtype == keys.dtype:
         grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned, alpha=2)
@@ -192,38 +204,6 @@ def apply_cell_backward(
     grad_sums = grad_gates[:, :-size]
     sigmoid_backward(grad_sums, gates[:, :-size], grad_input=grad_sums)
     tanh_backward(grad_candidate, candidate, grad_input=grad_candidate)
-
-
-def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
-    """Attention by products (Eriguchi et al., 2016, Section 2.2): write alpha_j into ``weights``, d_j into ``context``.
-
-    s_j and d_j are ``(batch, d)``, the ``states`` h_i ``(batch, n, d)``, ``padding_mask`` and alpha_j ``(batch, n)``.
-    """
-    scores = score_states(state, states).masked_fill_(padding_mask, float("-inf"))
-    weights.copy_(torch.softmax(scores, dim=1, dtype=weights.dtype))
-    context.copy_(mix_states(weights, states))
-
-
-def attend_states_backward(
-    states: Tensor,
-    weights: Tensor,
-    context: Tensor,
-    grad_weights: Tensor | None,
-    grad_context: Tensor,
-    grad_scores: Tensor,
-    grad_state: Tensor,
-) -> None:
-    """Write the gradients of the scores s_j · h_i into ``grad_scores`` ``(batch, n)``; add s_j's to ``grad_state``.
-
-    Args:
-        context, grad_context: d_j, which only the GPU's kernel reads, and its gradient, ``(batch, d)``.
-        grad_weights: the gradient of alpha_j without its part through the context, ``(batch, n)``, or None.
-    """
-    grad_alpha = score_states(grad_context, states).to(weights.dtype)
-    if grad_weights is not None:
-        grad_alpha += grad_weights
-    torch.mul(weights, grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True)), out=grad_scores)
-    grad_state += mix_states(grad_scores, states)
 
 
 def softmax_cost(

@@ -215,7 +215,8 @@ class _DecoderScan(torch.autograd.Function):
             if j:
                 times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
                 ops.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j], None)
-            ops.attend_states(hidden, states[:count], padding_mask[:count], alpha[j], context)
+            keys = states[:count]
+            ops.attend(hidden, keys, keys, None, padding_mask[:count], None, None, alpha[j], context)
             torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
         ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
         ctx.words = words
@@ -247,9 +248,11 @@ class _DecoderScan(torch.autograd.Function):
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
             kernels.tanh_backward(grad_attended, attended, grad_input=grad_sum[j])
             times_combining(grad_sum[j], grad_vector[j][:, size:], grad_vector[j][:, size:])
-            ops.attend_states_backward(
-                states[:count], alpha[j], context, grad_alpha[j], grad_context, grad_score[j], grad_hidden
-            )
+            keys = states[:count]
+            ops.attend_backward(
+                None, keys, keys, None, None, alpha[j], context, grad_alpha[j], grad_context, grad_hidden, None, None,
+                grad_score[j],
+            )  # fmt: skip
             if j:
                 ops.apply_cell_backward(
                     gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],

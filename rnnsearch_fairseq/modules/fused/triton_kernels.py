@@ -2,9 +2,9 @@
 
 One kernel instead of several saves launches, which take longer than the arithmetic. The kernels compute in float32, or
 in float64 for float64 tensors. They are deterministic: one program writes each number, and every sum has a fixed order.
-States, gates, products and the contexts of :func:`attend_states` may have any row stride, the padding mask and the
-gradient of the weights for :func:`attend_backward` any strides; all other tensors must be contiguous. The kernels run
-on the current device: see ``torch.cuda.device_of``.
+States, gates, products and contexts may have any row stride, the padding mask and the gradient of the weights for
+:func:`attend_backward` any strides; all other tensors must be contiguous. The kernels run on the current device: see
+``torch.cuda.device_of``.
 """
 
 from typing import Any
@@ -113,25 +113,6 @@ def attend_backward(
         grad_energy, grad_scores, src_len, *_strides(grad_weights), context.stride(0),
         grad_context.stride(0), grad_query.stride(0), size, width, _block(size), _block(width),
         _positions(size, width), num_warps=WARPS,
-    )  # fmt: skip
-
-
-def attend_states(state: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
-    attend(state, states, states, None, padding_mask, None, None, weights, context)
-
-
-def attend_states_backward(
-    states: Tensor,
-    weights: Tensor,
-    context: Tensor,
-    grad_weights: Tensor | None,
-    grad_context: Tensor,
-    grad_scores: Tensor,
-    grad_state: Tensor,
-) -> None:
-    attend_backward(
-        None, states, states, None, None, weights, context, grad_weights, grad_context, grad_state, None, None,
-        grad_scores,
     )  # fmt: skip
 
 

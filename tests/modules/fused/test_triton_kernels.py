@@ -71,7 +71,7 @@ def test_kernels_run_on_the_device_of_their_tensors(monkeypatch: pytest.MonkeyPa
 
     ran: set[str] = set()
     monkeypatch.setattr(torch.cuda, "device_of", device_of)
-    names = ("apply_gates", "update_state", "attend", "apply_cell", "attend_states", "softmax_cost")
+    names = ("apply_gates", "update_state", "attend", "apply_cell", "softmax_cost")
     for name in names:
         monkeypatch.setattr(kernels, name, guarded(name, getattr(kernels, name)))
     monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: True)

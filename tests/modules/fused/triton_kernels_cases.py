@@ -14,7 +14,7 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.03, t
 # Arguments in float32 at least, even if the others are in half precision.
 PRECISE = ("weights", "grad_weights", "grad_keys", "grad_energy", "grad_scores")
 FUNCTIONS = ["apply_gates", "update_state", "update_state_backward", "reset_backward", "apply_cell"]
-FUNCTIONS += ["apply_cell_backward", "attend", "attend_backward", "attend_states", "attend_states_backward"]
+FUNCTIONS += ["apply_cell_backward", "attend", "attend_backward", "attend by products", "attend_backward by products"]
 BATCH = 3
 
 
@@ -65,24 +65,23 @@ def arguments(name: str, n: int, src_len: int, complete: bool) -> dict[str, Tens
     mask = torch.zeros(BATCH, src_len + 1, 2, dtype=torch.bool)
     mask[0, : 2 * src_len // 3] = mask[1, 1 + src_len // 3 :] = True  # on the left, longer than a tile; on the right
     mask, weights = mask[:, :src_len, 0], contiguous(BATCH, src_len)
-    if name.startswith("attend_states"):
+    if name.endswith("products"):
         states = contiguous(BATCH, src_len, n) / n**0.5
-        given = {"state": rows(n), "states": states, "padding_mask": mask, "weights": weights, "context": rows(n)}
-        if name == "attend_states":
-            return given
-        kernels.attend_states(**given)
-        given = {"states": states, "weights": weights, "context": given["context"], "grad_state": rows(n)}
-        given |= {"grad_weights": contiguous(BATCH, src_len) if complete else None}
-        return given | {"grad_context": rows(n), "grad_scores": contiguous(BATCH, src_len)}
-    given = {"keys": contiguous(BATCH, src_len, n), "annotations": contiguous(BATCH, src_len, 2 * n) / n**0.5}
-    given |= {"energy": contiguous(n) / n**0.5, "aligned": contiguous(BATCH, src_len, n), "query": contiguous(BATCH, n)}
-    given |= {"weights": weights, "context": contiguous(BATCH, 2 * n)}
+        given = dict.fromkeys(("energy", "aligned", "query")) | {"keys": states, "annotations": states}
+        given["context"] = rows(n)
+    else:
+        given = {"keys": contiguous(BATCH, src_len, n), "annotations": contiguous(BATCH, src_len, 2 * n) / n**0.5}
+        given |= {"energy": contiguous(n) / n**0.5, "aligned": contiguous(BATCH, src_len, n)}
+        given |= {"query": contiguous(BATCH, n), "context": rows(2 * n)}
+    given["weights"] = weights
     to_attend = given | {"product": rows(n), "padding_mask": mask if complete else None}
-    if name == "attend":
+    if "backward" not in name:
         return to_attend
     kernels.attend(**to_attend)
     grad_weights = torch.randn(BATCH, src_len, 2, dtype=torch.float64)[..., 0] if complete else None
-    given |= {"grad_weights": grad_weights, "grad_context": contiguous(BATCH, 2 * n), "grad_query": rows(n)}
+    given |= {"grad_weights": grad_weights, "grad_context": torch.randn_like(given["context"]), "grad_query": rows(n)}
+    if name.endswith("products"):
+        return given | {"grad_keys": None, "grad_energy": None, "grad_scores": contiguous(BATCH, src_len)}
     return given | {"grad_keys": contiguous(BATCH, src_len, n), "grad_energy": contiguous(BATCH, n)}
 
 
@@ -110,8 +109,8 @@ def test_function_is_pytorchs(
         copies = {argument: copy_whole(argument, part, dtype, precision) for argument, part in drawn.items()}
         wholes.append({argument: whole for argument, (whole, _) in copies.items() if whole is not None})
         parts.append({argument: part for argument, (_, part) in copies.items()})
-    getattr(triton_kernels, name)(**parts[0])
-    getattr(kernels, name)(**parts[1])
+    for module, arguments_of_module in zip((triton_kernels, kernels), parts):
+        getattr(module, name.removesuffix(" by products"))(**arguments_of_module)
     tolerance = TOLERANCES[dtype]
     for argument in wholes[0].keys() - {"aligned"}:
         found, expected = wholes[0][argument], wholes[1][argument]
