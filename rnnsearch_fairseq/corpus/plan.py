@@ -28,7 +28,7 @@ PAPER_MODEL = [
     "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words 50",
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
 ]
-GIVEN_MODEL = ["--arch rnnsearch --task rnnsearch --finetune-from-model {start}", "{options}", *ADAM]
+GIVEN_MODEL = [f"--arch rnnsearch --task rnnsearch --finetune-from-model {START}", "{sizes}", *ADAM]
 SCRIPT = """\
 #!/usr/bin/env bash
 # Train on the text of this folder, translate the test set and score it. Started again, it skips what is done.
@@ -65,11 +65,6 @@ echo
 echo "translations of the test set: $PWD/"{translation}
 echo "the model:                    $PWD/model"
 echo "to use it: rnnsearch translate or serve, with --model and this path"
-"""
-BEFORE_AND_AFTER = """\
-echo "before, by the given model:"
-score {start} {before}
-echo "after:"
 """
 
 
@@ -142,9 +137,8 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig 
     if given is not None:
         model = GIVEN_MODEL
         dictionaries = f"--srcdict dict.{source}.txt --tgtdict dict.{target}.txt"
-        scores = BEFORE_AND_AFTER.format(start=START, before=before) + scores
-    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, start=START)
-    values["options"] = given and _sizes(given)
+        scores = f'echo "before, by the given model:"\nscore {START} {before}\necho "after:"\n{scores}'
+    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, sizes=given and _sizes(given))
     preprocess = [
         f"fairseq-preprocess {common} {dictionaries}",
         "--trainpref train --validpref valid --testpref test --destdir bin.part",

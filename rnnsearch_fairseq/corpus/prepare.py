@@ -31,10 +31,10 @@ from rnnsearch_fairseq.inference.checkpoint import write_member
 from rnnsearch_fairseq.inference.loading import Member, load_members, model_files
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
+from rnnsearch_fairseq.text.language import lacks_blanks
 from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
-from rnnsearch_fairseq.text.scripts import lacks_blanks
 
 SCRIPT = "train.sh"
 SAMPLE = 1000  # pairs that are examined

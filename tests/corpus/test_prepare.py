@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -332,12 +331,3 @@ def test_a_warning_says_what_helps(tmp_path: Path, run: Any, capsys: Capture, wo
     printed = capsys.readouterr().out
     assert ("warning: the text needs sentencepieces" in printed) == bool(words)
     assert "-f text --tokenize char" in (tmp_path / "out" / "train.sh").read_text()
-
-
-def test_long_lines_cost_time_in_proportion(tmp_path: Path, run: Any) -> None:
-    """A run of combining marks takes quadratic time to normalise, and quotation marks after <a to find tags."""
-    for long in ("a" + "\u0301\u0316" * 100_000, "<a " + "don't " * 60_000):
-        corpus = write_tsv(tmp_path, [*number_pairs(100), (long, "un")])
-        began = time.process_time()
-        run(*corpus, tmp_path / "out", "--bpe", "0")
-        assert time.process_time() - began < 5
