@@ -13,12 +13,12 @@ prescribes, before and after KyTea: normalize takes raw sentences, and join take
 import re
 import sys
 from pathlib import Path
+from xml.etree.ElementTree import ParseError, fromstring
 
 from sacremoses import MosesTokenizer
 
 from rnnsearch_fairseq.errors import make_parser, print_without_traceback
 from rnnsearch_fairseq.text.lines import read_lines
-from rnnsearch_fairseq.text.trees import enju_words
 
 # To full width: ! to ~ have code points that differ by a constant, but for four characters.
 FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)} | str.maketrans("\"'-~", "”’−〜")
@@ -43,6 +43,17 @@ def join(line: str) -> str:
     """KyTea's tokens without spaces inside of numbers and of words in Latin letters."""
     line = re.sub(" +", " ", line.strip(" "))
     return WITHIN_WORD.sub("", AROUND_POINT.sub(r"\1．\2", WITHIN_NUMBER.sub("", line)))
+
+
+def enju_words(text: str) -> list[str]:
+    """The words in a sentence of ``enju -xml``, parsed or not; none if the text is not such XML.
+
+    They are the leaves, and the punctuation outside the tree.
+    """
+    try:
+        return " ".join(fromstring(text).itertext()).split()
+    except ParseError:
+        return []
 
 
 def read_words(parse: str, raw: str, tokenizer: MosesTokenizer) -> str:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from recipes.reproduce.document import table
+from recipes.reproduce.systems import read_parallel
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import read_parallel
 
 LINK = re.compile(r"([0-9]{1,9})([-sS?pP])([0-9]{1,9})")
 POSSIBLE = "?pP"

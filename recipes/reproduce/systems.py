@@ -7,9 +7,15 @@ from math import inf
 from pathlib import Path
 
 from rnnsearch_fairseq.plots.words import join_pieces, words_of
-from rnnsearch_fairseq.text.lines import read_parallel
+from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 
 Translations = Mapping[str, Sequence[str]]  # by the system's name
+
+
+def read_parallel(*paths: Path) -> list[list[str]]:
+    """Read the lines of each file, without their newlines; an InputError for files that are not parallel text."""
+    check_text_files(*paths)
+    return [[line.removesuffix("\n") for line in read_lines(path)] for path in paths]
 
 
 @dataclass(frozen=True)

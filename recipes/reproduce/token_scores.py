@@ -13,8 +13,8 @@ import numpy as np
 from recipes.reproduce.bleu import brevity_penalty_of, scored_by_bleu
 from recipes.reproduce.bootstrap import Scored
 from recipes.reproduce.ribes import sentence_ribes
+from recipes.reproduce.systems import read_parallel
 from rnnsearch_fairseq.errors import print_without_traceback
-from rnnsearch_fairseq.text.lines import read_parallel
 
 MEASURES = RIBES, BLEU, UNPENALISED = "RIBES", "BLEU", "BLEU/BP"
 

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from recipes.reproduce.alignment_error import strongest_links
+from recipes.reproduce.systems import read_parallel
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plots.words import word_alignment
-from rnnsearch_fairseq.text.lines import read_parallel
 from rnnsearch_fairseq.text.scores import read_scores
 
 

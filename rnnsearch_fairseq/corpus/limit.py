@@ -29,8 +29,7 @@ def main() -> None:
     args = parser.parse_args()
     endings = [ending for ending in (args.source_lang, args.target_lang, args.trees) if ending]
     text, out = (texts_of(name, *endings) for name in (args.text, args.out))
-    for path in out:
-        check_not_input(path, text)
+    check_not_input(out, text)
     check_text_files(*text)
     rows = Rows(row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
     if not rows:

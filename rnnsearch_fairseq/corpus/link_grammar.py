@@ -96,8 +96,7 @@ def put_words(tree: str, plain: Sequence[str], words: Sequence[str]) -> str | No
         elif position == len(words) or not _stands_for(token, plain[position]):
             return None
         else:
-            word = words[position].replace("(", "-LRB-").replace(")", "-RRB-")
-            pieces.append(f"(X {word})")
+            pieces.append(f"(X {words[position].replace('(', '-LRB-').replace(')', '-RRB-')})")
             position += 1
     return " ".join(pieces) if position == len(words) else None
 

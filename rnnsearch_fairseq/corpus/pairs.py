@@ -22,7 +22,6 @@ MAX_CHARACTERS = 2000  # of a side of a pair
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Elements inside a segment of TMX that hold markup of a word processor, not text; <hi> holds text.
 TMX_MARKUP = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
-TABLES = (".tsv", ".tmx")
 
 
 def find_files(data: Sequence[Path]) -> list[Path]:
@@ -52,7 +51,7 @@ def read_files(files: Sequence[Path], languages: Pair, left_out: Counter[str]) -
 
 
 def _holds_pairs(path: Path) -> bool:
-    return file_suffix(path) in TABLES or is_document(path)
+    return file_suffix(path) in (".tsv", ".tmx") or is_document(path)
 
 
 def read_units(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
@@ -107,9 +106,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
                 while element.getprevious() is not None:
                     del element.getparent()[0]
     except etree.XMLSyntaxError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}: not well-formed XML ({in_short(error)}); export it again"
-        ) from error
+        raise InputError(f"{path}, line {error.lineno}: damaged XML ({in_short(error)}); export it again") from error
     if not complete:
         named = f"no unit has both {' and '.join(languages)}"
         raise InputError(f"{path}: {named}; name by -s and -t two of its languages: {in_short(', '.join(first))}")

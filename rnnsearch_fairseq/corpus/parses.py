@@ -8,12 +8,12 @@ S shifts the next word, R joins the two topmost phrases; "-" is a sentence witho
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import check_text_files, read_lines, shown
+from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import READERS, NoParse, Parse, first_difference, format_transitions, join_lines
 
 
@@ -25,14 +25,6 @@ def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, s
     if form == "penn" and sum(1 for _ in join_lines(read_lines(parses))) == sentences:
         return join_lines(read_lines(parses))
     raise InputError(f"{parses}: has {lines} lines, but {source} has {sentences}; give one parse for each line of it")
-
-
-def _mismatch(where: str, leaves: Sequence[str], there: str, words: Sequence[str], position: int) -> InputError:
-    leaf, word = (shown(texts[position]) if position < len(texts) else "missing" for texts in (leaves, words))
-    return InputError(
-        f"{where}: leaf {position + 1} is {leaf}, but word {position + 1} of {there} is {word}; give the text that was "
-        "parsed, --lowercase if it was lowercased after that, or --mismatch no-parse to go on without such trees"
-    )
 
 
 def main() -> None:
@@ -51,11 +43,13 @@ def main() -> None:
         texts = _read_parses(args.source, args.parses, args.format)
         for number, (line, (start, text)) in enumerate(zip(read_lines(args.source), texts, strict=True), 1):
             words, parse = line.split(), READERS[args.format](text)
-            position = first_difference(parse.words, words, args.lowercase) if isinstance(parse, Parse) else None
-            if position is not None:
+            difference = first_difference(parse.words, words, args.lowercase) if isinstance(parse, Parse) else None
+            if difference is not None:
                 if args.mismatch == "refuse":
-                    there = f"{args.source}, line {number}"
-                    raise _mismatch(f"{args.parses}, line {start}", parse.words, there, words, position)
+                    raise InputError(
+                        f"{args.parses}, line {start}: {difference} in {args.source}, line {number}; give the "
+                        "text that was parsed, --lowercase if it was lowercased then, or --mismatch no-parse to skip it"
+                    )
                 parse = NoParse.MISMATCH
             tree = parse.tree if isinstance(parse, Parse) else None
             found[parse if tree is None else None] += 1

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.errors import option
@@ -28,7 +28,7 @@ PAPER_MODEL = [
     "--arch bahdanau_gru --task rnnsearch --pool-batches 20 --max-words 50",
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
 ]
-GIVEN_MODEL = ["--arch rnnsearch --task rnnsearch --finetune-from-model {start}", "{options}", *ADAM]
+GIVEN_MODEL = [f"--arch rnnsearch --task rnnsearch --finetune-from-model {START}", "{sizes}", *ADAM]
 SCRIPT = """\
 #!/usr/bin/env bash
 # Train on the text of this folder, translate the test set and score it. Started again, it skips what is done.
@@ -66,11 +66,6 @@ echo "translations of the test set: $PWD/"{translation}
 echo "the model:                    $PWD/model"
 echo "to use it: rnnsearch translate or serve, with --model and this path"
 """
-BEFORE_AND_AFTER = """\
-echo "before, by the given model:"
-score {start} {before}
-echo "after:"
-"""
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class Plan:
 
     pairs: int
     arch: str
-    pieces: int
+    pieces: int  # to split words into; 0: as those of the given model
     batch: int
     dropout: float
     updates: int
@@ -112,11 +107,14 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
     seconds, more_seconds = SECONDS_PER_WORD[plan.arch]
     minutes = plan.updates * plan.batch * length * (seconds + dictionary * more_seconds) / 60
     time = f"{minutes / 60:,.0f} hours" if minutes > 120 else f"{max(1, round(minutes))} minutes"
-    return (
+    text = (
         f"What to expect of {plan.pairs:,} pairs: {plan.arch}; {plan.updates:,} updates of {plan.batch} "
         f"pairs, about {time} of one core without other work, or much less on a GPU. For comparison, new models "
         "reached BLEU 31 on 3,600 captions, 44 on 8,000, 61 on 29,000, and 57 on 44,000 messages of documentation."
     )
+    if plan.pieces and plan.pairs < TOO_FEW_PAIRS:
+        text += f"\nwarning: {plan.pairs:,} pairs teach a new model little; go on from a trained one (--from MODEL)"
+    return text
 
 
 def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig | None = None) -> str:
@@ -139,9 +137,8 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig 
     if given is not None:
         model = GIVEN_MODEL
         dictionaries = f"--srcdict dict.{source}.txt --tgtdict dict.{target}.txt"
-        scores = BEFORE_AND_AFTER.format(start=START, before=before) + scores
-    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, start=START)
-    values["options"] = given and _sizes(given)
+        scores = f'echo "before, by the given model:"\nscore {START} {before}\necho "after:"\n{scores}'
+    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, sizes=given and _sizes(given))
     preprocess = [
         f"fairseq-preprocess {common} {dictionaries}",
         "--trainpref train --validpref valid --testpref test --destdir bin.part",
@@ -152,7 +149,6 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig 
         f"--batch-size {plan.batch} --no-epoch-checkpoints --save-dir checkpoints",
         "--log-format simple --log-interval 10",
     ]
-    needs_characters = languages[1][:2] in WITHOUT_TOKENIZER
     return SCRIPT.format(
         preprocess=NEXT_LINE.join(preprocess),
         train=NEXT_LINE.join(train),
@@ -161,13 +157,11 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig 
         target=target,
         scores=scores,
         translation=translation,
-        tokens="--tokenize char" if needs_characters else f"-l {source}-{target}",
+        tokens="--tokenize char" if languages[1][:2] in WITHOUT_TOKENIZER else f"-l {source}-{target}",
     )
 
 
 def _sizes(config: NetworkConfig) -> str:
     """The options of the command line that build a given model; those of ``ADAM`` come after them."""
-    given = {known.name: getattr(config, known.name) for known in fields(config) if "dropout" not in known.name}
-    switches = [option(name) for name, value in given.items() if value is True]
-    values = [f"{option(name)} {value}" for name, value in given.items() if type(value) is not bool]
-    return " ".join(switches + values)
+    given = {name: value for name, value in vars(config).items() if value is not False and "dropout" not in name}
+    return " ".join(option(name) if value is True else f"{option(name)} {value}" for name, value in given.items())

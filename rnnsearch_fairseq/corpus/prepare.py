@@ -9,42 +9,38 @@ two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and 
 """
 
 import argparse
+import io
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
 from pathlib import Path
 
+import sentencepiece
+from subword_nmt.learn_bpe import learn_bpe
+
 from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
-from rnnsearch_fairseq.corpus.plan import (
-    MANY_PAIRS,
-    START,
-    TOO_FEW_PAIRS,
-    expectations,
-    make_script,
-    plan_adaptation,
-    plan_training,
-)
+from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
-from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
-from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.errors import Count, InputError, in_short, make_parser
 from rnnsearch_fairseq.inference.checkpoint import write_member
 from rnnsearch_fairseq.inference.loading import Member, load_members, model_files
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
+from rnnsearch_fairseq.text.language import lacks_blanks
 from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
-from rnnsearch_fairseq.text.scripts import lacks_blanks
 
 SCRIPT = "train.sh"
 SAMPLE = 1000  # pairs that are examined
 MARKUP_SHARE = 0.02  # of these with markup, from which on there is enough to learn from
 TIMED_PAIRS = 5000  # from which the time of a training is estimated
+MAX_LINES = 2_000_000  # random lines that sentencepiece keeps in memory and learns from
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ def prepare(
         print("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
     tokens: dict[str, Rows] = {}
     for part, pairs in parts.items():
-        encoded = _encode(pairs, words, languages)
+        encoded = _encode(pairs, *(TextCodec(words, language) for language in languages))
         if part == "train" and settings.max_words is not None:
             encoded = (pair for pair in encoded if is_within(pair, settings.max_words))
         tokens[part] = Rows(encoded)
@@ -86,32 +82,22 @@ def prepare(
         tokens["train"] = tokens["train"].shuffle(settings.shuffle)
     subwords = _learn_subwords(tokens["train"], settings, SYMBOLS if words.markup else [])
     for part, pairs in tokens.items():
-        split = pairs if subwords == Preparation() else _encode(pairs, subwords, languages)
-        write_rows(texts_of(out / part, *languages), split)
+        codecs = (TextCodec(subwords, language) for language in languages)
+        write_rows(texts_of(out / part, *languages), pairs if subwords == Preparation() else _encode(pairs, *codecs))
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
     write_preparations(out, dict.fromkeys(languages, prepared))
     return len(tokens["train"]), prepared
 
 
 def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path) -> int:
-    """Write ``OUT/{train,valid,test}.LANGUAGE`` as a model's text, and what a training needs to go on from the model.
-
-    Returns:
-        The number of training pairs.
-    """
+    """Write text as `prepare`, but as a model's, and what a training needs to go on from it; return the same number."""
     text = model.text
     if text.preparations is None:
         raise InputError("--from: the model does not say how its text was prepared; give one of rnnsearch prepare")
-    source, target = map(TextCodec, text.preparations, text.languages, (text.vocabularies[0], None))
+    codecs = [*map(TextCodec, text.preparations, text.languages, (text.vocabularies[0], None))]
     known = known_characters(text.vocabularies[0].symbols)
-
-    def encode(pair: Pair) -> Pair:
-        if text.preparations[0].markup and max(map(len, pair)) <= MAX_CHARACTERS:
-            pair = mask_pair(*pair, known)
-        return " ".join(source.encode(pair[0])), " ".join(target.encode(pair[1]))
-
     for part, pairs in parts.items():
-        write_rows(texts_of(out / part, *text.languages), map(encode, pairs))
+        write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known))
         print(f"{part}: {len(pairs):,} pairs, split as the model's text")
     write_preparations(out, dict(zip(text.languages, text.preparations)))
     for language, vocabulary in zip(text.languages, text.vocabularies):
@@ -154,13 +140,40 @@ def _learn_subwords(train: Sequence[Pair], settings: Settings, symbols: Sequence
     return Preparation()
 
 
-def _encode(pairs: Iterable[Pair], preparation: Preparation, languages: Pair) -> Iterator[Pair]:
-    """Yield the pairs as words with blanks between."""
-    source_codec, target_codec = (TextCodec(preparation, language) for language in languages)
+def learn_codes(lines: Iterable[str], merges: int) -> str:
+    """Learn byte-pair merges: the text of subword-nmt's file."""
+    codes = io.StringIO()
+    learn_bpe(lines, codes, merges)
+    return codes.getvalue()
+
+
+def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ()) -> bytes:
+    """Learn at most ``pieces`` sentencepieces (unigram model): the model's file. ``symbols`` are never split."""
+    model = io.BytesIO()
+    sentencepiece.set_random_generator_seed(1)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=pieces,
+            hard_vocab_limit=False,
+            user_defined_symbols=list(symbols),
+            input_sentence_size=MAX_LINES,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise InputError(f"--sentencepiece {pieces}: too few for the training text ({in_short(error)})") from error
+    return model.getvalue()
+
+
+def _encode(
+    pairs: Iterable[Pair], source: TextCodec, target: TextCodec, known: Container[str] | None = None
+) -> Iterator[Pair]:
+    """Yield the pairs as words with blanks between; ``known`` are the characters that the model knows."""
     for pair in pairs:
-        if preparation.markup and max(map(len, pair)) <= MAX_CHARACTERS:
-            pair = mask_pair(*pair)
-        yield " ".join(source_codec.encode(pair[0])), " ".join(target_codec.encode(pair[1]))
+        if source.preparation.markup and max(map(len, pair)) <= MAX_CHARACTERS:
+            pair = mask_pair(*pair, known)
+        yield " ".join(source.encode(pair[0])), " ".join(target.encode(pair[1]))
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -209,8 +222,8 @@ def main() -> None:
     inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
     # In a folder of parts, OUT/raw/test may be the test set that is given: it is then replaced by itself.
     outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
-    for path in chain(*(texts_of(args.out / name, *languages) for name in outputs)):
-        check_not_input(path, inputs + (model_files(args.given) if model else []))
+    replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
+    check_not_input(replaced, inputs + (model_files(args.given) if model else []))
     for path in (args.out / "bin", args.out / "checkpoints"):
         if os.path.exists(path):
             raise InputError(f"{path}: is of older text; remove it, or give another OUT")
@@ -230,22 +243,21 @@ def main() -> None:
         (new / SCRIPT).write_text(make_script(languages, plan, joined, config), encoding="utf-8")
         sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
         print(f"\n{expectations(plan, sample)}")
-        if model is None and number < TOO_FEW_PAIRS:
-            print(f"warning: {number:,} pairs teach a new model little; go on from a trained one (--from MODEL)")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")
 
 
 def _load_given(path: str, languages: Pair, settings: Settings) -> Member:
-    """Load the model of ``--from``, which decides how the text is prepared."""
+    """Load the model of ``--from``."""
     if settings != Settings():
         raise InputError("--from: the text is prepared as the model's; leave out all other options of the preparation")
     members = load_members(path)
     if len(members) > 1 or members[0].kind != "rnnsearch":
         raise InputError(f"--from {path}: give one RNNsearch; tree models and ensembles are trained anew")
-    if members[0].text.languages != languages:
-        theirs = " and ".join(members[0].text.languages)
+    (model,) = members
+    if model.text.languages != languages:
+        theirs = " and ".join(model.text.languages)
         raise InputError(f"--from {path}: its languages are {theirs}; give them as -s and -t, or another model")
-    return members[0]
+    return model
 
 
 def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:
@@ -258,4 +270,3 @@ def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str,
         cure = "leave out --split, --keep and more DATA"
         raise InputError(f"{args.data[0]}: its train, valid and test files stay as they are; {cure}")
     return files
-

@@ -46,10 +46,7 @@ class _Parts(NamedTuple):
 
 
 def choose(
-    source: str,
-    translations: Sequence[str],
-    known: Container[str] | None = None,
-    languages: tuple[str, str] = ("", ""),
+    source: str, translations: Sequence[str], known: Container[str] | None = None, languages: tuple[str, str] = ("", "")
 ) -> Choice:
     """The first translation without a fault, or else the first of those that lack the fewest spans and then others.
 
@@ -64,7 +61,7 @@ def choose(
         read = _read(text)
         spans = [f"lacks {span}" for span, number in unknown.items() if text.count(span) < number]
         spans += _span_faults(wanted.spans, read.spans)
-        others = _other_faults(wanted, read) + _negation_faults(wanted.rest, read.rest, languages)
+        others = _other_faults(wanted, read, languages)
         found.append((len(spans), len(others), Choice(text, spans + others)))
         if not spans and not others:
             break
@@ -96,8 +93,8 @@ def _span_faults(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
     return faults or ["has directives in another order"] * moved
 
 
-def _other_faults(source: _Parts, text: _Parts) -> list[str]:
-    """What a translation does not keep of a text beside its spans: words between them, signs, digits, the end."""
+def _other_faults(source: _Parts, text: _Parts, languages: tuple[str, str]) -> list[str]:
+    """What a translation does not keep beside spans: words between them, signs, digits, the end, a negation."""
     sides = source.rest, text.rest
     faults = [f"has no word between {' and '.join(pair)}" for pair in source.apart & text.adjacent - source.adjacent]
     faults += [f"has other {sign}" for sign in SIGNS if len({side.count(sign) for side in sides}) > 1]
@@ -107,14 +104,9 @@ def _other_faults(source: _Parts, text: _Parts) -> list[str]:
         faults.append("has other quotation marks")
     if len({side[-1:] if side[-1:] in ENDS else "" for side in sides}) > 1:
         faults.append("ends with another sign")
-    return faults
-
-
-def _negation_faults(source: str, text: str, languages: tuple[str, str]) -> list[str]:
-    """Whether there is a negation in a text, but none in its translation, if this is known of the languages."""
-    sides = zip(NEGATIONS.get(languages, ()), (source, text))
-    found = [re.search(rf"\b(?:{pattern})\b", side, re.IGNORECASE) is not None for pattern, side in sides]
-    return ["has no negation"] * (found == [True, False])
+    patterns = zip(NEGATIONS.get(languages, ()), sides)
+    negated = [re.search(rf"\b(?:{pattern})\b", side, re.IGNORECASE) is not None for pattern, side in patterns]
+    return faults + ["has no negation"] * (negated == [True, False])
 
 
 def without_accelerator(text: str) -> tuple[str, str]:

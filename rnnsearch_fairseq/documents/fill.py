@@ -16,9 +16,8 @@ from rnnsearch_fairseq.documents.pieces import Message, Piece, cut, join, list_t
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.language import LanguageCheck
+from rnnsearch_fairseq.text.language import LanguageCheck, language_code
 from rnnsearch_fairseq.text.lines import shown
-from rnnsearch_fairseq.text.scripts import language_code
 
 Search = Callable[[Sequence[Source]], Iterable[Sequence[Any]]]  # translations, whose `text` is read
 

@@ -24,8 +24,7 @@ PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
 MAX_CONTEXT = 10_000  # messages in a context of TS, each of which lxml looks for among all
 # What extensions of Markdown have at the beginning of a line, and translate-toolkit takes for words of a paragraph.
 EXTENSION = re.compile(
-    r"^([ >\t]*)((?::{3,}|!!!|\?\?\?|\[!\w+\]|import .*['\"];?$|export (?:const|default)\b).*|: +)",
-    re.MULTILINE,
+    r"^([ >\t]*)((?::{3,}|!!!|\?\?\?|\[!\w+\]|import .*['\"];?$|export (?:const|default)\b).*|: +)", re.MULTILINE
 )
 KEPT = re.compile(r"<!--⟦(\d+)⟧-->(\n[ >\t]*)?")
 ESCAPED_BAR = "\ue000"  # a private character, since translate-toolkit does not escape bars in tables again
@@ -38,9 +37,6 @@ class Document(NamedTuple):
     store: Any  # ``bytes`` writes it
     units: list[Unit]
     language: str | None = None  # of the translations; None: not named
-
-
-Reader = Callable[[Path, bytes], Document]
 
 
 def is_document(path: Path) -> bool:
@@ -72,7 +68,7 @@ def file_suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _find_reader(head: bytes) -> Reader | None:
+def _find_reader(head: bytes) -> Callable[[Path, bytes], Document] | None:
     """The reader of a document that begins with ``head``, if this is the beginning of XML or PO."""
     return next((reader for begins, reader in BEGINNINGS.items() if begins.search(head)), None)
 
@@ -94,7 +90,11 @@ def _read_po(path: Path, content: bytes) -> Document:
     from translate.storage.pypo import pofile
 
     try:
-        store = pofile(BytesIO(_as_utf8(content)))
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:  # pofile reads UTF-8, and writes in the encoding that the header names
+            text = content.decode(pofile(BytesIO(content.decode("latin-1").encode())).encoding)
+        store = pofile(BytesIO(text.encode()))
         for message in store.units:  # pofile gives the flags of some messages another end of line
             message.typecomments = [f"{line.rstrip()}{store.newline}" for line in message.typecomments]
         written = bytes(store)
@@ -104,17 +104,6 @@ def _read_po(path: Path, content: bytes) -> Document:
         raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
     units = [unit for message in store.units for unit in _message_units(message, message.line_number)]
     return Document(store, units, store.gettargetlanguage())
-
-
-def _as_utf8(content: bytes) -> bytes:
-    """A PO file in UTF-8, in which pofile reads every file, and then writes the one that the header names."""
-    from translate.storage.pypo import pofile
-
-    try:
-        return content.decode() and content
-    except UnicodeDecodeError:
-        header = pofile(BytesIO(content.decode("latin-1").encode()))
-        return content.decode(header.encoding).encode()
 
 
 def _message_units(message: Any, line: int) -> Iterator[Unit]:

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.language import count_words
 from rnnsearch_fairseq.text.markup import ANY_SPAN, MAX_SPANS, find_spans, has_letter, hide_spans
-from rnnsearch_fairseq.text.scripts import count_words
 
 MAX_CHARACTERS = 100_000  # in a message
 MAX_WORDS = 100  # in a piece that is translated at a time, as in a training pair
@@ -40,8 +40,6 @@ SEPARATOR = re.compile(
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-zß-ÿ]|[`:*(\0])")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 
-Place = tuple[int, int, int, int]  # where an element begins, the text in it, its end tag, and where that ends
-
 
 class Piece(NamedTuple):
     """A part of a message, and whether it is translated."""
@@ -68,7 +66,9 @@ def cut(message: str) -> Message:
 def _cut(text: str, elements: Message, depth: int = 0) -> list[Piece]:
     """The pieces of a text; those of what is inside it go into ``elements``."""
     parts, last = [], 0
-    for start, first, after, end in _elements(text) if depth < MAX_DEPTH else ():
+    for start, first, after, end in sorted(_paired(text)) if depth < MAX_DEPTH else ():
+        if start < last:
+            continue  # inside another element
         symbol = f"⟦{FIRST_SYMBOL + len(elements)}⟧"
         parts += [text[last:start], symbol]
         last, elements[symbol] = end, (pieces := [])
@@ -89,17 +89,11 @@ def join(message: Message, translate: Callable[[str], str] = str, symbol: str = 
     return SYMBOL.sub(lambda found: join(message, translate, found[0]) if found[0] in message else found[0], text)
 
 
-def _elements(message: str) -> Iterator[Place]:
-    """The elements that are in no other one."""
-    last = 0
-    for place in sorted(_paired(message)):
-        if place[0] >= last:
-            yield place
-            last = place[-1]
+def _paired(message: str) -> Iterator[tuple[int, int, int, int]]:
+    """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates.
 
-
-def _paired(message: str) -> Iterator[Place]:
-    """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates."""
+    Yields where an element begins, the text in it, its end tag, and where that ends.
+    """
     opened: list[tuple[str, int, int]] = []
     for match in ANY_SPAN.finditer(message):
         is_target = match[0].startswith("<") and message.startswith("`", match.end())

@@ -130,17 +130,14 @@ def parse_arguments() -> argparse.Namespace:
     add_model_options(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     parser.add_argument("--nbest", action=Count, help="print up to N translations of each line, with number and score")
-    parser.add_argument(
-        "--trees", type=Path, metavar="FILE", help="parses, line by line, in Penn brackets or from rnnsearch trees"
-    )
-    parser.add_argument(
-        "--prepared", action="store_true", help="lines are words with blanks between, as binarised, in and out"
-    )
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="parses in Penn brackets or from rnnsearch trees")
+    parser.add_argument("--prepared", action="store_true", help="lines are words with blanks between, in and out")
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
     add_search_options(parser)
     args = parser.parse_args()
     of_lines = args.nbest or args.alignments or args.trees or args.prepared
-    if _holds_documents(args.file) and (args.output is None or of_lines):
+    args.documents = args.file is not None and (os.path.isdir(args.file) or is_readable(args.file))
+    if args.documents and (args.output is None or of_lines):
         raise InputError(
             f"{args.file}: give --output, without --nbest, --alignments, --trees and --prepared, which are for lines"
         )
@@ -152,7 +149,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     args = parse_arguments()
     translator, dictionary = load_with_replacements(args)
-    if _holds_documents(args.file):
+    if args.documents:
 
         def search(sources: Sequence[Source]) -> list[list[AlignedPair]]:
             return translate_group(translator, sources, translator.options.beam, dictionary)
@@ -181,7 +178,3 @@ def main() -> None:
                     alignments.write(f"{best[0].to_json()}\n".encode())
             out.flush()
             progress.update(len(sources))
-
-
-def _holds_documents(path: Path | None) -> bool:
-    return path is not None and (os.path.isdir(path) or is_readable(path))

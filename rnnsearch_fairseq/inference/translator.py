@@ -337,11 +337,7 @@ class Translator:
             return None
         if isinstance(read, NoParse):
             raise InputError(f"the parse of {where} is not one tree in brackets; give one like (S (NP he) (VP slept))")
-        position = first_difference(read.words, words, lowercase=self.source_codec.preparation.lowercase)
-        if position is not None:
-            leaf, word = (shown(side[position]) if position < len(side) else "missing" for side in (read.words, words))
-            raise InputError(
-                f"{where}: leaf {position + 1} of its parse is {leaf}, but word {position + 1} is {word}; "
-                f"parse the words that the model reads: {shown(' '.join(words))}"
-            )
+        difference = first_difference(read.words, words, lowercase=self.source_codec.preparation.lowercase)
+        if difference is not None:
+            raise InputError(f"{where}: {difference}; parse the words that the model reads: {shown(' '.join(words))}")
         return read.tree

@@ -16,7 +16,7 @@ from translate.lang.data import languages
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
 from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, TranslationRequest
-from rnnsearch_fairseq.text.scripts import count_words, language_code
+from rnnsearch_fairseq.text.language import count_words, language_code
 
 MAX_LINE_WORDS = 40  # a longer line is cut into sentences
 SENTENCE_END = re.compile(r"(?<=[.!?] )(?=[^\W\d_a-z])|(?<=[。！？])")

@@ -1,21 +1,43 @@
-"""Notice text that is hardly in the language that a model reads.
+"""Count the words of scripts without blanks, and notice text that is hardly in the language that a model reads.
 
-The first parts of a text, of 400 letters outside markup, are judged: fewer than half of the letters are known to the
-model, or translate-toolkit takes each part for the same other language. Of 40 places each in English documentation,
-news, captions and Tanaka's sentences none is taken for another language, and all are in French documentation and news.
+The first parts of a text, of 400 letters outside markup, are judged for this: fewer than half of the letters are known
+to the model, or translate-toolkit takes each part for the same other language. Of 40 places each in English
+documentation, news, captions and Tanaka's sentences none is noticed, and all are in French documentation and news.
 """
 
 import logging
+import re
 from collections.abc import Container, Iterable
-from functools import cache
-from typing import Any
 
 from rnnsearch_fairseq.text.markup import hide_spans
-from rnnsearch_fairseq.text.scripts import language_code
 
 logger = logging.getLogger(__name__)
 
 LETTERS, PARTS = 400, 3
+# Thai, Lao, Tibetan, Burmese, Khmer, Japanese kana and Chinese characters. Korean has blanks.
+UNSPACED = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff]"
+)
+MIN_UNSPACED_SHARE = 1 / 3  # of a text's characters; names and numbers in Latin letters are common
+MAX_BLANKS = 1 / 6  # for each such character; Japanese words have two characters on average, Thai words four
+
+
+def count_words(text: str) -> float:
+    """Number of words; a character of a script without blanks counts as half a word."""
+    return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text)) / 2
+
+
+def lacks_blanks(lines: Iterable[str]) -> bool:
+    """Whether a text is of a script without blanks, and nothing has put blanks between its words."""
+    text = "".join(" ".join(line.split()) for line in lines)
+    unspaced, blanks = len(UNSPACED.findall(text)), text.count(" ")
+    return unspaced > MIN_UNSPACED_SHARE * (len(text) - blanks) and blanks < MAX_BLANKS * unspaced
+
+
+def language_code(language: str) -> str:
+    """The language without its region: ``en`` for ``en_GB``."""
+    return re.split("[-_@]", language.lower())[0]
 
 
 class LanguageCheck:
@@ -28,36 +50,27 @@ class LanguageCheck:
 
     def __init__(self, where: object, language: str, known: Container[str]) -> None:
         self._where, self._language, self._known = where, language, known
-        self._part, self._guesses = "", list[str]()
+        self._part, self._letters, self._guesses = "", list[str](), list[str]()
 
     def read(self, lines: Iterable[str]) -> None:
         """Take further lines."""
         for line in lines:
             if len(self._guesses) == PARTS:
                 return
-            self._part += " " + hide_spans(line).replace("\0", " ")
-            if sum(map(str.isalpha, self._part)) < LETTERS:
+            text = hide_spans(line).replace("\0", " ")
+            if letters := list(filter(str.isalpha, text)):
+                self._letters += letters
+                self._part += f" {text}"
+            if len(self._letters) < LETTERS:
                 continue
-            self._guesses.append(self._guess())
-            self._part = ""
-            if len(self._guesses) == PARTS and {language_code(self._language)}.isdisjoint(self._guesses):
-                self._warn()
+            if 2 * sum(letter in self._known for letter in self._letters) < len(self._letters):
+                guess = "other letters"
+            else:
+                from translate.lang.identify import LanguageIdentifier
 
-    def _guess(self) -> str:
-        """The language of a part; "other letters": it has letters that the model does not know; "": no guess."""
-        letters = [character for character in self._part if character.isalpha()]
-        if 2 * sum(letter in self._known for letter in letters) < len(letters):
-            return "other letters"
-        return language_code(_identifier().identify_lang(self._part) or "")
-
-    def _warn(self) -> None:
-        guess = self._guesses[0]
-        if guess and self._guesses == [guess] * PARTS:
-            logger.warning(f"{self._where}: is it in {self._language}, which the model reads? it looks like {guess}")
-
-
-@cache
-def _identifier() -> Any:
-    from translate.lang.identify import LanguageIdentifier
-
-    return LanguageIdentifier()
+                guess = language_code(LanguageIdentifier().identify_lang(self._part) or "")  # empty: no guess
+            self._guesses.append(guess)
+            self._part, self._letters = "", []
+            if guess not in ("", language_code(self._language)) and self._guesses == [guess] * PARTS:
+                doubt = f"is it in {self._language}, which the model reads? it looks like {guess}"
+                logger.warning(f"{self._where}: {doubt}")

@@ -46,9 +46,7 @@ def check_line(path: Path | str, number: int, line: bytes, stray_returns: bool =
     # Python's universal newlines split a line at a lone carriage return, and `fairseq.file_chunker_utils.find_offsets`
     # then computes wrong offsets: with --workers 2 or more, whole chunks are binarized twice.
     if not stray_returns and b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
-        raise InputError(
-            f"{path}, line {number}: stray carriage return inside the line; delete it or replace it by a space"
-        )
+        raise InputError(f"{path}, line {number}: stray carriage return inside the line; replace it by a space")
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -81,17 +79,9 @@ def check_text_files(*paths: Path) -> int:
 
 def read_pairs(*paths: Path, stray_returns: bool = False) -> Iterator[tuple[str, ...]]:
     """Yield line N of each file together, as `read_lines`; an InputError if one file ends before another."""
-    for number, pair in enumerate(zip_longest(*(read_lines(path, stray_returns) for path in paths)), 1):
+    for number, pair in enumerate(zip_longest(*(read_lines(path, stray_returns) for path in paths))):
         if None in pair:
             ended = paths[pair.index(None)]
             longer = next(path for path, line in zip(paths, pair) if line is not None)
-            raise InputError(
-                f"{ended}: ends at line {number - 1}, and {longer} goes on; line N must be the same sentence"
-            )
+            raise InputError(f"{ended}: ends at line {number}, and {longer} goes on; line N must be the same sentence")
         yield pair
-
-
-def read_parallel(*paths: Path) -> list[list[str]]:
-    """Read the lines of each file, without their newlines; raises as `check_text_files`."""
-    check_text_files(*paths)
-    return [[line.removesuffix("\n") for line in read_lines(path)] for path in paths]

@@ -109,9 +109,7 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
             return preparation
         separate, shared = _separate_file(folder, SUBWORDS[kind], language), folder / SUBWORDS[kind]
     except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise InputError(
-            f"{where}: the options of {in_short(language)!r} are wrong ({in_short(error)}); {CURE}"
-        ) from error
+        raise InputError(f"{where}: options of {in_short(language)!r} are wrong ({in_short(error)}); {CURE}") from error
     path = separate if os.path.exists(separate) else shared
     with open_bytes(path) as file:
         content = file.read()
@@ -124,12 +122,10 @@ def read_preparation(options: Any, language: str, folder: Path, where: str) -> P
 def find_preparations(data: Path, languages: Sequence[str]) -> list[Preparation] | None:
     """The preparations of these languages, from the folder of the binarized text or the folder above it, or None."""
     for folder in (data, data.absolute().parent):
-        preparations = read_preparations(folder)
-        if preparations is None:
+        if (preparations := read_preparations(folder)) is None:
             continue
-        for language in languages:
-            if language not in preparations:
-                raise InputError(f"{folder / RECORD}: does not say how the text in {language} was prepared; {CURE}")
+        if missing := [language for language in languages if language not in preparations]:
+            raise InputError(f"{folder / RECORD}: does not say how the text in {missing[0]} was prepared; {CURE}")
         return [preparations[language] for language in languages]
     return None
 

@@ -73,44 +73,37 @@ class AlignedPair:
             record |= {"phrases": self.phrases, "phrase_attention": _rounded(self.phrase_weights)}
         return json.dumps(record, ensure_ascii=False)
 
-    @classmethod
-    def from_json(cls, line: str | bytes, where: str) -> "AlignedPair":
-        """Read a line that :meth:`to_json` made; weights are finite, in float64."""
-        try:
-            record = json.loads(line)
-            number, source, target = record["id"], record["source"], record["target"]
-            unknown = ([word == UNKNOWN for word in words] for words in (source, target))
-            pair = cls(source, target, *unknown, number=number, where=where)
-            if "word_logprobs" in record:
-                pair.logprobs = torch.tensor(record["word_logprobs"], dtype=torch.float64)
-                pair.score = record["logprob"]
-            if record["alignment"] is not None:
-                pair.weights = _weights(record["alignment"], (len(target), len(source)))
-            if "phrases" in record:
-                pair.phrases = [(start, end) for start, end in record["phrases"]]
-                pair.phrase_weights = _weights(record["phrase_attention"], (len(target), len(pair.phrases)))
-            return pair
-        except (ValueError, TypeError, KeyError) as error:
-            raise _unusable(where, f"it has no {error}" if isinstance(error, KeyError) else in_short(error)) from None
-
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
     """Yield the pairs of a file of scores, in order and with alignments; an InputError names the first other line."""
     number = -1
     with open_bytes(path) as lines:
         for number, line in enumerate(lines):
-            pair = AlignedPair.from_json(line, f"{path}, line {number + 1}")
-            if pair.number != number:
-                raise _unusable(pair.where, f"sentence {pair.number} and not {number}")
-            if pair.weights is None:
-                raise _unusable(pair.where, "no alignment, since the model has no attention")
+            where = f"{path}, line {number + 1}"
+            try:
+                pair = _read_pair(json.loads(line), number, where)
+            except (ValueError, TypeError, KeyError) as error:
+                why = f"it has no {error}" if isinstance(error, KeyError) else in_short(error)
+                raise InputError(f"{where}: not a score that can be used ({why}); {CURE}") from None
             yield pair
     if number < 0:
         raise InputError(f"{path}: the file is empty; {CURE}")
 
 
-def _unusable(where: str, why: str) -> InputError:
-    return InputError(f"{where}: not a score that can be used ({why}); {CURE}")
+def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
+    """The words and the weights, finite and in float64, of the ``number``-th record of `AlignedPair.to_json`."""
+    source, target, alignment = record["source"], record["target"], record["alignment"]
+    if record["id"] != number:
+        raise ValueError(f"sentence {record['id']} and not {number}")
+    if alignment is None:
+        raise ValueError("no alignment, since the model has no attention")
+    unknown = ([word == UNKNOWN for word in words] for words in (source, target))
+    pair = AlignedPair(source, target, *unknown, number=number, where=where)
+    pair.weights = _weights(alignment, (len(target), len(source)))
+    if "phrases" in record:
+        pair.phrases = [(start, end) for start, end in record["phrases"]]
+        pair.phrase_weights = _weights(record["phrase_attention"], (len(target), len(pair.phrases)))
+    return pair
 
 
 def _rounded(tensor: Tensor) -> list[Any]:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import NamedTuple
-from xml.etree.ElementTree import Element, ParseError, fromstring, iterparse
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import shown
@@ -204,17 +204,6 @@ def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
         yield event == "start"
 
 
-def enju_words(text: str) -> list[str]:
-    """The words in a sentence of ``enju -xml``, parsed or not; none if the text is not such XML.
-
-    They are the leaves, and the punctuation outside the tree.
-    """
-    try:
-        return " ".join(fromstring(text).itertext()).split()
-    except ParseError:
-        return []
-
-
 READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
 
 
@@ -229,21 +218,22 @@ _ESCAPES = {
 _ESCAPE = re.compile("|".join(map(re.escape, _ESCAPES)), re.IGNORECASE | re.ASCII)
 
 
-def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: bool = False) -> int | None:
-    """The first position at which ``leaves`` (lowercased, if so asked) and ``words`` differ; None if they do not.
+def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: bool = False) -> str | None:
+    """Where ``leaves`` (lowercased, if so asked) and ``words`` differ, for a message; None if they do not.
 
     Escapes equal their characters (`unescape`). Words after the last leaf may be punctuation; any other word there is a
-    difference. The position may be at or after the end of ``leaves`` or ``words``.
+    difference.
     """
-    for position, word in enumerate(words):
-        if position < len(leaves):
-            leaf = leaves[position].lower() if lowercase else leaves[position]
-            differs = leaf != word and unescape(leaf) != unescape(word)
+    for number, (leaf, word) in enumerate(zip_longest(leaves, words), 1):
+        if leaf is None:
+            differs = any(map(str.isalnum, unescape(word)))
         else:
-            differs = any(character.isalnum() for character in unescape(word))
+            plain = leaf.lower() if lowercase else leaf
+            differs = plain != word and (word is None or unescape(plain) != unescape(word))
         if differs:
-            return position
-    return len(words) if len(leaves) > len(words) else None
+            leaf, word = ("missing" if text is None else shown(text) for text in (leaf, word))
+            return f"leaf {number} of the parse is {leaf}, but word {number} is {word}"
+    return None
 
 
 def unescape(word: str) -> str:

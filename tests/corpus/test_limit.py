@@ -31,8 +31,6 @@ def run(monkeypatch: pytest.MonkeyPatch, options: str, out: str = "out") -> None
     ("options", "kept"),
     [
         ("--max-words 3", [0, 4, 5]),
-        ("--max-words 4", [0, 1, 2, 4, 5]),
-        ("--max-words 3 --trees tree", [0, 5]),
         ("--max-words 4 --trees tree", [0, 1, 2, 5]),
     ],
 )

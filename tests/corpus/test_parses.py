@@ -9,8 +9,6 @@ import pytest
 from rnnsearch_fairseq.corpus import parses
 from rnnsearch_fairseq.errors import InputError
 
-ENJU = Path(__file__).resolve().parents[3] / "shared/data/enju"
-
 SOURCE = ["he slept .", "", "the man sleeps", "( why )", "no tree here", "go"]
 PARSES = [
     "(S (NP (PRP he)) (VP (VBD slept)) (. .))",
@@ -81,9 +79,9 @@ def test_trees_over_several_lines(files: Files) -> None:
 @pytest.mark.parametrize(
     ("source", "parse", "message"),
     [
-        ("he slept", "(S he wept)", "leaf 2 is 'wept', but word 2 of .* is 'slept'"),
-        ("he slept", "(S he slept .)", "leaf 3 is '.', but word 3 of .* is missing"),
-        ("he slept", "(S he)", "leaf 2 is missing, but word 2 of .* is 'slept'"),
+        ("he slept", "(S he wept)", "leaf 2 of the parse is 'wept', but word 2 is 'slept' in .*, line 2"),
+        ("he slept", "(S he slept .)", "leaf 3 of the parse is '.', but word 3 is missing"),
+        ("he slept", "(S he)", "leaf 2 of the parse is missing, but word 2 is 'slept'"),
     ],
 )
 def test_leaves_that_are_not_the_words_are_named(files: Files, source: str, parse: str, message: str) -> None:
@@ -122,13 +120,3 @@ def test_bad_files_are_refused(files: Files) -> None:
     with pytest.raises(InputError, match=r"text\.en"):
         files.run()
     assert files.source.read_text(encoding="utf-8").startswith("he slept")
-
-
-@pytest.mark.skipif(not ENJU.is_dir(), reason=f"not ours to ship, and not there: {ENJU}")
-def test_the_enju_sentences_of_the_original(files: Files) -> None:
-    files.source, files.parses = ENJU / "train.en", ENJU / "train.enju"
-    lines, _ = files.run("--lowercase", form="enju")
-    assert len(lines) == 500
-    assert "".join(lines).count("R") == 3542
-    assert "-" not in lines
-    assert "--lowercase" in files.error(form="enju")

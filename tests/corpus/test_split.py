@@ -128,11 +128,7 @@ def test_dropped_pairs_are_counted(tmp_path: Path, capsys: Capture) -> None:
 
 @pytest.mark.parametrize(
     ("sentence", "other", "equal"),
-    [
-        ("A  Cat", "a cat", True),
-        ("word 1 23 a", "word 12 3 a", False),
-        ("２つ", "2つ", True),
-    ],
+    [("A  Cat", "a cat", True), ("word 1 23 a", "word 12 3 a", False), ("２つ", "2つ", True)],
 )
 def test_equal_sentences_are_recognised(sentence: str, other: str, equal: bool) -> None:
     assert (hash_sentence(sentence) == hash_sentence(other)) == equal

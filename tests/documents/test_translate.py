@@ -119,9 +119,7 @@ def test_prepared_lines_are_words_in_and_out(command: Command, tmp_path: Path) -
     assert (first, blank, end) == ("c&apos; est un chat .", "", "")
 
 
-def test_the_end_of_a_line_for_other_programs_is_none_in_the_output(
-    command: Command, models: Path, tmp_path: Path
-) -> None:
+def test_the_end_of_a_line_for_other_programs_is_none_in_the_output(command: Command, tmp_path: Path) -> None:
     state = make_checkpoint()
     for preparation in state["model"]["_extra_state"]["preparation"]:
         preparation["markup"] = True
@@ -132,9 +130,7 @@ def test_the_end_of_a_line_for_other_programs_is_none_in_the_output(
     assert out.endswith("\n3 4\n")
 
 
-def test_a_model_for_trees_warns_once_without_them(
-    command: Command, models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_for_trees_warns_once_without_them(models: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = rnnsearch_fairseq.load(models / "tree2seq_small")
     model.translate("the dog sleeps .", trees=PARSES[0])
     assert not caplog.records
@@ -165,7 +161,7 @@ def test_trees_are_read_line_by_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "trees").write_text(f"{PARSES[0]}\n{PARSES[0]}\n-\n")
     out, err = command(tmp_path / "text", "--trees", tmp_path / "trees", model="tree2seq_small")
     assert out == "le chien dort.\n\nle chat noir mange.\n"
-    assert "text, line 2: leaf 2 of its parse is 'dog', but word 2 is 'cat'" in err
+    assert "text, line 2: leaf 2 of the parse is 'dog', but word 2 is 'cat'" in err
     for trees, message in (("-\n-\n", "ends before line 3"), ("-\n" * 4, "has more lines than the text")):
         (tmp_path / "trees").write_text(trees)
         with pytest.raises(InputError, match=message):
@@ -174,11 +170,11 @@ def test_trees_are_read_line_by_line(command: Command, tmp_path: Path) -> None:
 
 def test_what_cannot_work_is_refused(command: Command, models: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(TEXT)
-    (tmp_path / "dictionary").write_text("zebra\n")
+    (tmp_path / "d").write_text("zebra\n")
     for words, message in (
         ([tmp_path / "nothing"], "nothing: cannot be read"),
         ([tmp_path / "text", "--output", tmp_path / "text"], "it would replace an input"),
-        ([tmp_path / "text", "--replace-unknown", tmp_path / "dictionary"], "line 1: not a word and its translation"),
+        ([tmp_path / "text", "--replace-unknown", tmp_path / "d"], "line 1: not a word and its translation"),
         ([tmp_path / "text", "--beam", "0"], "--beam is 0"),
         ([tmp_path / "text", "--nbest", "0"], "--nbest is 0"),
     ):
@@ -189,10 +185,7 @@ def test_what_cannot_work_is_refused(command: Command, models: Path, tmp_path: P
     for words, named in (
         ([tmp_path / "text", "--output", "x", "--alignments", "./x"], "x"),
         ([tmp_path / "text", "--model", model, "--output", f"{model}/config.json"], "config.json"),
-        (
-            [tmp_path / "text", "--replace-unknown", tmp_path / "dictionary", "--output", tmp_path / "dictionary"],
-            "dict",
-        ),
+        ([tmp_path / "text", "--replace-unknown", tmp_path / "d", "--output", tmp_path / "d"], "d"),
         ([tmp_path / "text", "--output", models / "bahdanau_gru/checkpoints/checkpoint_best.pt"], "checkpoint_best"),
         ([tmp_path, "--output", tmp_path / "sub"], "sub"),
     ):

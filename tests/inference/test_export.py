@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
+from rnnsearch_fairseq.corpus.prepare import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export, main
 from rnnsearch_fairseq.inference.info import describe

@@ -89,7 +89,7 @@ def test_trees_are_needed_and_read(command: Command, models: Path, tmp_path: Pat
     with pytest.raises(InputError, match="the model reads trees; give --trees"):
         command(model="tree2seq_small")
     (models / "trees").write_text(f"{PARSES[0]}\n-\n-\n")
-    with pytest.raises(InputError, match="en, line 1: leaf 1 of its parse is 'the', but word 1 is 'it'"):
+    with pytest.raises(InputError, match="en, line 1: leaf 1 of the parse is 'the', but word 1 is 'it'"):
         command("--trees", models / "trees", model="tree2seq_small", files="en fr")
 
 

@@ -8,7 +8,7 @@ import pytest
 from fairseq.data import encoders
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
+from rnnsearch_fairseq.corpus.prepare import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, Preparation

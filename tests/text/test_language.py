@@ -1,8 +1,8 @@
-"""Text in another language than it should be is noticed, and no other text."""
+"""Scripts without blanks are recognised; text in another language is noticed, and no other text."""
 
 import pytest
 
-from rnnsearch_fairseq.text.language import LanguageCheck
+from rnnsearch_fairseq.text.language import LanguageCheck, lacks_blanks
 from rnnsearch_fairseq.text.markup import known_characters
 
 ENGLISH = (
@@ -49,3 +49,20 @@ def test_japanese_may_name_programs_in_latin_letters(caplog: pytest.LogCaptureFi
     check = LanguageCheck("FILE", "ja", known_characters([JAPANESE]))
     check.read([f"{JAPANESE}Python と Django"] * 5)
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("line", "lacking"),
+    [
+        ("彼は昨日、新しいiPhoneを買いました。", True),
+        ("ฉันชอบกินข้าวผัดและต้มยำกุ้ง แต่เพื่อนของฉันไม่ชอบ", True),
+        ("我昨天买了一部新手机。", True),
+        ("彼 は 昨日 、 新しい iPhone を 買い まし た 。", False),
+        ("ฉัน ชอบ กิน ข้าวผัด และ ต้มยำกุ้ง แต่ เพื่อน ของ ฉัน ไม่ ชอบ", False),
+        ("He bought the book 猫 yesterday.", False),
+        ("나는 어제 새 휴대폰을 샀다.", False),
+        ("", False),
+    ],
+)
+def test_text_without_blanks_is_recognised(line: str, lacking: bool) -> None:
+    assert lacks_blanks([line, ""]) == lacking

@@ -14,7 +14,6 @@ from rnnsearch_fairseq.text.lines import check_text_files, shown
     [
         (b"", "x: the file is empty; give"),
         (b"good\nbad \xff here\n", "x, line 2: byte 0xff at column 5 is not UTF-8; .* iconv"),
-        (b"good\nbad \xc3\n", "x, line 2: byte 0xc3 at column 5"),
         (b"good\nba\rd\n", "x, line 2: stray carriage return"),
         (b"good\rbad\r\n", "x, line 1: stray carriage return"),
     ],
@@ -50,6 +49,5 @@ def test_lines_are_counted_as_fairseq_reads_them(tmp_path: Path, text: str, work
 
 
 def test_a_word_in_a_message_is_short() -> None:
-    assert shown("it's\n") == '"it\'s\\n"'
     assert shown("x" * 60) == f"'{'x' * 60}'"
     assert shown("x" * 10**6) == f"'{'x' * 57}...'"

@@ -1,13 +1,10 @@
 """The record of a preparation: written, read and found again, and refused where it is damaged."""
 
-import io
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.preparation import (
@@ -38,14 +35,6 @@ def test_what_is_written_is_read(tmp_path: Path, languages: dict[str, Preparatio
     write_preparations(tmp_path, languages)
     assert {path.name for path in tmp_path.iterdir()} == {RECORD, *files}
     assert read_preparations(tmp_path) == languages
-
-
-def test_a_checkpoint_keeps_it_as_plain_data() -> None:
-    for one in (BPE, PIECEWISE):
-        file = io.BytesIO()
-        torch.save(asdict(one), file)
-        file.seek(0)
-        assert Preparation(**torch.load(file, weights_only=True)) == one
 
 
 def test_a_training_looks_beside_its_data_and_then_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
