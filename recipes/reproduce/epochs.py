@@ -6,34 +6,7 @@ from math import inf, isnan
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.train_log import Statistics, read_statistics
-from rnnsearch_fairseq.text.lines import open_bytes
-
-
-def read_kinds(path: Path) -> dict[str | None, dict[int, Statistics]]:
-    """Read the statistics of a log, by updates, of each kind of line, in the order of their first lines.
-
-    The kinds are ``INTERVAL``, None for whole epochs, and the name of each development set. If training was resumed,
-    later lines replace earlier lines of the same or higher update numbers. The number of the epoch is a statistic, too.
-    """
-    kinds: dict[str | None, dict[int, Statistics]] = {}
-    last = 0
-    for line in read_log(path).split("\n"):
-        epoch, subset, statistics = read_statistics(line) or (0, None, {})
-        if not 0 < statistics.get("num_updates", 0) < float("inf"):
-            continue
-        updates = int(statistics["num_updates"])
-        if updates < last:  # resumed
-            kinds = {kind: {at: lines[at] for at in lines if at < updates} for kind, lines in kinds.items()}
-        last = updates
-        kinds.setdefault(subset, {})[updates] = {"epoch": epoch, **statistics}
-    return kinds
-
-
-def read_log(path: Path) -> str:
-    """Read the text of a log; only numbers and names count, so bytes that are not UTF-8 do not matter."""
-    with open_bytes(path) as file:
-        return file.read().decode(errors="replace")
+from rnnsearch_fairseq.plots.train_log import Statistics, read_kinds
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,13 @@ import torch
 
 from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference, count_intervals, in_words
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
-from recipes.reproduce.epochs import best_epoch, read_log, read_train_log
+from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import packed
 from recipes.reproduce.systems import read_parallel
 from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, TokenScores, score_tokens
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.plots.train_log import read_log
 from rnnsearch_fairseq.text.scores import read_scores
 
 MODELS = {
