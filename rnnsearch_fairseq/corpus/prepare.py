@@ -32,8 +32,7 @@ from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_r
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.corpus.subwords import learn_codes, learn_pieces
 from rnnsearch_fairseq.errors import Count, InputError, make_parser
-from rnnsearch_fairseq.inference.checkpoint import write_member
-from rnnsearch_fairseq.inference.loading import Member, load_members, model_files
+from rnnsearch_fairseq.inference.loading import Member, load_members, model_files, write_member
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs

@@ -23,17 +23,12 @@ def add_search_fields(parser: argparse.ArgumentParser) -> None:
     """Add an option for each field of `SearchOptions`; the parsed command line holds those that are given."""
     group = parser.add_argument_group("search")
     for field in fields(SearchOptions):
-        name, kind, help_text = option(field.name), type(field.default), field.metadata["help"].replace("%", "%%")
-        if kind is bool:
-            group.add_argument(name, action="store_true", default=argparse.SUPPRESS, help=help_text)
-        else:
-            group.add_argument(
-                name,
-                type=kind if kind in (int, float) else str,
-                choices=field.metadata.get("choices"),
-                default=argparse.SUPPRESS,
-                help=help_text if field.default is None else f"{help_text} (default: the model's, or {field.default})",
-            )
+        kind, help_text = type(field.default), field.metadata["help"].replace("%", "%%")
+        more: dict[str, Any] = {"action": "store_true"}
+        if kind is not bool:
+            more = {"type": kind if kind in (int, float) else str, "choices": field.metadata.get("choices")}
+            help_text += "" if field.default is None else f" (default: the model's, or {field.default})"
+        group.add_argument(option(field.name), default=argparse.SUPPRESS, help=help_text, **more)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
