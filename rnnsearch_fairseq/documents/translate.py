@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
-from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.errors import InputError, count, make_parser
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.translator import Source, Translator, load
@@ -129,7 +129,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard input")
     add_model_options(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
-    parser.add_argument("--nbest", action=Count, help="print up to N translations of each line, with number and score")
+    parser.add_argument("--nbest", type=count, help="print up to NBEST translations of each line, with number and score")
     parser.add_argument(
         "--trees", type=Path, metavar="FILE", help="parses, line by line, in Penn brackets or from rnnsearch trees"
     )

@@ -34,16 +34,11 @@ KINDS = {
     "rnnsearch": (rnnsearch.RNNsearchConfig, rnnsearch.RNNsearch),
     "tree2seq": (tree2seq.Tree2SeqConfig, tree2seq.Tree2Seq),
 }
-ARCHITECTURES = {
-    **dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch"),
-    **dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"),
-}
+ARCHITECTURES = dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch")
+ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq")
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
 EXPORT = "export the model again"
-TRAIN = (
-    "give a checkpoint that fairseq-train wrote with a model of this package, or, of somebody else's model, a folder "
-    "that rnnsearch export wrote"
-)
+TRAIN = "give a checkpoint of fairseq-train with a model of this package, or a folder that rnnsearch export wrote"
 # --eval-bleu leaves NumPy's numbers in a checkpoint, and what argparse configures, a Namespace.
 _NUMPY = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.empty(0).__reduce__()[0]}
 PLAIN_CLASSES = [argparse.Namespace, np.ndarray, np.dtype]
@@ -88,7 +83,7 @@ def load_members(path: str | Path) -> list[Member]:
     """Load a model or an ensemble; see :func:`~rnnsearch_fairseq.inference.translator.load`."""
     members: list[Member] = []
     for part in split_paths(path):
-        members += _read_folder(part) if _is_exported(part) else [_member_of(read_checkpoint(part), part)]
+        members += _read_folder(part) if os.path.exists(part / CONFIG) else [_member_of(read_checkpoint(part), part)]
     if any(member.text != members[0].text for member in members):
         raise InputError(
             f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
@@ -103,16 +98,12 @@ def split_paths(path: str | Path) -> list[Path]:
 
 def model_files(path: str | Path) -> list[Path]:
     """The files that :func:`load_members` reads, for commands that must not write over them."""
-    return [part if _is_exported(part) else find_checkpoint(part) for part in split_paths(path)]
+    return [part if os.path.exists(part / CONFIG) else find_checkpoint(part) for part in split_paths(path)]
 
 
 def tensor_files(members: int) -> list[str]:
     """The names of an exported folder's files of parameters."""
     return ["model.safetensors"] if members == 1 else [f"model{number}.safetensors" for number in range(1, members + 1)]
-
-
-def _is_exported(path: Path) -> bool:
-    return os.path.exists(path / CONFIG)
 
 
 def _read_folder(folder: Path) -> list[Member]:

@@ -6,14 +6,15 @@ every ten seconds at most, for each validation, and for each error, warning of t
   fairseq-train ... --log-format simple 2>&1 | rnnsearch progress train.log 885
 """
 
+import contextlib
 import re
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import Count, InputError, make_parser
-from rnnsearch_fairseq.plots.train_log import INTERVAL, Statistics, read_statistics
+from rnnsearch_fairseq.errors import InputError, count, make_parser
 
 SECONDS = 10  # between two lines
 NEWS = re.compile(
@@ -21,6 +22,32 @@ NEWS = re.compile(
     r"\| (?:WARNING \| rnnsearch|ERROR \| )[\w.]* \| (.*)|\| (\w+: training stops after .*)"
 )
 NAMES = {"ppl": "perplexity", "bleu": "BLEU"}
+# --log-format simple and tqdm print the epoch's number, perhaps a subset, and statistics. Before that a line has the
+# time, or nothing in --log-file.
+EPOCH = re.compile(r"(?:^|\| )epoch (\d+)(?: \| valid on '([^']+)' subset)?((?: \| \w+ \S+)+)$")
+# The simple format prints an interval of --log-interval updates.
+INNER = re.compile(r"(?:^|\| )epoch (\d+): +\d+ / \d+ (.*)$")
+INTERVAL = ""  # in place of the subset, in the line of an interval
+Statistics = dict[str, float]
+
+
+def read_statistics(line: str) -> tuple[int, str | None, Statistics] | None:
+    """Read the epoch, the kind (INTERVAL, a development set, or None: the epoch) and the statistics of a log line."""
+    if inner := INNER.search(line):
+        pairs = (text.partition("=")[::2] for text in inner[2].split(", "))
+        return int(inner[1]), INTERVAL, _read_numbers(pairs)
+    if whole := EPOCH.search(line):
+        return int(whole[1]), whole[2], _read_numbers(text.split(" ") for text in whole[3].split(" | ")[1:])
+    return None
+
+
+def _read_numbers(pairs: Iterable[tuple[str, str] | list[str]]) -> Statistics:
+    """The statistics that are numbers, by name."""
+    numbers = {}
+    for name, text in pairs:
+        with contextlib.suppress(ValueError):
+            numbers[name] = float(text)
+    return numbers
 
 
 class Progress:
@@ -61,7 +88,7 @@ class Progress:
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("log", metavar="LOG", type=Path, help="file to add the log to")
-    parser.add_argument("total", action=Count, nargs="?", metavar="TOTAL", help="updates of the whole training")
+    parser.add_argument("total", type=count, nargs="?", metavar="TOTAL", help="updates of the whole training")
     parser.add_argument("--name", default="", help="words to print first in each line")
     args = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # the training ends by itself, and its last lines are wanted
