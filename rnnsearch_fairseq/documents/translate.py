@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -89,10 +90,10 @@ def read_sources(
 
 
 def translate_group(
-    translator: Translator, sources: Sequence[Source], nbest: int, dictionary: dict[str, str] | None
+    translator: Translator, sources: Sequence[Source], nbest: int, dictionary: dict[str, str] | None, **options: Any
 ) -> list[list[AlignedPair]]:
-    """The translations of each source, best first, with unknown words replaced if there is a dictionary."""
-    results = translator.search(sources, nbest=nbest)
+    """The result of :meth:`Translator.search`, with unknown words replaced if there is a dictionary."""
+    results = translator.search(sources, nbest=nbest, **options)
     if dictionary is not None:
         for source, pairs in zip(sources, results):
             for pair in pairs:
@@ -129,7 +130,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard input")
     add_model_options(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
-    parser.add_argument("--nbest", type=count, help="print up to NBEST translations of each line, with number and score")
+    parser.add_argument(
+        "--nbest", type=count, help="print up to NBEST translations of each line, with number and score"
+    )
     parser.add_argument(
         "--trees", type=Path, metavar="FILE", help="parses, line by line, in Penn brackets or from rnnsearch trees"
     )

@@ -201,11 +201,10 @@ class Translator:
         tree = self._read_parse(parse, words, where)
         return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared)
 
-    def read_target(
-        self, sentence: str, source: Source, where: str = "the translation", prepared: bool = False
-    ) -> list[str]:
-        """Split a translation of ``source`` into words, as :meth:`read_source`."""
-        return self._split(self.target_codec, mask(sentence, source.spans, self.known_characters), where, prepared)
+    def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
+        """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
+        masked = mask(sentence, source.spans, self.known_characters)
+        return self._split(self.target_codec, masked, where, source.prepared)
 
     def search(
         self,

@@ -11,7 +11,6 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError, count, make_parser
@@ -33,21 +32,14 @@ Statistics = dict[str, float]
 
 def read_statistics(line: str) -> tuple[int, str | None, Statistics] | None:
     """Read the epoch, the kind (INTERVAL, a development set, or None: the epoch) and the statistics of a log line."""
-    if inner := INNER.search(line):
-        pairs = (text.partition("=")[::2] for text in inner[2].split(", "))
-        return int(inner[1]), INTERVAL, _read_numbers(pairs)
-    if whole := EPOCH.search(line):
-        return int(whole[1]), whole[2], _read_numbers(text.split(" ") for text in whole[3].split(" | ")[1:])
-    return None
-
-
-def _read_numbers(pairs: Iterable[tuple[str, str] | list[str]]) -> Statistics:
-    """The statistics that are numbers, by name."""
+    inner, whole = INNER.search(line), EPOCH.search(line)
+    if not (found := inner or whole):
+        return None
     numbers = {}
-    for name, text in pairs:
+    for name, text in re.findall(r"(\w+)[= ]([^\s,]+)", found[found.lastindex]):
         with contextlib.suppress(ValueError):
             numbers[name] = float(text)
-    return numbers
+    return int(found[1]), INTERVAL if inner else whole[2], numbers
 
 
 class Progress:

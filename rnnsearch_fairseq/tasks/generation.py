@@ -8,9 +8,7 @@ from fairseq import utils
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
-from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis, SearchModel, search_model
 
@@ -58,8 +56,3 @@ class Generator:
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
     """The encoder and decoder of this package in a fairseq model; None for other models."""
     return getattr(model.encoder, "network", None), getattr(model.decoder, "network", None)
-
-
-def can_search(model: BaseFairseqModel) -> bool:
-    """Whether this package's searches can search a fairseq model."""
-    return isinstance(halves(model)[1], (Decoder, TreeDecoder))

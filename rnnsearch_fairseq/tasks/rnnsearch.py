@@ -25,17 +25,15 @@ from rnnsearch_fairseq.data.tree_pairs import TreePairs
 from rnnsearch_fairseq.errors import InputError, option
 from rnnsearch_fairseq.search import SearchOptions, make_search
 from rnnsearch_fairseq.search.options import SEARCHES
-from rnnsearch_fairseq.tasks.generation import Generator, can_search
+from rnnsearch_fairseq.tasks.generation import Generator, halves
 from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 
 logger = logging.getLogger(__name__)
 
 HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
 # Options of fairseq's generator that this package's searches lack.
-FAIRSEQ_ONLY = (
-    *("sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"),
-    *("no_repeat_ngram_size", "temperature", "lm_path", "score_reference"),
-)
+FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
+FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]
 
 
 def _optional(help_text: str) -> Any:
@@ -156,10 +154,8 @@ class RNNsearchTask(TranslationTask):
         iterator = super().get_batch_iterator(dataset, **options)
         iterator.disable_shuffling, iterator.shuffle = True, False
         size = options["max_sentences"]
-        logger.info(
-            f"sentences in an update: {size * dataset.batches_per_update:,} "
-            f"(--batch-size {size} x {processes} processes x --update-freq {steps})"
-        )
+        factors = f"--batch-size {size} x {processes} processes x --update-freq {steps}"
+        logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
         return iterator
 
     def train_step(
@@ -169,10 +165,8 @@ class RNNsearchTask(TranslationTask):
         self.optimizer = optimizer
         step = super().train_step(sample, model, criterion, optimizer, update_num, *more, **options)
         if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
-            raise InputError(
-                f"the loss of update {update_num + 1} is not a number; start anew, or from a checkpoint by "
-                "--restore-file, with a lower --lr or --clip-norm 1"
-            )
+            cure = "start anew, or from a checkpoint by --restore-file, with a lower --lr or --clip-norm 1"
+            raise InputError(f"the loss of update {update_num + 1} is not a number; {cure}")
         return step
 
     def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
@@ -211,7 +205,7 @@ class RNNsearchTask(TranslationTask):
         options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
         defaults = GenerationConfig()
         given = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
-        if search == "fairseq" and (given or not all(map(can_search, models))):
+        if search == "fairseq" and (given or any(None in halves(model) for model in models)):
             return super().build_generator(models, args, **extra)
         if given:
             raise InputError(f"{option(given[0])} has no effect with --search {search}; leave one of them out")
