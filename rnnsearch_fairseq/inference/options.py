@@ -10,12 +10,8 @@ from rnnsearch_fairseq.search.options import SearchOptions
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--model`` and ``--device``."""
-    parser.add_argument(
-        "--model",
-        required=True,
-        metavar="PATH[:PATH]",
-        help="exported folder, folder of a training, or checkpoint; several with colons between are an ensemble",
-    )
+    models = "exported folder, folder of a training, or checkpoint; several with colons between are an ensemble"
+    parser.add_argument("--model", required=True, metavar="PATH[:PATH]", help=models)
     parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: a GPU if there is one (default: auto)")
 
 
@@ -34,14 +30,9 @@ def add_search_fields(parser: argparse.ArgumentParser) -> None:
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of :func:`add_search_fields`, and ``--replace-unknown``."""
     add_search_fields(parser)
-    parser.add_argument(
-        "--replace-unknown",
-        nargs="?",
-        const="",
-        metavar="DICTIONARY",
-        help="replace each unknown word by the source word that is aligned with it or, where DICTIONARY has that word, "
-        "by its translation; a line of DICTIONARY is a source word and its translation",
-    )
+    does = "replace each unknown word by the source word that is aligned with it or, where DICTIONARY has that word, "
+    does += "by its translation; a line of DICTIONARY is a source word and its translation"
+    parser.add_argument("--replace-unknown", nargs="?", const="", metavar="DICTIONARY", help=does)
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:

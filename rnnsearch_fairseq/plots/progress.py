@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError, count, make_parser
+from rnnsearch_fairseq.errors import count, make_parser
 
 SECONDS = 10  # between two lines
 NEWS = re.compile(
@@ -86,11 +86,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # the training ends by itself, and its last lines are wanted
         signal.signal(number, signal.SIG_IGN)
     progress = Progress(args.total, args.name and f"{args.name}: ")
-    try:
-        log = args.log.open("ab", buffering=0)
-    except OSError as error:
-        raise InputError(f"{args.log}: cannot be written ({error.strerror}); give another name") from error
-    with log:
+    with args.log.open("ab", buffering=0) as log:
         for line in sys.stdin.buffer:
             log.write(line)
             if shown := progress.show(line.decode(errors="replace").rstrip("\n"), time.monotonic()):

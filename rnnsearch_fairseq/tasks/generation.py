@@ -31,12 +31,9 @@ class Generator:
         if self.search_model is None:
             self.search_model = search_model(list(map(halves, self.models)))
         found = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
-        return [
-            [self._as_fairseq_hypothesis(hypothesis, row) for hypothesis in hypotheses]
-            for hypotheses, row in zip(found, words.cpu())
-        ]
+        return [[self._convert(one, row) for one in hypotheses] for hypotheses, row in zip(found, words.cpu())]
 
-    def _as_fairseq_hypothesis(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
+    def _convert(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
         tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights
         alignment: Any = []
         if weights is not None:

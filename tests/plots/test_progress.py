@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plots.progress import Progress, main
 from tests.plots.builders import SIMPLE, inner_line, train_line, valid_line
 
@@ -78,13 +77,6 @@ def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
         "  error: no room",
     ]
     assert log.read_bytes() == b"before\n" + first + rest
-
-
-def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["progress", str(tmp_path / "no/train.log")])
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(InputError, match=r"no/train\.log: cannot be written"):
-        main()
 
 
 def test_a_total_below_one_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
