@@ -158,12 +158,10 @@ class RNNsearchTask(TranslationTask):
         logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
         return iterator
 
-    def train_step(
-        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, *more: Any, **options: Any
-    ) -> Any:
+    def train_step(self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, **more: Any) -> Any:
         """As in fairseq; without a scaler of gradients (--fp16, --amp), a loss that is not a number is refused."""
         self.optimizer = optimizer
-        step = super().train_step(sample, model, criterion, optimizer, update_num, *more, **options)
+        step = super().train_step(sample, model, criterion, optimizer, update_num, **more)
         if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
             cure = "start anew, or from a checkpoint by --restore-file, with a lower --lr or --clip-norm 1"
             raise InputError(f"the loss of update {update_num + 1} is not a number; {cure}")
