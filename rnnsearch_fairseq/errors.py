@@ -4,7 +4,7 @@ import argparse
 import difflib
 import sys
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 MAX_MESSAGE = 700  # characters; a longer message is cut in the middle, where it quotes a file
 MAX_QUOTATION = 200  # characters
@@ -48,27 +48,21 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-class Count(argparse.Action):
-    """The ``action`` of an option whose value is a whole number of at least 1; a lower one is an `InputError`."""
-
-    def __init__(self, *args: Any, metavar: str = "N", **options: Any) -> None:
-        super().__init__(*args, type=int, metavar=metavar, **options)
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, number: Any, option: str | None = None
-    ) -> None:
-        """Check and keep the number."""
-        if number is not None and number < 1:  # None: an argument that may be left out
-            raise InputError(f"{option or self.metavar} is {number}; give at least 1")
-        setattr(namespace, self.dest, number)
+def count(text: str) -> int:
+    """The ``type`` of an option whose value is a whole number of at least 1."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too low; give at least 1")
+    return int(text)
 
 
 def print_without_traceback(of_interrupts: bool = True) -> None:
-    """Print an `InputError` that ends this program as one line, and a Ctrl-C; the exit status stays the same."""
+    """Print an `InputError` that ends this program, or that caused its end, as one line, and a Ctrl-C likewise."""
     before = sys.excepthook
 
     def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        first = input_error_behind(error)
+        first: BaseException | None = error
+        while first is not None and not isinstance(first, InputError):
+            first = first.__cause__ or first.__context__
         if of_interrupts and issubclass(kind, KeyboardInterrupt):
             print("\nstopped by Ctrl-C", file=sys.stderr)
         elif first is None:
@@ -77,13 +71,6 @@ def print_without_traceback(of_interrupts: bool = True) -> None:
             print(f"error: {first}", file=sys.stderr)
 
     sys.excepthook = print_or_delegate
-
-
-def input_error_behind(error: BaseException | None) -> InputError | None:
-    """The first `InputError` among an error and the errors that caused it."""
-    while error is not None and not isinstance(error, InputError):
-        error = error.__cause__ or error.__context__
-    return error
 
 
 def in_short(said: object, longest: int = MAX_QUOTATION) -> str:

@@ -1,7 +1,6 @@
 """Builders that several tests share: dictionaries, models, and modules with the NumPy reference's parameters."""
 
 import os
-import random
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import BaseFairseqModel
 from fairseq.options import get_training_parser, parse_args_and_arch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
@@ -166,32 +164,6 @@ def pad(sentences: list[list[int]], left: bool = False) -> torch.Tensor:
     longest = max(map(len, sentences))
     rows = [[PAD] * (longest - len(s)) * left + s + [PAD] * (longest - len(s)) * (not left) for s in sentences]
     return torch.tensor(rows)
-
-
-SOURCE_WORDS, TARGET_WORDS = 20, 17
-Pair = tuple[str, str]
-
-
-def make_pairs(number: int = 23) -> list[Pair]:
-    """Sentences of 0 to 11 words, about one in ten of them unknown."""
-    generator = random.Random(5)
-
-    def sentence(words: int) -> str:
-        chosen = [f"w{generator.randrange(words)}" for _ in range(generator.randint(0, 11))]
-        return " ".join("plugh" if generator.random() < 0.1 else word for word in chosen)
-
-    return [("", "w3 w1"), ("w2", ""), *((sentence(SOURCE_WORDS), sentence(TARGET_WORDS)) for _ in range(number - 2))]
-
-
-PAIRS = make_pairs()
-
-
-def save_checkpoint(path: Path, config: Any, model: BaseFairseqModel) -> None:
-    """What fairseq's trainer saves and a model is loaded from."""
-    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 1}
-    state = {"args": None, "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True)}
-    state |= {"model": model.state_dict(), "optimizer_history": [history], "extra_state": {"train_iterator": {}}}
-    torch.save(state, path)
 
 
 class Touch:

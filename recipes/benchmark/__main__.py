@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from recipes import benchmark
 from recipes.benchmark.runner import Case, Timing, measure
-from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, count, print_without_traceback
 
 EPILOG = """\
 A case 'NAME @ FOLDER: OPTIONS' runs the package of another checkout, FOLDER/rnnsearch_fairseq. With --vocabulary there
@@ -37,10 +37,10 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("command", choices=("train", "generate"))
     parser.add_argument("setups", nargs="+", metavar="'NAME: OPTIONS'", help="the cases to compare")
     for option, number, unit in (("--updates", 8, "batches a round"), ("--rounds", 7, "rounds")):
-        parser.add_argument(option, action=Count, default=number, help=f"{unit} (default: {number})")
-    parser.add_argument("--vocabulary", action=Count, help="entries of made-up dictionaries, fairseq's four included")
-    parser.add_argument("--lengths", action=Count, default=30, help="random words of a sentence, with its end (30)")
-    parser.add_argument("--batch", action=Count, default=80, help="random sentence pairs in a batch (80)")
+        parser.add_argument(option, type=count, default=number, help=f"{unit} (default: {number})")
+    parser.add_argument("--vocabulary", type=count, help="entries of made-up dictionaries, fairseq's four included")
+    parser.add_argument("--lengths", type=count, default=30, help="random words of a sentence, with its end (30)")
+    parser.add_argument("--batch", type=count, default=80, help="random sentence pairs in a batch (80)")
     args = parser.parse_args(words[:end])
     args.cases = []
     for setup in args.setups:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rnnsearch_fairseq.errors import Count, InputError, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, count, print_without_traceback
 from rnnsearch_fairseq.text.lines import read_lines
 
 SECONDS_TO_ANSWER = 60
@@ -100,7 +100,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="address of the page: http://127.0.0.1:8000/")
     parser.add_argument("text", type=Path, help="sentences to translate, one a line")
-    parser.add_argument("--users", action=Count, default=50, help="concurrent users (default: 50)")
+    parser.add_argument("--users", type=count, default=50, help="concurrent users (default: 50)")
     parser.add_argument("--seconds", type=float, default=300, metavar="S", help="default: 300")
     args = parser.parse_args()
     sentences = [line.strip() for line in read_lines(args.text) if line.strip()]

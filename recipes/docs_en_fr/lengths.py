@@ -11,7 +11,7 @@ from recipes.reproduce.bahdanau_tables import draw_sentences
 from recipes.reproduce.by_length import WIDTH
 from recipes.reproduce.systems import read_test_set
 from rnnsearch_fairseq.corpus.rows import add_languages, texts_of
-from rnnsearch_fairseq.errors import Count, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import count, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 
 
@@ -21,8 +21,8 @@ def main() -> None:
     parser.add_argument("text", metavar="TEXT", help="text to choose from, in words or pieces of BPE")
     parser.add_argument("out", metavar="OUT", help="text to write")
     add_languages(parser)
-    parser.add_argument("--most", action=Count, default=200, help="most pairs of a bin (default: 200)")
-    parser.add_argument("--longest", action=Count, default=70, help="words of the last whole bin (default: 70)")
+    parser.add_argument("--most", type=count, default=200, help="most pairs of a bin (default: 200)")
+    parser.add_argument("--longest", type=count, default=70, help="words of the last whole bin (default: 70)")
     args = parser.parse_args()
     languages = args.source_lang, args.target_lang
     text, out = texts_of(args.text, *languages), texts_of(args.out, *languages)

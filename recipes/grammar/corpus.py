@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recipes.grammar.derivations import Grammar
 from recipes.grammar.phrases import Phrase, brackets, contract, elide
-from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.errors import InputError, count, make_parser
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
 
 SHORTEST = 3  # words of the shortest sentence: subject, verb, full stop
@@ -107,7 +107,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, metavar="OUT_DIR", help="folder for train.en, train.fr, train.align, ...")
     for part, size in DEFAULT_SIZES.items():
-        parser.add_argument(f"--{part}", action=Count, default=size, help=f"{part} sentence pairs ({size})")
+        parser.add_argument(f"--{part}", type=count, default=size, help=f"{part} sentence pairs ({size})")
     parser.add_argument("--seed", type=int, default=1, help="seed of the corpus (1)")
     parser.add_argument("--longest", type=int, default=LONGEST, help=f"words of the longest sentence ({LONGEST})")
     args = parser.parse_args()

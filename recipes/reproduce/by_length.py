@@ -11,9 +11,10 @@ from math import inf
 from pathlib import Path
 
 from recipes.reproduce.bleu import scored_by_bleu
+from recipes.reproduce.curve import LINES, MARKERS
 from recipes.reproduce.document import table
 from recipes.reproduce.systems import TestSet, Translations
-from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
+from rnnsearch_fairseq.plots.picture import plt, write_picture
 
 WIDTH = 10  # words of a bin
 MAX_TICKS = 15

@@ -17,9 +17,11 @@ from matplotlib.ticker import LogLocator
 
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input
-from rnnsearch_fairseq.plots.picture import LINES, MARKERS, plt, write_picture
-from rnnsearch_fairseq.plots.train_log import INTERVAL, Statistics, read_kinds
+from rnnsearch_fairseq.plots.picture import plt, write_picture
+from rnnsearch_fairseq.plots.progress import INTERVAL, Statistics, read_kinds
 
+LINES = ("-", "--", "-.", ":")
+MARKERS = "osD^vP"
 MAX_MARKS = 15  # on a line
 MEASURES = {"perplexity": "ppl", "bleu": "bleu"}
 

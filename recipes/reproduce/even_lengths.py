@@ -13,7 +13,7 @@ from pathlib import Path
 
 from recipes.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish, write_parts
 from recipes.grammar.derivations import Grammar
-from rnnsearch_fairseq.errors import Count, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import count, make_parser, print_without_traceback
 
 WIDTH = 10  # words of a bin
 SIZES = {"train": 200_000, "valid": 600, "test": 1_200}
@@ -48,7 +48,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("folder", type=Path, metavar="OUT", help="folder to write")
     for part, size in SIZES.items():
-        parser.add_argument(f"--{part}", action=Count, default=size, help=f"{part} sentence pairs ({size:,})")
+        parser.add_argument(f"--{part}", type=count, default=size, help=f"{part} sentence pairs ({size:,})")
     args = parser.parse_args()
     write_parts(args.folder, dict(zip(SIZES, draw([getattr(args, part) for part in SIZES], seed=1))))
 

@@ -6,10 +6,15 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 
-from rnnsearch_fairseq.plots.words import join_pieces, words_of
+from rnnsearch_fairseq.plots.words import words_of
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 
 Translations = Mapping[str, Sequence[str]]  # by the system's name
+
+
+def join_pieces(line: str) -> str:
+    """The words of a line of pieces."""
+    return " ".join(words_of(line.split())[0])
 
 
 def read_parallel(*paths: Path) -> list[list[str]]:

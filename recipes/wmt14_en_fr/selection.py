@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import Count, InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, count, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import read_lines, read_pairs
 
@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("out", help="text to write")
     parser.add_argument("-s", "--source-lang", required=True, help="the ending of the source text: en")
     parser.add_argument("-t", "--target-lang", required=True, help="the ending of the target text: fr")
-    parser.add_argument("--words", action=Count, required=True, help="how many target words to choose, at most")
+    parser.add_argument("--words", type=count, required=True, help="how many target words to choose, at most")
     args = parser.parse_args()
     languages = args.source_lang, args.target_lang
     general, in_domain, out = (

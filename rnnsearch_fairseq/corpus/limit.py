@@ -8,7 +8,7 @@ without a parse is left out.
 """
 
 from rnnsearch_fairseq.corpus.rows import Row, Rows, add_languages, texts_of, write_rows
-from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.errors import InputError, count, make_parser
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("text", help="tokenised training text to read, without the language")
     parser.add_argument("out", help="text to write")
     add_languages(parser)
-    parser.add_argument("--max-words", action=Count, required=True, help="most words of a side (papers: 50)")
+    parser.add_argument("--max-words", type=count, required=True, help="most words of a side (papers: 50)")
     parser.add_argument("--trees", metavar="ENDING", help="ending of the transitions; leave out pairs without a parse")
     args = parser.parse_args()
     endings = [ending for ending in (args.source_lang, args.target_lang, args.trees) if ending]

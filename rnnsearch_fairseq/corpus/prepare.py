@@ -5,7 +5,6 @@ split. Words become sentencepieces or, from a million pairs on, Moses tokens. OU
 two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and .tsv ("source TAB target"), or folders.
 
   rnnsearch prepare corpus.en corpus.fr text -s en -t fr
-  rnnsearch prepare locale/fr text -s en -t fr --from MODEL
 """
 
 import argparse
@@ -26,9 +25,8 @@ from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
-from rnnsearch_fairseq.errors import Count, InputError, in_short, make_parser
-from rnnsearch_fairseq.inference.checkpoint import write_member
-from rnnsearch_fairseq.inference.loading import Member, load_members, model_files
+from rnnsearch_fairseq.errors import InputError, count, in_short, make_parser
+from rnnsearch_fairseq.inference.loading import Member, load_members, model_files, write_member
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.language import lacks_blanks
@@ -189,17 +187,17 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--test", help="name of the test files (default: test)")
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
     add("--split", type=_sizes, metavar="DEV,TEST", help=size)
-    add("--split-seed", action=Count, default=1, metavar="SEED", help="seed of the split (default: 1)")
+    add("--split-seed", type=count, default=1, metavar="SEED", help="seed of the split (default: 1)")
     kept = "keep tags and entities (always kept in PO and XLIFF), pairs with equal sides, or pairs that came before"
     add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
     subwords = parser.add_mutually_exclusive_group()
     merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
     subwords.add_argument("--bpe", type=int, metavar="N", help=merges)
     pieces = "sentencepieces (fewer from a small text), both languages together (default: as many as suit the text)"
-    subwords.add_argument("--sentencepiece", action=Count, help=pieces)
+    subwords.add_argument("--sentencepiece", type=count, help=pieces)
     add("--tokenized", action="store_true", help="the text is tokenised already: split it at blanks")
     longest = "leave out training pairs with more words on a side, counted before words are split (paper: 30, 50)"
-    add("--max-words", action=Count, help=longest)
+    add("--max-words", type=count, help=longest)
     add("--lowercase", action="store_true", help="write all text in lower case")
     add("--shuffle", type=int, metavar="SEED", help="shuffle the training pairs, once (the paper does)")
     return parser

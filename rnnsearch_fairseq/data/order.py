@@ -49,10 +49,7 @@ class ReshuffledPairs(LimitedPairs):
     """
 
     can_reuse_epoch_itr_across_epochs = False
-
-    def __init__(self, pairs: FairseqDataset, kept: np.ndarray, seed: int) -> None:
-        super().__init__(pairs, kept, seed)
-        self.epoch = 1
+    epoch = 1
 
     def set_epoch(self, epoch: int) -> None:
         super().set_epoch(epoch)

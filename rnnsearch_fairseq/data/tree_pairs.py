@@ -28,9 +28,7 @@ class TreePairs(BaseWrapperDataset):
     def __init__(self, pairs: LanguagePairDataset, transitions: Sequence[Tensor], dictionary: Dictionary) -> None:
         super().__init__(pairs)
         if len(transitions) != len(pairs):
-            raise InputError(
-                f"there are {len(transitions):,} trees for {len(pairs):,} sources; write both from the same text"
-            )
+            raise InputError(f"{len(transitions):,} trees for {len(pairs):,} sources; write both from the same text")
         self.trees: list[Tree | None] = []
         for number, words in enumerate((np.asarray(pairs.src_sizes) - 1).tolist()):
             line = " ".join(dictionary[symbol] for symbol in transitions[number].tolist()[:-1])

@@ -16,12 +16,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
 from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
-from rnnsearch_fairseq.errors import Count, InputError, make_parser
+from rnnsearch_fairseq.errors import InputError, count, make_parser
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.translator import Source, Translator, load
@@ -89,10 +90,10 @@ def read_sources(
 
 
 def translate_group(
-    translator: Translator, sources: Sequence[Source], nbest: int, dictionary: dict[str, str] | None
+    translator: Translator, sources: Sequence[Source], nbest: int, dictionary: dict[str, str] | None, **options: Any
 ) -> list[list[AlignedPair]]:
-    """The translations of each source, best first, with unknown words replaced if there is a dictionary."""
-    results = translator.search(sources, nbest=nbest)
+    """The result of :meth:`Translator.search`, with unknown words replaced if there is a dictionary."""
+    results = translator.search(sources, nbest=nbest, **options)
     if dictionary is not None:
         for source, pairs in zip(sources, results):
             for pair in pairs:
@@ -129,7 +130,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard input")
     add_model_options(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
-    parser.add_argument("--nbest", action=Count, help="print up to N translations of each line, with number and score")
+    nbest = "print up to NBEST translations of each line, with number and score"
+    parser.add_argument("--nbest", type=count, help=nbest)
     parser.add_argument("--trees", type=Path, metavar="FILE", help="parses in Penn brackets or from rnnsearch trees")
     parser.add_argument("--prepared", action="store_true", help="lines are words with blanks between, in and out")
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, make_parser
-from rnnsearch_fairseq.inference.checkpoint import write_checkpoint
-from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint
+from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, write_checkpoint
 from rnnsearch_fairseq.modules.parameters import shared_names
 
 

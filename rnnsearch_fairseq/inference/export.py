@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from rnnsearch_fairseq import __version__
 from rnnsearch_fairseq.errors import InputError, make_parser
@@ -51,7 +50,9 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
             vocabulary.write(new / name)
         write_subwords(new, by_language)
         for member, name in zip(members, tensor_files(len(members))):
-            _write(new / name, save(_parameters(member.network, half)))
+            state = member.network.state_dict()
+            firsts = dict.fromkeys(shared_names(state).values())
+            _write(new / name, save({first: state[first].half() if half else state[first] for first in firsts}))
         _write(new / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
         _write(new / CARD, _make_card(members).encode())
 
@@ -59,12 +60,6 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
 def _write(path: Path, content: bytes) -> None:
     with open_output(path) as out:
         out.write(content)
-
-
-def _parameters(network: nn.Module, half: bool) -> dict[str, torch.Tensor]:
-    """The parameters, each shared one once."""
-    state = network.state_dict()
-    return {name: state[name].half() if half else state[name] for name in dict.fromkeys(shared_names(state).values())}
 
 
 def _make_card(members: Sequence[Member]) -> str:
@@ -100,14 +95,10 @@ In Python: `rnnsearch_fairseq.load(".").translate(["A sentence."])`
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
-    parser.add_argument(
-        "--output", metavar="FOLDER", type=Path, required=True, help="folder to write; must be new or empty"
-    )
+    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder to write, new or empty")
     parser.add_argument("--half", action="store_true", help="write the parameters in float16, half the size")
     parser.add_argument("--examples", metavar="FILE", type=Path, help="sentences to try, one a line")
-    parser.add_argument(
-        "--card", metavar="FILE", type=Path, help="Markdown for the card: training data, scores, what the model is for"
-    )
+    parser.add_argument("--card", metavar="FILE", type=Path, help="Markdown for the card: training data, scores, use")
     add_search_fields(parser)
     args = parser.parse_args()
     usage: dict[str, Any] = {}

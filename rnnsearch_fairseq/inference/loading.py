@@ -1,4 +1,4 @@
-"""Read models from exported folders and from fairseq's checkpoints.
+"""Read models from exported folders and from fairseq's checkpoints, and write such checkpoints.
 
 A folder may come from anybody: it holds tensors (safetensors), JSON and text. A checkpoint is a pickle, to be taken
 from one's own training; PyTorch reads it by its restricted unpickler (``weights_only=True``).
@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.modules import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
+from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.search import SearchOptions
 from rnnsearch_fairseq.text.lines import check_rereadable
 from rnnsearch_fairseq.text.preparation import SUBWORDS, Preparation, read_preparation
@@ -33,17 +34,12 @@ KINDS = {
     "rnnsearch": (rnnsearch.RNNsearchConfig, rnnsearch.RNNsearch),
     "tree2seq": (tree2seq.Tree2SeqConfig, tree2seq.Tree2Seq),
 }
-ARCHITECTURES = {
-    **dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch"),
-    **dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq"),
-}
+ARCHITECTURES = dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch")
+ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq")
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
 EXPORT = "export the model again"
-TRAIN = (
-    "give a checkpoint that fairseq-train wrote with a model of this package, or, of somebody else's model, a folder "
-    "that rnnsearch export wrote"
-)
-# --eval-bleu and old criterions leave NumPy's numbers and a Namespace in a checkpoint.
+TRAIN = "give a checkpoint of fairseq-train with a model of this package, or a folder that rnnsearch export wrote"
+# --eval-bleu leaves NumPy's numbers in a checkpoint, and what argparse configures, a Namespace.
 _NUMPY = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.empty(0).__reduce__()[0]}
 PLAIN_CLASSES = [argparse.Namespace, np.ndarray, np.dtype]
 PLAIN_CLASSES += [type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")]
@@ -84,15 +80,10 @@ class Member:
 
 
 def load_members(path: str | Path) -> list[Member]:
-    """Load a model or an ensemble.
-
-    Args:
-        path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
-            is taken; or several of these with colons between.
-    """
+    """Load a model or an ensemble; see :func:`~rnnsearch_fairseq.inference.translator.load`."""
     members: list[Member] = []
     for part in split_paths(path):
-        members += _read_folder(part) if _is_exported(part) else [_member_of(read_checkpoint(part), part)]
+        members += _read_folder(part) if os.path.exists(part / CONFIG) else [_member_of(read_checkpoint(part), part)]
     if any(member.text != members[0].text for member in members):
         raise InputError(
             f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
@@ -107,16 +98,12 @@ def split_paths(path: str | Path) -> list[Path]:
 
 def model_files(path: str | Path) -> list[Path]:
     """The files that :func:`load_members` reads, for commands that must not write over them."""
-    return [part if _is_exported(part) else find_checkpoint(part) for part in split_paths(path)]
+    return [part if os.path.exists(part / CONFIG) else find_checkpoint(part) for part in split_paths(path)]
 
 
 def tensor_files(members: int) -> list[str]:
     """The names of an exported folder's files of parameters."""
     return ["model.safetensors"] if members == 1 else [f"model{number}.safetensors" for number in range(1, members + 1)]
-
-
-def _is_exported(path: Path) -> bool:
-    return os.path.exists(path / CONFIG)
 
 
 def _read_folder(folder: Path) -> list[Member]:
@@ -190,6 +177,25 @@ def count_updates(state: dict[str, Any]) -> int:
     """The updates of a checkpoint's training; 0 if it does not say."""
     history = state.get("optimizer_history") or [{}]
     return history[-1].get("num_updates", 0)
+
+
+def write_checkpoint(path: Path, cfg: Mapping[str, Any], model: Mapping[str, Any], updates: int = 0) -> None:
+    """Write fairseq's options ``cfg`` and its parameters ``model``, without the state of an optimizer."""
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": updates}
+    state = {"args": None, "cfg": cfg, "model": model, "optimizer_history": [history], "task_state": {}}
+    state |= {"extra_state": {"train_iterator": {"epoch": 1}}, "last_optimizer_state": None}
+    with open_output(path) as file:
+        torch.save(state, file)
+
+
+def write_member(path: Path, member: Member) -> None:
+    """Write a loaded model as a checkpoint, for ``fairseq-train --finetune-from-model``."""
+    text = member.text
+    preparations = text.preparations and [asdict(one) for one in text.preparations]
+    vocabularies = [vocabulary.symbols for vocabulary in text.vocabularies]
+    settings = {"languages": [*text.languages], "vocabularies": vocabularies, "preparation": preparations}
+    model = {name.replace(".", ".network.", 1): tensor for name, tensor in member.network.state_dict().items()}
+    write_checkpoint(path, {"model": {"_name": member.kind, **asdict(member.config)}}, {**model, STATE: settings})
 
 
 def _make_member(

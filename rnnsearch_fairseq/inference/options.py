@@ -10,12 +10,8 @@ from rnnsearch_fairseq.search.options import SearchOptions
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--model`` and ``--device``."""
-    parser.add_argument(
-        "--model",
-        required=True,
-        metavar="PATH[:PATH]",
-        help="exported folder, folder of a training, or checkpoint; several with colons between are an ensemble",
-    )
+    models = "exported folder, folder of a training, or checkpoint; several with colons between are an ensemble"
+    parser.add_argument("--model", required=True, metavar="PATH[:PATH]", help=models)
     parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: a GPU if there is one (default: auto)")
 
 
@@ -23,30 +19,20 @@ def add_search_fields(parser: argparse.ArgumentParser) -> None:
     """Add an option for each field of `SearchOptions`; the parsed command line holds those that are given."""
     group = parser.add_argument_group("search")
     for field in fields(SearchOptions):
-        name, kind, help_text = option(field.name), type(field.default), field.metadata["help"].replace("%", "%%")
-        if kind is bool:
-            group.add_argument(name, action="store_true", default=argparse.SUPPRESS, help=help_text)
-        else:
-            group.add_argument(
-                name,
-                type=kind if kind in (int, float) else str,
-                choices=field.metadata.get("choices"),
-                default=argparse.SUPPRESS,
-                help=help_text if field.default is None else f"{help_text} (default: the model's, or {field.default})",
-            )
+        kind, help_text = type(field.default), field.metadata["help"].replace("%", "%%")
+        more: dict[str, Any] = {"action": "store_true"}
+        if kind is not bool:
+            more = {"type": kind if kind in (int, float) else str, "choices": field.metadata.get("choices")}
+            help_text += "" if field.default is None else f" (default: the model's, or {field.default})"
+        group.add_argument(option(field.name), default=argparse.SUPPRESS, help=help_text, **more)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of :func:`add_search_fields`, and ``--replace-unknown``."""
     add_search_fields(parser)
-    parser.add_argument(
-        "--replace-unknown",
-        nargs="?",
-        const="",
-        metavar="DICTIONARY",
-        help="replace each unknown word by the source word that is aligned with it or, where DICTIONARY has that word, "
-        "by its translation; a line of DICTIONARY is a source word and its translation",
-    )
+    does = "replace each unknown word by the source word that is aligned with it or, where DICTIONARY has that word, "
+    does += "by its translation; a line of DICTIONARY is a source word and its translation"
+    parser.add_argument("--replace-unknown", nargs="?", const="", metavar="DICTIONARY", help=does)
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def read_texts(translator: Translator, paths: Sequence[Path], prepared: bool) ->
     for number, (sentence, translation, *parse) in enumerate(read_pairs(*paths), 1):
         where = [f"{path}, line {number}" for path in paths]
         source = translator.read_source(sentence, *parse, where=where[0], prepared=prepared)
-        yield source, translator.read_target(translation, source, where[1], prepared)
+        yield source, translator.read_target(translation, source, where[1])
 
 
 def main() -> None:

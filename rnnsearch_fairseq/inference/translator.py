@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
 MAX_CHARACTERS = 10_000  # in a sentence
 MAX_SENTENCE_WORDS = 1_023
+Texts = Sequence[str] | str
+Trees = Sequence[str | None] | str | None
 
 
 class Source(NamedTuple):
@@ -124,9 +126,7 @@ class Translator:
         networks = " and ".join(f"{type(one).__name__}, {n:,} parameters" for one, n in zip(self.networks, sizes))
         return f"<Translator from {' to '.join(self.languages)}: {networks}>"
 
-    def translate(
-        self, sentences: Sequence[str] | str, trees: Sequence[str | None] | str | None = None, **options: Any
-    ) -> list[str] | str:
+    def translate(self, sentences: Texts, trees: Trees = None, **options: Any) -> list[str] | str:
         """Return the best translation of each sentence, or of a single one, as text.
 
         Args:
@@ -142,35 +142,23 @@ class Translator:
         return [best.text for best, *_ in self.translations(sentences, 1, trees, **options)]
 
     def translations(
-        self,
-        sentences: Sequence[str] | str,
-        nbest: int = 5,
-        trees: Sequence[str | None] | str | None = None,
-        **options: Any,
+        self, sentences: Texts, nbest: int = 5, trees: Trees = None, **options: Any
     ) -> list[list[AlignedPair]] | list[AlignedPair]:
         """Return up to ``nbest`` translations of each sentence, best first; see :meth:`translate`."""
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, [trees], **options)[0]
         if nbest < 1:
             raise InputError(f"nbest is {nbest}; give at least 1")
-        return self.search(self.read_sources(sentences, trees), replace(self.options, **options), nbest)
+        return self.search(self._read_sources(sentences, trees), replace(self.options, **options), nbest)
 
-    def score(
-        self,
-        sources: Sequence[str] | str,
-        targets: Sequence[str] | str,
-        trees: Sequence[str | None] | str | None = None,
-    ) -> list[float] | float:
+    def score(self, sources: Texts, targets: Texts, trees: Trees = None) -> list[float] | float:
         """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length."""
         if isinstance(sources, str):
             return self.score([sources], [targets], [trees])[0]
         return [pair.score for pair in self.align_words(self._read_pairs(sources, targets, trees))]
 
     def align(
-        self,
-        sources: Sequence[str] | str,
-        targets: Sequence[str] | str | None = None,
-        trees: Sequence[str | None] | str | None = None,
+        self, sources: Texts, targets: Texts | None = None, trees: Trees = None
     ) -> list[AlignedPair] | AlignedPair:
         """Align each sentence with its translation in ``targets``; default: with the one that :meth:`translate` finds.
 
@@ -182,14 +170,8 @@ class Translator:
         if isinstance(sources, str):
             return self.align([sources], None if targets is None else [targets], [trees])[0]
         if targets is None:
-            return [best for best, *_ in self.search(self.read_sources(sources, trees))]
+            return [best for best, *_ in self.search(self._read_sources(sources, trees))]
         return self.align_words(self._read_pairs(sources, targets, trees))
-
-    def read_sources(self, sentences: Sequence[str], trees: Sequence[str | None] | None = None) -> list[Source]:
-        """Call :meth:`read_source` for each sentence."""
-        trees = [None] * len(sentences) if trees is None else trees
-        numbered = enumerate(zip(sentences, trees, strict=True), 1)
-        return [self.read_source(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
 
     def read_source(
         self, sentence: str, parse: str | None = None, where: str = "the sentence", prepared: bool = False
@@ -219,11 +201,10 @@ class Translator:
         tree = self._read_parse(parse, words, where)
         return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared)
 
-    def read_target(
-        self, sentence: str, source: Source, where: str = "the translation", prepared: bool = False
-    ) -> list[str]:
-        """Split a translation of ``source`` into words, as :meth:`read_source`."""
-        return self._split(self.target_codec, mask(sentence, source.spans, self.known_characters), where, prepared)
+    def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
+        """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
+        masked = mask(sentence, source.spans, self.known_characters)
+        return self._split(self.target_codec, masked, where, source.prepared)
 
     def search(
         self,
@@ -254,52 +235,44 @@ class Translator:
                 source, results[number] = sources[number], []
                 for one in hypotheses[:nbest]:
                     score = Score.of_batch(one.logprobs, one.weights, source.ids, source.tree, words.size(1))
-                    pair = self._pair(source, self.target_vocabulary.words(one.words), one.words, score)
-                    pair.score, pair.text = one.score, self.decode(pair.words, source)
-                    results[number].append(pair)
+                    target = self.target_vocabulary.words(one.words)
+                    results[number].append(pair := self._pair(source, target, one.words, score, one.score))
+                    pair.text = self.decode(pair.words, source)
         return [results[number] for number in range(len(sources))]
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
         """Align each source with the words of a given translation, which are without end-of-sentence."""
         self._warn_of_missing_trees([source for source, _ in pairs])
-        encoded = [
-            Pair(source.ids, self.target_vocabulary.encode(words), source.tree if self.reads_trees else None)
-            for source, words in pairs
+        encode = self.target_vocabulary.encode
+        encoded = [Pair(source.ids, encode(words), source.tree) for source, words in pairs]
+        return [
+            self._pair(source, [*words, END], pair.target.tolist(), score, score.logprobs.sum().item())
+            for (source, words), pair, score in zip(pairs, encoded, score_pairs(self.networks, encoded))
         ]
-        aligned = []
-        for (source, words), pair, score in zip(pairs, encoded, score_pairs(self.networks, encoded)):
-            aligned.append(self._pair(source, [*words, END], pair.target.tolist(), score))
-            aligned[-1].score = score.logprobs.sum().item()
-        return aligned
 
     def decode(self, words: Sequence[str], source: Source) -> str:
         """The text of the words of a translation of ``source``."""
         return " ".join(words) if source.prepared else unmask(self.target_codec.decode(words), source.spans)
 
-    def _pair(self, source: Source, target: list[str], ids: Sequence[int], score: Score) -> AlignedPair:
-        weights, phrase_weights = score.weights, score.phrase_weights
+    def _pair(
+        self, source: Source, target: list[str], ids: Sequence[int], score: Score, total: float, text: str | None = None
+    ) -> AlignedPair:
+        logprobs, weights, phrase_weights = score
         phrases = [] if source.tree is None else source.tree.spans()
         if weights is None and self.has_attention:  # the search failed
             weights, phrase_weights = torch.zeros(len(ids), len(source.ids)), torch.zeros(len(ids), len(phrases))
-        return AlignedPair(
-            [*source.words, END],
-            target,
-            [number == UNK for number in source.ids.tolist()],
-            [number == UNK for number in ids],
-            logprobs=score.logprobs,
-            weights=weights,
-            phrases=phrases if self.reads_trees else None,
-            phrase_weights=phrase_weights if self.reads_trees else None,
-        )
+        if not self.reads_trees:
+            phrases = phrase_weights = None
+        unknown = ([number == UNK for number in numbers] for numbers in (source.ids.tolist(), ids))
+        words = [*source.words, END]
+        return AlignedPair(words, target, *unknown, text, total, logprobs, weights, phrases, phrase_weights)
 
     def _copy(self, source: Source) -> AlignedPair:
         """A sentence as its own translation, each word aligned with itself."""
         size, phrases = len(source.ids), 0 if source.tree is None else source.tree.leaves - 1
         attention = (torch.eye(size), torch.zeros(size, phrases)) if self.has_attention else (None, None)
         ids = [EOS] * size  # no word is unknown where none is translated
-        pair = self._pair(source, [*source.words, END], ids, Score(torch.zeros(size), *attention))
-        pair.score, pair.text = 0.0, source.copy
-        return pair
+        return self._pair(source, [*source.words, END], ids, Score(torch.zeros(size), *attention), 0.0, source.copy)
 
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
         trees = [source.tree for source in sources if source.copy is None]
@@ -310,10 +283,12 @@ class Translator:
                 "since the model was trained with them"
             )
 
-    def _read_pairs(
-        self, sources: Sequence[str], targets: Sequence[str], trees: Sequence[str | None] | None
-    ) -> list[tuple[Source, list[str]]]:
-        numbered = enumerate(zip(targets, self.read_sources(sources, trees), strict=True), 1)
+    def _read_sources(self, sentences: Texts, trees: Trees) -> list[Source]:
+        numbered = enumerate(zip(sentences, [None] * len(sentences) if trees is None else trees, strict=True), 1)
+        return [self.read_source(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
+
+    def _read_pairs(self, sources: Texts, targets: Texts, trees: Trees) -> list[tuple[Source, list[str]]]:
+        numbered = enumerate(zip(targets, self._read_sources(sources, trees), strict=True), 1)
         return [(source, self.read_target(target, source, f"target {number}")) for number, (target, source) in numbered]
 
     def _split(self, codec: TextCodec, text: str, where: str, prepared: bool) -> list[str]:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import fairseq.distributed.utils
-import numpy as np
 import omegaconf
 import omegaconf.base
 import torch
 from omegaconf import nodes
 
 from rnnsearch_fairseq.errors import Parser, print_without_traceback
+from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES
 from rnnsearch_fairseq.patches import checkpoints, stopping
 
 
@@ -32,6 +32,13 @@ PATCHES: dict[str, Callable[..., Any]] = {
     "fairseq_cli.train.validate_and_save": stopping.stop_after_update,
     "fairseq.options.parse_args_and_arch": parse_with_hints,
 }
+# The classes of checkpoints, which only hold data. A training by several processes broadcasts omegaconf objects and
+# placeholders for tensors when it resumes.
+CLASSES = [*PLAIN_CLASSES, fairseq.distributed.utils._TensorPlaceholder, omegaconf.DictConfig, omegaconf.ListConfig]
+CLASSES += [omegaconf.base.ContainerMetadata, omegaconf.base.Metadata]
+CLASSES += [nodes.AnyNode, nodes.BooleanNode, nodes.IntegerNode, nodes.FloatNode, nodes.StringNode]
+# The types that omegaconf's metadata names.
+CLASSES += [dict, list, int, float, str, bool, collections.defaultdict, (typing.Any, "typing.Any")]
 
 
 @functools.cache
@@ -42,26 +49,5 @@ def apply() -> None:
         original = pkgutil.resolve_name(target)
         replaced = functools.wraps(original)(functools.partial(replacement, original))
         setattr(pkgutil.resolve_name(owner), name, replaced)
-    allow_checkpoint_classes()
+    torch.serialization.add_safe_globals(CLASSES)
     print_without_traceback(of_interrupts=False)
-
-
-def allow_checkpoint_classes() -> None:
-    """Let `torch.load` read the classes that fairseq writes, which only hold data.
-
-    A model or optimizer that argparse configures leaves a Namespace in the checkpoint, and --eval-bleu leaves numpy
-    arrays. A training by several processes broadcasts omegaconf objects and placeholders for tensors when it resumes.
-    """
-    torch.serialization.add_safe_globals(
-        [
-            argparse.Namespace,
-            *(np.ndarray, np.dtype),
-            *{type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")},
-            *(np.empty(0).__reduce__()[0], np.float64(0).__reduce__()[0]),  # their constructors
-            fairseq.distributed.utils._TensorPlaceholder,
-            *(omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.base.ContainerMetadata, omegaconf.base.Metadata),
-            *(nodes.AnyNode, nodes.BooleanNode, nodes.IntegerNode, nodes.FloatNode, nodes.StringNode),
-            # The types that omegaconf's metadata names.
-            *(dict, list, int, float, str, bool, collections.defaultdict, (typing.Any, "typing.Any")),
-        ]
-    )

@@ -40,10 +40,8 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
         path = path if PathManager.exists(path) else cfg.finetune_from_model
-        raise InputError(
-            f"{path}: cannot be loaded ({in_short(error)}); if it is damaged, go on from an older checkpoint in "
-            f"{cfg.save_dir} by --restore-file"
-        ) from error
+        cure = f"if it is damaged, go on from an older checkpoint in {cfg.save_dir} by --restore-file"
+        raise InputError(f"{path}: cannot be loaded ({in_short(error)}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = PathManager.exists(path) and not resets  # not with --finetune-from-model
     if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:

@@ -58,8 +58,6 @@ def stop_after_update(
     fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
     if torch.distributed.is_initialized():  # the launcher kills the others when the first one ends
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
-    logger.info(
-        f"{signal.Signals(number).name}: training stops after update {trainer.get_num_updates()}; the same command "
-        f"goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
-    )
+    updates, goes_on = trainer.get_num_updates(), f"goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
+    logger.info(f"{signal.Signals(number).name}: training stops after update {updates}; the same command {goes_on}")
     raise SystemExit(128 + number)

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from matplotlib.axes import Axes
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.plots.alignment import choose_pair, parse_arguments
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
@@ -34,8 +34,9 @@ def make_tree(phrases: list[tuple[int, int]]) -> Tree:
 
 def plot_attention(pair: AlignedPair, picture: Path) -> None:
     """Draw a sentence, as the module's description says, to ``picture``."""
-    phrases = [f"{k}  {_shorten(pair.source[start:end])}" for k, (start, end) in enumerate(pair.phrases, 1)]
-    words, target = ([_shorten([word]) for word in words] for words in (pair.source, pair.target))
+    spans = (" ".join(pair.source[start:end]) for start, end in pair.phrases)
+    phrases = [f"{number}  {in_short(words, MAX_LABEL)}" for number, words in enumerate(spans, 1)]
+    words, target = ([in_short(word, MAX_LABEL) for word in words] for words in (pair.source, pair.target))
     weights = torch.cat([pair.weights, pair.phrase_weights], dim=1).numpy()
     figure, axes = draw_matrix([*words, *phrases], target, weights)
     if pair.phrases:
@@ -59,12 +60,6 @@ def _draw_tree(axes: Axes, tree: Tree, base: float) -> None:
     for number, (across, up) in enumerate(zip(x[tree.leaves :], y[tree.leaves :]), 1):
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         axes.text(across, up, str(number), fontsize=8, ha="center", va="center", color=LINE_COLOR, bbox=box)
-
-
-def _shorten(words: list[str]) -> str:
-    """The words in a row, without their middle if they are long."""
-    label, half = " ".join(words), MAX_LABEL // 2 - 1
-    return label if len(label) <= MAX_LABEL else f"{label[:half].rstrip()}…{label[-half:].lstrip()}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Pictures in files: fonts, matrices of weights, and the styles of lines."""
+"""Pictures in files: fonts, and matrices of weights."""
 
 import html
 from pathlib import Path
@@ -15,8 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 INCHES_PER_WORD = 0.32
-LINES = ("-", "--", "-.", ":")
-MARKERS = "osD^vP"
 # Fonts for the characters that matplotlib's own lacks. Debian: apt-get install fonts-noto-cjk, fonts-noto-core.
 FONTS = ("Noto Sans CJK JP", "Noto Sans JP", "IPAexGothic", "IPAGothic", "WenQuanYi Micro Hei", "Hiragino Sans")
 FONTS += ("Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rnnsearch_fairseq.corpus.link_grammar import LinkParser
-from rnnsearch_fairseq.documents.translate import replace_unknown
+from rnnsearch_fairseq.documents.translate import translate_group
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.search import OnStep
@@ -21,7 +21,7 @@ MAX_WORDS = 100  # of a sentence
 class Worker:
     """Translates batches of sentences.
 
-    ``parser`` parses those that come without a tree; ``dictionary`` replaces unknown words, as in `replace_unknown`.
+    ``parser`` parses those that come without a tree; ``dictionary`` replaces unknown words, as in `translate_group`.
     """
 
     translator: Translator
@@ -39,11 +39,9 @@ class Worker:
             except InputError as error:
                 job.request.report(job.number, Problem(error=str(error)))
         if sources:
-            nbest, watch = max(job.nbest for job in sources), self._watcher(sources)
-            found = self.translator.search(list(sources.values()), nbest=nbest, on_step=watch)
-            for (job, source), pairs in zip(sources.items(), found):
-                for pair in pairs if self.dictionary is not None else ():
-                    replace_unknown(self.translator, source, pair, self.dictionary)
+            texts, nbest, watch = [*sources.values()], max(job.nbest for job in sources), self._watcher(sources)
+            found = translate_group(self.translator, texts, nbest, self.dictionary, on_step=watch)
+            for job, pairs in zip(sources, found):
                 about = {name: getattr(pairs[0], name) for name in ("source", "source_unknown", "phrases")}
                 job.request.report(job.number, Translated(**about, translations=pairs[: job.nbest]))
 

@@ -8,9 +8,7 @@ from fairseq import utils
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
-from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import BeamSearch, Hypothesis, SearchModel, search_model
 
@@ -33,12 +31,9 @@ class Generator:
         if self.search_model is None:
             self.search_model = search_model(list(map(halves, self.models)))
         found = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
-        return [
-            [self._as_fairseq_hypothesis(hypothesis, row) for hypothesis in hypotheses]
-            for hypotheses, row in zip(found, words.cpu())
-        ]
+        return [[self._convert(one, row) for one in hypotheses] for hypotheses, row in zip(found, words.cpu())]
 
-    def _as_fairseq_hypothesis(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
+    def _convert(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
         tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights
         alignment: Any = []
         if weights is not None:
@@ -58,8 +53,3 @@ class Generator:
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
     """The encoder and decoder of this package in a fairseq model; None for other models."""
     return getattr(model.encoder, "network", None), getattr(model.decoder, "network", None)
-
-
-def can_search(model: BaseFairseqModel) -> bool:
-    """Whether this package's searches can search a fairseq model."""
-    return isinstance(halves(model)[1], (Decoder, TreeDecoder))

@@ -9,7 +9,6 @@ from typing import Any, Optional
 
 import numpy as np
 from fairseq import utils
-from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass import ChoiceEnum
@@ -26,43 +25,36 @@ from rnnsearch_fairseq.data.tree_pairs import TreePairs
 from rnnsearch_fairseq.errors import InputError, option
 from rnnsearch_fairseq.search import SearchOptions, make_search
 from rnnsearch_fairseq.search.options import SEARCHES
-from rnnsearch_fairseq.tasks.generation import Generator, can_search
+from rnnsearch_fairseq.tasks.generation import Generator, halves
 from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 
 logger = logging.getLogger(__name__)
 
 HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
 # Options of fairseq's generator that this package's searches lack.
-FAIRSEQ_ONLY = (
-    *("sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"),
-    *("no_repeat_ngram_size", "temperature", "lm_path", "score_reference"),
-)
+FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
+FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]
+
+
+def _optional(help_text: str) -> Any:
+    return field(default=None, metadata={"help": help_text})
 
 
 @dataclass
 class RNNsearchTaskConfig(TranslationConfig):
     """The options of ``translation``, of the training pairs and their order, of trees, and of the search."""
 
-    max_words: Optional[int] = field(  # noqa: UP045 (fairseq reads the type's name)
-        default=None,
-        metadata={
-            "help": "leave out training pairs with more words than this on either side, end-of-sentence not counted "
-            "(the papers: 30 or 50; default: no limit)"
-        },
+    max_words: Optional[int] = _optional(  # noqa: UP045 (fairseq reads the type's name)
+        "leave out training pairs with more words than this on either side, end-of-sentence not counted (the papers: "
+        "30 or 50; default: no limit)"
     )
-    pool_batches: Optional[int] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "shuffle the training pairs once, and sort the sentences of this many updates (of all processes) "
-            "by length together (the first paper: 20; default: fairseq's batches, in another order in each epoch)"
-        },
+    pool_batches: Optional[int] = _optional(  # noqa: UP045
+        "shuffle the training pairs once, and sort the sentences of this many updates (of all processes) by length "
+        "together (the first paper: 20; default: fairseq's batches, in another order in each epoch)"
     )
-    tree_lang: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX); the training "
-            "pairs are shuffled anew in each epoch before they are cut into batches (default: no trees)"
-        },
+    tree_lang: Optional[str] = _optional(  # noqa: UP045
+        "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX); the training pairs are "
+        "shuffled anew in each epoch before they are cut into batches (default: no trees)"
     )
     require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
     search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
@@ -90,9 +82,8 @@ class RNNsearchTask(TranslationTask):
         """As in fairseq: load the dictionaries."""
         folder = Path(utils.split_paths(cfg.data)[0])
         if not any(folder.glob("dict.*.txt")):
-            raise InputError(
-                f"{folder}: no dictionaries; give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
-            )
+            cure = f"give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
+            raise InputError(f"{folder}: no dictionaries; {cure}")
         if cfg.tree_lang is not None and (cfg.source_lang is None or cfg.target_lang is None):
             raise InputError("--tree-lang needs the languages of the text, too; give -s and -t")
         return super().setup_task(cfg, **kwargs)
@@ -105,9 +96,8 @@ class RNNsearchTask(TranslationTask):
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
         except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
-            raise InputError(
-                f"{self.cfg.data}: {split}: {error}; write both sides in one run of fairseq-preprocess"
-            ) from error
+            cure = "write both sides in one run of fairseq-preprocess"
+            raise InputError(f"{self.cfg.data}: {split}: {error}; {cure}") from error
         if self.has_trees:
             self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
         if trains:
@@ -126,10 +116,8 @@ class RNNsearchTask(TranslationTask):
         path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{suffix}-None.{suffix}"))
         transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
         if transitions is None:
-            raise InputError(
-                f"{path}: no trees for {split}; binarize them by "
-                f"fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
-            )
+            cure = f"binarize them by fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
+            raise InputError(f"{path}: no trees for {split}; {cure}")
         try:
             return TreePairs(pairs, transitions, self.tree_dict)
         except InputError as error:
@@ -166,30 +154,17 @@ class RNNsearchTask(TranslationTask):
         iterator = super().get_batch_iterator(dataset, **options)
         iterator.disable_shuffling, iterator.shuffle = True, False
         size = options["max_sentences"]
-        logger.info(
-            f"sentences in an update: {size * dataset.batches_per_update:,} "
-            f"(--batch-size {size} x {processes} processes x --update-freq {steps})"
-        )
+        factors = f"--batch-size {size} x {processes} processes x --update-freq {steps}"
+        logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
         return iterator
 
-    def train_step(
-        self,
-        sample: dict[str, Any],
-        model: BaseFairseqModel,
-        criterion: FairseqCriterion,
-        optimizer: FairseqOptimizer,
-        update_num: int,
-        ignore_grad: bool = False,
-        **extra: Any,
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    def train_step(self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, **more: Any) -> Any:
         """As in fairseq; without a scaler of gradients (--fp16, --amp), a loss that is not a number is refused."""
         self.optimizer = optimizer
-        step = super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad, **extra)
+        step = super().train_step(sample, model, criterion, optimizer, update_num, **more)
         if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
-            raise InputError(
-                f"the loss of update {update_num + 1} is not a number; start anew, or from a checkpoint by "
-                "--restore-file, with a lower --lr or --clip-norm 1"
-            )
+            cure = "start anew, or from a checkpoint by --restore-file, with a lower --lr or --clip-norm 1"
+            raise InputError(f"the loss of update {update_num + 1} is not a number; {cure}")
         return step
 
     def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
@@ -228,7 +203,7 @@ class RNNsearchTask(TranslationTask):
         options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
         defaults = GenerationConfig()
         given = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
-        if search == "fairseq" and (given or not all(map(can_search, models))):
+        if search == "fairseq" and (given or any(None in halves(model) for model in models)):
             return super().build_generator(models, args, **extra)
         if given:
             raise InputError(f"{option(given[0])} has no effect with --search {search}; leave one of them out")

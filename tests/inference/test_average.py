@@ -1,7 +1,6 @@
 """The mean of checkpoints."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.average import average_checkpoints, main
+from rnnsearch_fairseq.inference.average import average_checkpoints
 from tests.trained import make_checkpoint
 
 
@@ -62,6 +61,3 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(InputError, match=r"out\.pt: cannot be written \(No space left on device\); make room"):
         average_checkpoints([first], tmp_path / "out.pt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "pipe"]
-    monkeypatch.setattr(sys, "argv", ["average", str(first), "--output", str(first)])
-    with pytest.raises(InputError, match=r"1\.pt: is there already"):
-        main()

@@ -128,17 +128,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocabulary.source.txt", "bpe.codes", "model.safetensors"])
-def test_missing_files_are_named(folder: Path, name: str) -> None:
+def test_missing_files_are_named_and_pipes_and_devices_are_not_read(folder: Path, name: str) -> None:
     (folder / name).unlink()
     assert_refused(folder, name)
-
-
-@pytest.mark.parametrize("name", ["config.json", "vocabulary.source.txt", "bpe.codes", "model.safetensors"])
-def test_pipes_and_devices_are_not_read(folder: Path, name: str) -> None:
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
-        (folder / name).unlink()
         make(folder / name)
         assert_refused(folder, f"{name}: not a regular file")
+        (folder / name).unlink()
 
 
 def set_config(*path: Any, to: Any) -> Callable[[Any], None]:

@@ -176,12 +176,6 @@ def test_what_cannot_be_read_is_refused_by_number(model: Translator, sentence: A
 # Loading
 
 
-def test_a_folder_of_a_training_and_its_best_checkpoint_are_one_model(folder: Path) -> None:
-    checkpoints = folder / "checkpoints"
-    for path in (checkpoints, str(checkpoints), checkpoints / "checkpoint_best.pt"):
-        assert rnnsearch_fairseq.load(path).translate("The dog sleeps.") == "le chien dort."
-
-
 def test_without_a_preparation_text_is_words_and_the_log_says_so(tmp_path: Path, warned: Any) -> None:
     state = make_checkpoint()
     state["model"]["_extra_state"]["preparation"] = None

@@ -1,25 +1,5 @@
 """Lines of the log of fairseq-train."""
 
-from pathlib import Path
-
-
-def write_log(path: Path, epochs: list[tuple[int, int, float, float]], start: str = "") -> Path:
-    """A log, of each epoch updates, seconds, and NLL of training and development set."""
-    before = "2026-11-21 10:00:00 | INFO"
-    lines = [start or f"{before} | fairseq_cli.train | training on 1 devices (GPUs/TPUs)\n"]
-    for number, (updates, seconds, train, dev) in enumerate(epochs, 1):
-        lines.append(
-            f"{before} | valid | epoch {number:03d} | valid on 'valid' subset | loss {dev} | nll_sentence_nats {dev} | "
-            f"num_updates {updates}\n"
-        )
-        lines.append(
-            f"{before} | train | epoch {number:03d} | loss 3 | nll_sentence_nats {train} | ppl 8 | "
-            f"num_updates {updates} | train_wall {seconds} | wall 5000\n"
-        )
-    path.write_text("".join(lines))
-    return path
-
-
 # Lines of a training with summed_nll, as --log-format simple prints them.
 SIMPLE = """\
 2026-11-21 08:59:28 | INFO | fairseq_cli.train | {'_name': None, 'common': {'log_format': 'simple'}, 'max_epoch': 0}

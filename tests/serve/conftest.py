@@ -45,3 +45,9 @@ def serve(translator: Translator) -> Iterator[Callable[..., Any]]:
             return stack.enter_context(TestClient(app, "http://localhost:8000", raise_server_exceptions=False))
 
         yield start
+
+
+@pytest.fixture
+def client(serve: Callable[..., Any]) -> Any:
+    """The client of an application with the plain model."""
+    return serve()

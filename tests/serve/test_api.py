@@ -13,8 +13,6 @@ import pytest
 import torch
 
 pytest.importorskip("httpx")  # the test client asks for it
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
 import uvicorn
 from fastapi.testclient import TestClient
@@ -32,11 +30,6 @@ pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning
 SENTENCES = ["The black cat eats.", "It's a zebra."]
 STREAM, PLAIN = "/api/translate/stream", "/api/translate"
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture
-def client(serve: Callable[..., TestClient]) -> TestClient:
-    return serve()
 
 
 def ask(client: TestClient, *sentences: str, path: str = PLAIN, **fields: Any) -> list[dict[str, Any]]:

@@ -1,12 +1,10 @@
 """LibreTranslate's API, without a network."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 pytest.importorskip("httpx")  # the test client asks for it
-pytest.importorskip("fastapi")
 
 from fastapi.testclient import TestClient
 
@@ -15,11 +13,6 @@ from rnnsearch_fairseq.serve.libretranslate import cut
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 EN_FR = {"source": "en", "target": "fr"}
-
-
-@pytest.fixture
-def client(serve: Callable[..., TestClient]) -> TestClient:
-    return serve()
 
 
 def test_a_text_and_several_by_json_and_by_form(client: TestClient) -> None:

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
-
 from recipes.benchmark import serving_load
 from tests.serve.live import PATIENCE, Live, serving
 

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("selenium")
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-pytest.importorskip("fastapi")
-
 from rnnsearch_fairseq.serve import scheduler as scheduling
 from rnnsearch_fairseq.serve.messages import Problem, TranslationRequest
 from rnnsearch_fairseq.serve.scheduler import Job, PendingRequest, Scheduler

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.reproduce.curve import Point, read_curve
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.train_log import read_kinds
+from rnnsearch_fairseq.plots.progress import read_kinds
 from tests.plots.builders import SIMPLE, inner_line, train_line, valid_line
 
 
