@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.errors import option
+from rnnsearch_fairseq.inference.loading import Member
 from rnnsearch_fairseq.modules.config import NetworkConfig
 
 MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
@@ -52,12 +53,12 @@ fi
 
 if [ ! -d model ]; then
     rm -rf model.part
-    rnnsearch export checkpoints/checkpoint_best.pt --output model.part --half --beam 12
+    rnnsearch export checkpoints/checkpoint_best.pt --output model.part --half {search}
     mv model.part model
 fi
 
 score() {{ # MODEL TRANSLATIONS: translate the test set, and compare it with its translations by people
-    if [ ! "$2" -nt model ]; then rnnsearch translate raw/test.{source} --model "$1" --beam 12 --output "$2"; fi
+    if [ ! "$2" -nt model ]; then rnnsearch translate raw/test.{source} --model "$1" {search} --output "$2"; fi
     sacrebleu raw/test.{target} -i "$2" -m bleu chrf -f text {tokens}
 }}
 {scores}
@@ -117,12 +118,12 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
     return text
 
 
-def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig | None = None) -> str:
+def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None = None) -> str:
     """The script ``train.sh``.
 
     Args:
         joined: both languages have the same subwords, and share a dictionary.
-        given: the configuration of the model that the training goes on from.
+        given: the model that the training goes on from; its search is used, too.
     """
     source, target = map(shlex.quote, languages)
     common = f'--user-dir "$(rnnsearch user-dir)" -s {source} -t {target}'
@@ -138,7 +139,8 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig 
         model = GIVEN_MODEL
         dictionaries = f"--srcdict dict.{source}.txt --tgtdict dict.{target}.txt"
         scores = f'echo "before, by the given model:"\nscore {START} {before}\necho "after:"\n{scores}'
-    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, sizes=given and _sizes(given))
+    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, sizes=given and _sizes(given.config))
+    search = (given and given.usage.search) or {"beam": 12}
     preprocess = [
         f"fairseq-preprocess {common} {dictionaries}",
         "--trainpref train --validpref valid --testpref test --destdir bin.part",
@@ -157,6 +159,7 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: NetworkConfig 
         target=target,
         scores=scores,
         translation=translation,
+        search=" ".join(f"{option(name)} {value}" for name, value in search.items()),
         tokens="--tokenize char" if languages[1][:2] in WITHOUT_TOKENIZER else f"-l {source}-{target}",
     )
 

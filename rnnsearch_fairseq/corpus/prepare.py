@@ -235,10 +235,10 @@ def main() -> None:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         if model is None:
             number, preparation = prepare(parts, languages, new, settings)
-            plan, joined, config = plan_training(number), preparation.subwords is not None, None
+            plan, joined = plan_training(number), preparation.subwords is not None
         else:
-            plan, joined, config = plan_adaptation(prepare_as(model, parts, new)), False, model.config
-        (new / SCRIPT).write_text(make_script(languages, plan, joined, config), encoding="utf-8")
+            plan, joined = plan_adaptation(prepare_as(model, parts, new)), False
+        (new / SCRIPT).write_text(make_script(languages, plan, joined, model), encoding="utf-8")
         sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
         print(f"\n{expectations(plan, sample)}")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")

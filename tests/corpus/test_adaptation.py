@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rnnsearch_fairseq.corpus.plan import make_script, plan_adaptation
 from rnnsearch_fairseq.corpus.prepare import main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
-from rnnsearch_fairseq.inference.loading import load_members
+from rnnsearch_fairseq.inference.loading import Usage, load_members
 from tests import trained
 from tests.commands import BIN
 from tests.corpus.builders import LANGUAGES, write_tsv
@@ -68,14 +69,16 @@ def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run:
         assert "⟦" in line and "ж" not in line
 
 
-def test_the_command_builds_the_given_model() -> None:
-    config = trained._trained("rnnencdec", ())[0]
-    script = make_script(LANGUAGES, plan_adaptation(3000), False, config).replace("\\\n", " ")
+def test_the_command_builds_the_given_model(tmp_path: Path) -> None:
+    member = load_members(trained.train(tmp_path, "rnnencdec"))[0]
+    member = replace(member, usage=Usage({"beam": 7, "lenpen": 2.0}))
+    script = make_script(LANGUAGES, plan_adaptation(3000), False, member).replace("\\\n", " ")
+    assert script.count("--beam 7 --lenpen 2.0") == 2
     command = next(line for line in script.splitlines() if line.lstrip().startswith("fairseq-train"))
     words = shlex.split(command.replace('--user-dir "$(rnnsearch user-dir)"', "").partition("2>&1")[0])
     args = options.parse_args_and_arch(options.get_training_parser(), words[1:])
     assert args.finetune_from_model == "start.pt" and args.max_update == 600 and args.lr == [0.002]
-    for name, value in vars(config).items():
+    for name, value in vars(member.config).items():
         assert "dropout" in name or getattr(args, name, False) == value
 
 
