@@ -122,7 +122,7 @@ def test_quickstarts_model_reads_sentences_as_people_write_them(recipes: Path, t
     out = tmp_path / "out"
     command = ["bash", script, "--out", out]
     _, status, said = stop(command, out / "log", r"begin training epoch (1)", signal.SIGINT)
-    assert status == 130 and "failed" not in said
+    assert status == 130 and "failed" not in said, said
     (stopped,) = re.findall(r"^  SIGINT: training stops after update (\d+);", said, re.MULTILINE)
     assert said.endswith("\nstopped; run the same command again to go on\n")
 

@@ -111,7 +111,7 @@ def test_the_script_scores_before_and_after_and_leaves_a_model(tmp_path: Path, f
     done = subprocess.run(["bash", script], env=environment, check=False, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     before, after = done.stdout.split("\nafter:\n")
-    assert "\nBLEU|" in before.partition("before, by the given model:")[2] and "BLEU|" in after
+    assert "BLEU|" in before.partition("before, by the given model:")[2] and "BLEU|" in after
     assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 4
     (model,), (start,) = load_members(tmp_path / "text/model"), load_members(tmp_path / "text/start.pt")
     assert model.usage.search == {"beam": 12} and model.text == start.text

@@ -176,7 +176,6 @@ def test_what_cannot_work_is_refused(command: Command, models: Path, tmp_path: P
         ([tmp_path / "text", "--output", tmp_path / "text"], "it would replace an input"),
         ([tmp_path / "text", "--replace-unknown", tmp_path / "d"], "line 1: not a word and its translation"),
         ([tmp_path / "text", "--beam", "0"], "--beam is 0"),
-        ([tmp_path / "text", "--nbest", "0"], "--nbest is 0"),
     ):
         with pytest.raises(InputError, match=message):
             command(*words)

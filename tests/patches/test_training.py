@@ -35,6 +35,7 @@ SIZES = ["--alignment-size", "8", "--maxout-size", "8"]
 # What rnnsearch prepare prints for a million pairs and more, and for fewer.
 PAPER = [*split(" ".join(PAPER_MODEL)), *SIZES, "--max-epoch", "2", "--pool-batches", "2", "--dropout", "0.1"]
 CHOSEN = {"sharing": "share-decoder-input-output-embed", "dropout": 0.1, "warmup": 4, "updates": 22}
+CHOSEN |= {"rate": 0.006, "word_dropout": 0.1}
 SMALL = [*split(" ".join(SMALL_MODEL).format(**CHOSEN)), *SIZES]
 # As the README's command for the second paper.
 TREES = ["--task", "rnnsearch", "--arch", "tree2seq_small", "--tree-lang", "trees"]

@@ -214,9 +214,9 @@ def test_the_command_writes_and_counts_and_refuses_bad_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes = ["--train", "30", "--valid", "5", "--test", "5"]
-    for numbers in (["--train", "0"], ["--longest", "2"]):
+    for numbers, error in ((["--train", "0"], SystemExit), (["--longest", "2"], InputError)):
         monkeypatch.setattr(sys, "argv", ["grammar", str(tmp_path / "out"), *sizes, *numbers])
-        with pytest.raises(InputError):
+        with pytest.raises(error):
             grammar.main()
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(sys, "argv", ["grammar", str(tmp_path / "out"), *sizes, "--longest", "20"])
