@@ -175,7 +175,13 @@ def stop(command: list[object], log: Path, pattern: str, number: int) -> tuple[i
     Returns the number that ``pattern`` found last, the recipe's status, and all that it printed.
     """
     started = subprocess.Popen(
-        list(map(str, command)), start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        list(map(str, command)),
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Tests in the background ignore Ctrl-C, and a shell cannot trap what it ignores from the start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         for _ in range(10 * WAIT):
