@@ -115,4 +115,4 @@ def test_the_script_scores_before_and_after_and_leaves_a_model(tmp_path: Path, f
     assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 4
     (model,), (start,) = load_members(tmp_path / "text/model"), load_members(tmp_path / "text/start.pt")
     assert model.usage.search == {"beam": 12} and model.text == start.text
-    assert "num_updates=9" in (tmp_path / "text/train.log").read_text()
+    assert "num_updates 9 |" in (tmp_path / "text/train.log").read_text()
