@@ -64,7 +64,7 @@ def main() -> int | None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """End at a signal by an exception, so that unfinished files are removed; the status is that of a shell."""
+    """End at a signal by an exception, so that unfinished files are removed, with the status 128 + its number."""
     raise SystemExit(128 + number)
 
 

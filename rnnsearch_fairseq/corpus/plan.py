@@ -77,7 +77,7 @@ class Plan:
 
     pairs: int
     arch: str
-    pieces: int  # to split words into; 0: as those of the given model
+    pieces: int  # subwords to learn; 0: the given model has its own
     batch: int
     dropout: float
     updates: int
@@ -167,6 +167,6 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None 
 
 
 def _sizes(config: NetworkConfig) -> str:
-    """The options of the command line that build a given model; those of ``ADAM`` come after them."""
+    """The options of the command line that build a given model, without those that ``ADAM`` sets."""
     given = {name: value for name, value in vars(config).items() if value is not False and "dropout" not in name}
     return " ".join(option(name) if value is True else f"{option(name)} {value}" for name, value in given.items())

@@ -10,7 +10,7 @@ from rnnsearch_fairseq.text.markup import LETTER, find_places, hide_spans, list_
 
 # Directives of printf that take the next argument, so that their order counts.
 PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
-DIRECTIVE = frozenset("%{$")  # the signs of which a directive of any kind has one
+DIRECTIVE = frozenset("%{$")  # each directive has one of these signs
 BLANK_DIRECTIVE = re.compile(r"%\s+[a-zA-Z]")  # of printf, too, but nobody means it in "5% done"
 ENCLOSING = re.compile(r"[<\[&]|[^\0-\x7f]")  # begins a span that may enclose words with the next one
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
@@ -52,7 +52,7 @@ def choose(
 
     Args:
         known: the characters that the model knows; None: all.
-        languages: the codes of those of the source and the translation.
+        languages: the codes of the source language and the target language.
     """
     found = [(float("inf"), 0, Choice("", ["is empty"]))]
     wanted = _read(source)
