@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rnnsearch_fairseq.inference.loading import load_members
 from tests.commands import BIN
 from tests.corpus.builders import number_pairs
 
@@ -18,7 +19,7 @@ CHANGES = {
     "recipes/setup.sh && source .venv/bin/activate": "true",
     "rnnsearch serve --model": "rnnsearch info",
     "bash text/train.sh": "sed -i 's/-update [0-9]*/-update 2/g' text/train.sh; bash text/train.sh",
-    "bash own/train.sh": "sed -i 's/-update [0-9]*/-update 2/g' own/train.sh; bash own/train.sh",
+    "bash own/train.sh": "bash -n own/train.sh",  # a test of prepare runs it
     "--arch bahdanau_gru ": f"--arch bahdanau_gru {TINY} --alignment-size 8 --maxout-size 8 ",
     "--max-update 300000": "--max-update 2",
     "--arch tree2seq_small": f"--arch tree2seq_small {TINY}",
@@ -68,11 +69,16 @@ def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
     python = f"python - <<'END'\n{blocks(ROOT / 'README.md', 'python')}\nprint('aligned', alignment.target)\nEND"
     commands = blocks(ROOT / "README.md", "sh").partition("recipes/setup.sh")
     printed = type_in(f"{shorten(commands[1] + commands[2])}\n{python}", tmp_path)
-    for words in ("Renvoie une copie de la liste.", "before, by the given model", "aligned"):
+    for words in ("Renvoie une copie de la liste.", "aligned"):
         assert words in printed
+    before, after = printed.split("\nafter:\n")
+    assert "BLEU|" in before.partition("before, by the given model:")[2] and "BLEU|" in after
+    assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 10
+    adapted, given = load_members(tmp_path / "text/model")[0], load_members(ROOT / "recipes/docs_en_fr/model")[0]
+    assert adapted.usage.search == given.usage.search and adapted.text == given.text
     for filled in ("docs.fr.po", "filled/messages.po"):
         assert 'msgstr "Renvoie une copie' in (tmp_path / filled).read_text()
-    for made in ("own/model/config.json", "paper/checkpoints/checkpoint_best.pt"):
+    for made in ("text/model/config.json", "paper/checkpoints/checkpoint_best.pt"):
         assert (tmp_path / made).exists()
 
 

@@ -150,7 +150,7 @@ def test_reproduce_is_killed_and_goes_on(recipes: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path / "text", {"train": 300, "valid": 10, "test": 30})
     out = tmp_path / "out"
     command = ["bash", recipes / "reproduce/run.sh", "--tokens", tmp_path / "text", "--src", "en", "--trg", "fr"]
-    command += ["--models", "RNNencdec-30,RNNsearch-50", "--budget", "40", "--interval", "2", "--words", "200"]
+    command += ["--models", "RNNencdec-30,RNNsearch-50", "--budget", "40", "--interval", "8", "--words", "200"]
     command += ["--rare", "20", "--out", out, "--", *TINY]
     log = out / "runs/RNNencdec-30/train.log"
     kept, status, _ = stop(command, log, r"Saved checkpoint .* @ (\d+) updates", signal.SIGKILL)

@@ -1,8 +1,6 @@
 """``rnnsearch prepare --from``: text of one's own for a training that goes on from a trained model."""
 
-import os
 import shlex
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from rnnsearch_fairseq.inference.loading import Usage, load_members
 from tests import trained
-from tests.commands import BIN
 from tests.corpus.builders import LANGUAGES, write_tsv
 
 SENTENCES = {"The dog sleeps.": "Le chien dort.", "The black cat eats.": "Le chat noir mange."}
@@ -99,20 +96,3 @@ def test_other_models_are_refused(tmp_path: Path, folder: Path, run: Any) -> Non
     for model in (trees, f"{folder}:{folder}"):
         with pytest.raises(InputError, match="give one RNNsearch"):
             run(tmp_path, tmp_path / "text", "--from", model)
-
-
-@pytest.mark.slow
-@pytest.mark.train
-def test_the_script_scores_before_and_after_and_leaves_a_model(tmp_path: Path, folder: Path, run: Any) -> None:
-    run(*write_tsv(tmp_path, CORPUS), tmp_path / "text", "--from", folder)
-    script = tmp_path / "text/train.sh"
-    script.write_text(script.read_text().replace("update 200", "update 9"))
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(["bash", script], env=environment, check=False, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-    before, after = done.stdout.split("\nafter:\n")
-    assert "BLEU|" in before.partition("before, by the given model:")[2] and "BLEU|" in after
-    assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 4
-    (model,), (start,) = load_members(tmp_path / "text/model"), load_members(tmp_path / "text/start.pt")
-    assert model.usage.search == {"beam": 12} and model.text == start.text
-    assert "num_updates 9 |" in (tmp_path / "text/train.log").read_text()
