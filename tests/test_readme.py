@@ -66,10 +66,10 @@ def type_in(script: str, folder: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.train
 def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
-    python = f"python - <<'END'\n{blocks(ROOT / 'README.md', 'python')}\nprint('aligned', alignment.target)\nEND"
+    python = f"python - <<'END'\n{blocks(ROOT / 'README.md', 'python')}\nprint('aligned', target)\nEND"
     commands = blocks(ROOT / "README.md", "sh").partition("recipes/setup.sh")
     printed = type_in(f"{shorten(commands[1] + commands[2])}\n{python}", tmp_path)
-    for words in ("Renvoie une copie de la liste.", "aligned"):
+    for words in ("Renvoie une copie de la liste.", "aligned ['Renvoie', 'une'"):
         assert words in printed
     before, after = printed.split("\nafter:\n")
     assert "BLEU|" in before.partition("before, by the given model:")[2] and "BLEU|" in after

@@ -18,7 +18,7 @@ from recipes.grammar.lexicon import ADJECTIVES, NOUNS
 from recipes.reproduce.alignment_error import Links, read_gold
 from recipes.reproduce.document import Section, table
 from recipes.reproduce.runs import GOLD, LINKS, SCORES, BahdanauRuns
-from rnnsearch_fairseq.plots.words import words_of
+from rnnsearch_fairseq.text.words import words_of
 
 MOST_FREQUENT = 10  # pairs of words
 MIN_AHEAD, MAX_BACK = 0.5, 0.25  # of the steps of an alignment that is mostly monotonic

@@ -41,7 +41,6 @@ from recipes.reproduce.runs import ALIGNMENTS, DATA, GOLD, LONG, SCORES, TRANSLA
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plots.alignment import plot_alignment
-from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.scores import read_scores
 
 # Figure 3 shows the paper's model or, of those with alignments, the next of these, or else the first other one.
@@ -78,7 +77,7 @@ def figure_3(runs: BahdanauRuns, folder: Path) -> Section:
         f"{kind}. Source words run across, the words of the translation down. White is a weight of 1, black of 0."
     ]
     for number in (*draw_sentences(others, 1), *drawn):
-        plot_alignment(*word_alignment(pairs[number]), folder / f"figure-3-{number}.png")
+        plot_alignment(*pairs[number].by_word(), folder / f"figure-3-{number}.png")
         blocks.append(f"![Alignment of sentence {number}](figure-3-{number}.png)")
     return title, blocks
 

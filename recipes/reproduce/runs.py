@@ -10,7 +10,6 @@ from pathlib import Path
 from recipes.reproduce.alignment_error import Links, read_gold, strongest_links
 from recipes.reproduce.systems import read_systems, read_test_set
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.scores import read_scores
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
@@ -77,7 +76,7 @@ class BahdanauRuns:
         found = {}
         for name in self.folders:
             if name in scores:
-                found[name] = [strongest_links(word_alignment(pair)[2]) for pair in read_scores(scores[name])]
+                found[name] = [strongest_links(pair.by_word()[2]) for pair in read_scores(scores[name])]
             elif name in kept:
                 found[name] = [gold.sure for gold in read_gold(kept[name])]
         return found

@@ -6,8 +6,8 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 
-from rnnsearch_fairseq.plots.words import words_of
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
+from rnnsearch_fairseq.text.words import words_of
 
 Translations = Mapping[str, Sequence[str]]  # by the system's name
 

@@ -15,7 +15,6 @@ from recipes.reproduce.alignment_error import strongest_links
 from recipes.reproduce.systems import read_parallel
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.scores import read_scores
 
 
@@ -27,7 +26,7 @@ def learn(scores: Path, source: Path, target: Path) -> dict[str, str]:
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     pairs = [(line.split(), translation.split()) for line, translation in zip(*read_parallel(source, target))]
-    alignments = [word_alignment(pair)[2] for pair in read_scores(scores)]
+    alignments = [pair.by_word()[2] for pair in read_scores(scores)]
     if [weights.shape for weights in alignments] != [(len(t) + 1, len(s) + 1) for s, t in pairs]:
         raise InputError(f"{scores}: has not the words of {source} and {target}; give the text that was scored")
     for (words, translation), weights in zip(pairs, alignments):

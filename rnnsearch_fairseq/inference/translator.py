@@ -39,8 +39,9 @@ from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_se
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
 from rnnsearch_fairseq.text.markup import LETTER, find_spans, known_characters, mask, unmask
-from rnnsearch_fairseq.text.scores import END, AlignedPair
+from rnnsearch_fairseq.text.scores import AlignedPair
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
+from rnnsearch_fairseq.text.words import END
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
-from rnnsearch_fairseq.plots.words import word_alignment
 from rnnsearch_fairseq.text.scores import UNKNOWN, AlignedPair, read_scores
 
 MAX_WORDS = 20  # of the sentence that is drawn by default
@@ -55,5 +54,5 @@ def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace
 def main() -> None:
     args = parse_arguments(__doc__, "alignments", MAX_WORDS)
     pair = choose_pair(read_scores(args.alignments), args.alignments, args.sentence, MAX_WORDS)
-    plot_alignment(*word_alignment(pair), args.picture)
+    plot_alignment(*pair.by_word(), args.picture)
     print(f"alignment of sentence {pair.number} -> {args.picture}")

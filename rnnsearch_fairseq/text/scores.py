@@ -12,9 +12,9 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, in_short
 from rnnsearch_fairseq.text.lines import open_bytes
+from rnnsearch_fairseq.text.words import END, words_of
 
 UNKNOWN = "<unk>"  # in place of each word that the model does not know
-END = "</s>"
 CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
 
 
@@ -56,6 +56,17 @@ class AlignedPair:
     def words(self) -> list[str]:
         """The target words without end-of-sentence."""
         return self.target[:-1] if self.target[-1:] == [END] else self.target
+
+    def by_word(self) -> tuple[list[str], list[str], np.ndarray]:
+        """Source words, target words, and the attention between them, ``(target words, source words)``.
+
+        End-of-sentence is the last of both. The weights of a source word's pieces are added (they share one unit of
+        attention); those of a target word's are averaged (each has a unit of its own). So every row still sums to one.
+        """
+        (source, source_owner), (target, target_owner) = words_of(self.source), words_of(self.target)
+        by_word = np.zeros((len(target), len(source)))
+        np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), self.weights.numpy())
+        return source, target, by_word / np.bincount(target_owner)[:, None]
 
     def to_json(self) -> str:
         """The pair as a line of JSON, described in ``rnnsearch score --help``; numbers have six decimals."""

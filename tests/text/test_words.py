@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rnnsearch_fairseq.plots.words import word_alignment, words_of
 from rnnsearch_fairseq.text.scores import AlignedPair
+from rnnsearch_fairseq.text.words import words_of
 
 
 def pair(source: str, target: str, rows: Sequence[Sequence[float]]) -> AlignedPair:
@@ -36,7 +36,7 @@ def test_pieces_join_to_words(pieces: str, words: list[str], owner: list[int]) -
 
 def test_pieces_of_a_source_word_are_added_and_of_a_target_word_averaged() -> None:
     alignment = [[0.7, 0.1, 0.1, 0.1], [0, 0.5, 0.25, 0.25], [0.1, 0.3, 0.4, 0.2], [0, 0, 0, 1]]
-    source, target, weights = word_alignment(pair("the ca@@ t", "le ch@@ at", alignment))
+    source, target, weights = pair("the ca@@ t", "le ch@@ at", alignment).by_word()
     assert source == ["the", "cat", "</s>"]
     assert target == ["le", "chat", "</s>"]
     np.testing.assert_allclose(weights, [[0.7, 0.2, 0.1], [0.05, 0.725, 0.225], [0, 0, 1]], atol=1e-12)
@@ -45,7 +45,7 @@ def test_pieces_of_a_source_word_are_added_and_of_a_target_word_averaged() -> No
 def test_sentence_that_ends_inside_a_word_keeps_its_end_of_sentence() -> None:
     """A model may stop after a piece that wants another one: end-of-sentence is no part of that word."""
     alignment = [[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.0, 0.0, 1.0]]
-    source, target, weights = word_alignment(pair("the cat", "le ch@@", alignment))
+    source, target, weights = pair("the cat", "le ch@@", alignment).by_word()
     assert source == ["the", "cat", "</s>"]
     assert target == ["le", "ch", "</s>"]
     np.testing.assert_array_equal(weights, alignment)
