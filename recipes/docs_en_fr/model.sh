@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train the English-French model of this folder on translations of documentation and software, from the smaller model that lay here
-# before, and score it on files and projects that it has not seen: about two hours of one core.
+# before, and score it on files and projects that it has not seen: about four hours of one core.
 #
 #   recipes/docs_en_fr/model.sh --data DIR --more DIR [--out DIR]
 #
@@ -15,7 +15,6 @@ parse_options "data= more= out=" "$@"
 [ -n "$DATA" ] && [ -n "$MORE" ] || die "give both folders of text: $0 --data DIR --more DIR; see $0 --help"
 set_up
 export OMP_NUM_THREADS=1
-UPDATES=3000
 FIRST=9c848ef # the last commit with the model that knew Python's and Django's documentation only
 
 say "reading PO files; preparing their text as the first model's, markup masked"
@@ -27,21 +26,25 @@ prepare() { rnnsearch prepare "$OUT/raw" "$1" -s en -t fr --from "$OUT/first"; }
 once "$OUT/text" prepare
 once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr --srcdict "$OUT/text/dict.en.txt" --tgtdict "$OUT/text/dict.fr.txt"
 
-train() { # CHECKPOINT: train up to the update at which the learning rate is zero
-    say "training up to update $UPDATES; full log in $OUT/train.log"
+train() { # START UPDATES MODEL: go on from START, with a learning rate that falls to zero
+    local run=${3%.pt*}
+    mkdir -p "$run"
+    say "training for $2 updates; full log in $run/train.log"
     # shellcheck disable=SC2046  # one option or none
     fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr \
-        --finetune-from-model "$OUT/text/start.pt" --update-word current --share-all-embeddings \
+        --finetune-from-model "$1" --update-word current --share-all-embeddings \
         --dropout 0.2 --readout-dropout 0.2 --word-dropout 0.05 --criterion smoothed_nll --label-smoothing 0.1 \
         --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --clip-norm 1 \
-        --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 150 --total-num-update "$UPDATES" --max-update "$UPDATES" \
+        --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 150 --total-num-update "$2" --max-update "$2" \
         --max-tokens 3000 $(fast_precision) --save-interval 1000 --validate-interval 1000 --validate-interval-updates 500 \
-        --save-interval-updates 250 --keep-interval-updates 4 --save-dir "$OUT/checkpoints" \
-        --log-format simple --log-interval 20 2>&1 | rnnsearch progress "$OUT/train.log" "$UPDATES" || die_of_log "$OUT/train.log" fairseq-train
-    cp "$OUT/checkpoints/checkpoint_last.pt" "$1"
+        --save-interval-updates 250 --keep-interval-updates 4 --save-dir "$run/checkpoints" \
+        --log-format simple --log-interval 20 2>&1 |
+        rnnsearch progress "$run/train.log" "$2" || die_of_log "$run/train.log" fairseq-train
+    cp "$run/checkpoints/checkpoint_last.pt" "$3"
 }
-once "$OUT/model.pt" train
-once "$OUT/model" rnnsearch export "$OUT/model.pt" --half --beam 12 --lenpen 2 \
+once "$OUT/second.pt" train "$OUT/text/start.pt" 3000
+once "$OUT/third.pt" train "$OUT/second.pt" 3400
+once "$OUT/model" rnnsearch export "$OUT/third.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"

@@ -15,8 +15,9 @@ TOO_FEW_PAIRS = 1000  # for a new model
 NEW_MODELS = "new models reached BLEU 31 on 3,600 captions, 44 on 8,000, 61 on 29,000, and 57 on 44,000 messages"
 ADAPTED_MODEL = "1,376 messages of a program raised BLEU from 54.0 to 71.4, 2,178 of documentation from 43.4 to 48.3"
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
-# Measured on an AMD EPYC: seconds of one core for a target word, and more for each word of the target's dictionary.
+# Measured on an AMD EPYC with AVX-512: seconds of one core for a target word, and more for each word of its dictionary.
 SECONDS_PER_WORD = {"bahdanau_gru_small": (200e-6, 25e-9), "bahdanau_gru": (900e-6, 90e-9)}
+SLOWER = 2.2  # times as long on an EPYC without AVX-512
 START = "start.pt"  # the given model, as a checkpoint
 NEXT_LINE = " \\\n        "
 WITHOUT_TOKENIZER = ("ja", "ko", "th")  # languages that sacrebleu cannot tokenize without more packages
@@ -109,10 +110,12 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
     dictionary = min(SHORTLIST, len({word for target in targets for word in target}))
     seconds, more_seconds = SECONDS_PER_WORD[plan.arch]
     minutes = plan.updates * plan.batch * length * (seconds + dictionary * more_seconds) / 60
-    time = f"{minutes / 60:,.0f} hours" if minutes > 120 else f"{max(1, round(minutes))} minutes"
+    unit, size = ("hours", 60) if minutes > 120 else ("minutes", 1)
+    least = max(1, round(minutes / size))
+    time = f"{least:,} to {max(least + 1, round(SLOWER * minutes / size)):,} {unit}"
     text = (
         f"What to expect of {plan.pairs:,} pairs: {plan.arch}; {plan.updates:,} updates of {plan.batch} "
-        f"pairs, about {time} of one core without other work, or much less on a GPU. For comparison, "
+        f"pairs, about {time} of one core, by processor, or much less on a GPU. For comparison, "
         f"{NEW_MODELS if plan.pieces else ADAPTED_MODEL}."
     )
     if plan.pieces and plan.pairs < TOO_FEW_PAIRS:

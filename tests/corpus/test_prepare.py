@@ -321,7 +321,7 @@ def test_the_time_of_a_training_depends_on_its_words() -> None:
     plan = plan_training(3600)
     short = expectations(plan, [("a", "b")])
     assert short.startswith("What to expect of 3,600 pairs: bahdanau_gru_small;")
-    assert "2,000 updates of 40 pairs, about 1 minutes" in short and "hours" in expectations(plan, [pair])
+    assert "2,000 updates of 40 pairs, about 1 to 2 minutes" in short and "hours" in expectations(plan, [pair])
 
 
 @pytest.mark.parametrize("words", [["--bpe", "0"], []])
