@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.language import count_words
 from rnnsearch_fairseq.text.markup import ANY_SPAN, MAX_SPANS, find_spans, has_letter, hide_spans
+from rnnsearch_fairseq.text.sentences import SENTENCE_END
 
 MAX_CHARACTERS = 100_000  # in a message
 MAX_WORDS = 100  # in a piece that is translated at a time, as in a training pair
@@ -37,7 +38,6 @@ SEPARATOR = re.compile(
     r"(?:\A|(?<!\s)\s*\n)\s*(?:(?:[-*+>•]|#{1,6}|\(?\w[.)]|\w -)\s+)?|(?:(?<!\s)\s*)?\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)"
     r"|(?<!\s)\s+\Z"
 )
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-zß-ÿ]|[`:*(\0])")
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
 
 
@@ -75,7 +75,7 @@ def _cut(text: str, elements: Message, depth: int = 0) -> list[Piece]:
         pieces += [Piece(text[start:first]), *_cut(text[first:after], elements, depth + 1), Piece(text[after:end])]
     text = "".join([*parts, text[last:]])
     hidden = BREAK.sub(lambda tag: "\n" * len(tag[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
-    return [*_split(text, hide_spans(hidden), 0, len(text), [SEPARATOR, SENTENCE, CLAUSE])]
+    return [*_split(text, hide_spans(hidden), 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])]
 
 
 def list_texts(message: Message) -> Iterator[str]:

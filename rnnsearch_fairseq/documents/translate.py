@@ -30,6 +30,7 @@ from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck
 from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines
 from rnnsearch_fairseq.text.scores import AlignedPair
+from rnnsearch_fairseq.text.words import END
 
 READ_AHEAD = 1 << 16  # bytes
 
@@ -107,8 +108,9 @@ def replace_unknown(translator: Translator, source: Source, pair: AlignedPair, d
     The words and the text are changed; the words stay marked as unknown.
     """
     unknown = [place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown]
+    places = [place for place, word in enumerate(pair.source) if word != END]
     for place in unknown:
-        word = source.words[pair.weights[place, :-1].argmax()]
+        word = pair.source[places[pair.weights[place, places].argmax()]]
         pair.target[place] = dictionary.get(word, word)
     if unknown:
         pair.text = translator.decode(pair.words, source)

@@ -39,7 +39,8 @@ from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_se
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
 from rnnsearch_fairseq.text.markup import LETTER, find_spans, known_characters, mask, unmask
-from rnnsearch_fairseq.text.scores import AlignedPair
+from rnnsearch_fairseq.text.scores import AlignedPair, join_pairs
+from rnnsearch_fairseq.text.sentences import cut_sentences
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
 from rnnsearch_fairseq.text.words import END
 
@@ -58,7 +59,7 @@ class Source(NamedTuple):
     ``words`` are the model's, and ``ids`` ``(S,)`` theirs, with end-of-sentence; ``tree`` is the parse or None.
     ``spans`` are the spans of markup for which symbols stand in the words. A sentence without a letter is its own
     translation, ``copy``; that of one without words is empty. The words of a ``prepared`` sentence were given, and its
-    translation is words with blanks between.
+    translation is words with blanks between. The ``parts`` of a long text are its sentences, translated one by one.
     """
 
     words: list[str]
@@ -67,6 +68,7 @@ class Source(NamedTuple):
     spans: Sequence[str] = ()
     copy: str | None = None
     prepared: bool = False
+    parts: Sequence["Source"] = ()
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -> "Translator":
@@ -200,7 +202,9 @@ class Translator:
         if not words:
             copy = ""
         tree = self._read_parse(parse, words, where)
-        return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared)
+        texts = [] if prepared or copy is not None or tree is not None else cut_sentences(sentence)
+        parts = [self.read_source(text, None, where) for text in texts] if len(texts) > 1 else []
+        return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared, parts)
 
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
@@ -218,9 +222,20 @@ class Translator:
 
         Args:
             options: default: the translator's.
-            on_step: called after each step of a batch, with the best unfinished target ids of each source in it, by
-                position in ``sources``. An exception that it raises ends the search.
+            on_step: called after each step of a batch, with the best unfinished target ids of each source in it that
+                has no parts, by position in ``sources``. An exception that it raises ends the search.
         """
+        units = [part for source in sources for part in source.parts or [source]]
+        owners = [number for number, source in enumerate(sources) for _ in source.parts or [source]]
+        whole = {place: number for place, number in enumerate(owners) if not sources[number].parts}
+        step = on_step and (lambda best: on_step({whole[place]: best[place] for place in best if place in whole}))
+        found = iter(self._search(units, options, nbest, step))
+        several = [[next(found) for _ in source.parts or [source]] for source in sources]
+        return [[*map(join_pairs, zip(*_padded(translations)))] for translations in several]
+
+    def _search(
+        self, sources: Sequence[Source], options: SearchOptions | None, nbest: int, on_step: OnStep | None
+    ) -> list[list[AlignedPair]]:
         search = make_search(self.options if options is None else options)
         if self._model is None:
             self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
@@ -253,6 +268,9 @@ class Translator:
 
     def decode(self, words: Sequence[str], source: Source) -> str:
         """The text of the words of a translation of ``source``."""
+        if source.parts:
+            sentences = (" ".join(words)).split(END)
+            return " ".join(self.decode(text.split(), part) for text, part in zip(sentences, source.parts))
         return " ".join(words) if source.prepared else unmask(self.target_codec.decode(words), source.spans)
 
     def _pair(
@@ -317,3 +335,9 @@ class Translator:
         if difference is not None:
             raise InputError(f"{where}: {difference}; parse the words that the model reads: {shown(' '.join(words))}")
         return read.tree
+
+
+def _padded(lists: Sequence[list[AlignedPair]]) -> list[list[AlignedPair]]:
+    """The lists, each made as long as the longest by its last item."""
+    longest = max(map(len, lists))
+    return [items + items[-1:] * (longest - len(items)) for items in lists]

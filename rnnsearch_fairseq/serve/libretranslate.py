@@ -1,6 +1,6 @@
 """LibreTranslate's API, which Weblate, OmegaT and others speak: ``/translate``, ``/languages`` and ``/health``.
 
-A text is cut into its lines, and long lines into sentences; HTML is cut at its tags, too, which stay as they are.
+A text is cut into its lines; HTML is cut at its tags, too, which stay as they are.
 """
 
 import html
@@ -16,10 +16,8 @@ from translate.lang.data import languages
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
 from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, TranslationRequest
-from rnnsearch_fairseq.text.language import count_words, language_code
+from rnnsearch_fairseq.text.language import language_code
 
-MAX_LINE_WORDS = 40  # a longer line is cut into sentences
-SENTENCE_END = re.compile(r"(?<=[.!?] )(?=[^\W\d_a-z])|(?<=[。！？])")
 TAG = re.compile(r"(<[^<>]*>)")
 router = APIRouter()
 
@@ -77,11 +75,8 @@ async def translate(request: Request) -> dict[str, Any]:
 
 
 def cut(text: str, is_html: bool) -> list[str]:
-    """Cut a text into sentences and tags, with the blanks beside them: joined, they are the text."""
-    pieces = []
-    for part in TAG.split(text) if is_html else text.splitlines(keepends=True):
-        pieces += SENTENCE_END.split(part) if count_words(part) > MAX_LINE_WORDS else [part]
-    return pieces
+    """Cut a text into lines, or into tags and what is between them: joined, they are the text."""
+    return TAG.split(text) if is_html else text.splitlines(keepends=True)
 
 
 def _has_words(piece: str) -> bool:

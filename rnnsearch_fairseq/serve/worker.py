@@ -48,8 +48,9 @@ class Worker:
     def _read(self, job: Job) -> Source:
         where = f"sentence {job.number + 1}"
         source = self.translator.read_source(job.sentence, job.tree, where)
-        if (words := len(source.words)) > MAX_WORDS:
-            raise InputError(f"{where} has {words} words, and at most {MAX_WORDS} are read; split it")
+        words = len(source.words)
+        if (longest := max(len(part.words) for part in source.parts or [source])) > MAX_WORDS:
+            raise InputError(f"{where} has {longest} words, and at most {MAX_WORDS} are read; split it")
         if self.parser is not None and source.tree is None:
             brackets = self.parser.parse(source.words)
             parse = read_penn(brackets) if isinstance(brackets, str) else None

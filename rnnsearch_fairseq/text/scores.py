@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, wit
 class AlignedPair:
     """A sentence and its translation, with the model's scores and attention: S source words, T target words, P phrases.
 
-    Words are the model's words or subwords, end-of-sentence included. Tensors are on the CPU.
+    Words are the model's words or subwords. Each sentence ends with end-of-sentence; a text may have several. Tensors
+    are on the CPU.
 
     Attributes:
         source, target: the words; in a file, unknown ones are ``<unk>``.
@@ -83,6 +85,24 @@ class AlignedPair:
         if self.phrases is not None:
             record |= {"phrases": self.phrases, "phrase_attention": _rounded(self.phrase_weights)}
         return json.dumps(record, ensure_ascii=False)
+
+
+def join_pairs(pairs: Sequence[AlignedPair]) -> AlignedPair:
+    """The translation of a text of several sentences, whose score is the mean of theirs; no word has two of them."""
+    if len(pairs) == 1:
+        return pairs[0]
+    parts = {name: [getattr(pair, name) for pair in pairs] for name in vars(pairs[0])}
+    words = {
+        name: [*chain.from_iterable(parts[name])] for name in ("source", "target", "source_unknown", "target_unknown")
+    }
+    logprobs, weights = torch.cat(parts["logprobs"]), pairs[0].weights
+    if weights is not None:
+        weights = torch.block_diag(*parts["weights"])
+    text, score = " ".join(filter(None, parts["text"])), sum(parts["score"]) / len(pairs)
+    joined = AlignedPair(**words, text=text, score=score, logprobs=logprobs, weights=weights)
+    if pairs[0].phrases is not None:  # without a parse
+        joined.phrases, joined.phrase_weights = [], torch.cat(parts["phrase_weights"])
+    return joined
 
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:

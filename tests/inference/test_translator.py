@@ -87,6 +87,21 @@ def test_an_ensemble_is_named_by_colons(folder: Path, tmp_path: Path) -> None:
     assert two.align(SOURCES[0]).weights.shape == (5, 5)
 
 
+@pytest.mark.parametrize("arch", ["bahdanau_gru", "rnnencdec", "tree2seq_small"])
+def test_long_texts_are_translated_sentence_by_sentence(tmp_path: Path, arch: str) -> None:
+    translator = rnnsearch_fairseq.load(train(tmp_path / "run", arch))
+    text, expected = " ".join(map(str.capitalize, SOURCES * 4)), " ".join(TARGETS * 4)
+    short, long = translator.translations([SOURCES[0], text], nbest=2)
+    assert short[0].text == TARGETS[0] and long[0].text == expected and len(long) == 2
+    assert long[0].target.count("</s>") == 4 * len(SOURCES) == long[0].source.count("</s>")
+    assert translator.decode(long[0].words, translator.read_source(text)) == expected
+    steps = []
+    translator.search([translator.read_source(one) for one in (text, SOURCES[0])], on_step=steps.append)
+    assert steps[0].keys() == {1}
+    if translator.has_attention:
+        torch.testing.assert_close(long[0].weights.sum(dim=1), torch.ones(len(long[0].target)))
+
+
 # Scores and alignments
 
 

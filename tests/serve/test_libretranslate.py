@@ -8,8 +8,6 @@ pytest.importorskip("httpx")  # the test client asks for it
 
 from fastapi.testclient import TestClient
 
-from rnnsearch_fairseq.serve.libretranslate import cut
-
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 EN_FR = {"source": "en", "target": "fr"}
@@ -51,12 +49,6 @@ def test_the_languages_and_the_health_of_the_server(client: TestClient) -> None:
     assert english == {"code": "en", "name": "English", "targets": ["fr"]}
     assert french == {"code": "fr", "name": "French", "targets": []}
     assert client.get("/health").json() == {"status": "ok"}
-
-
-def test_long_lines_are_cut_into_sentences() -> None:
-    line = "Mr. Smith sleeps for e.g. 3 hours. " * 10 + "He eats.\n"
-    assert cut(line * 2, is_html=False) == 2 * (["Mr. ", "Smith sleeps for e.g. 3 hours. "] * 10 + ["He eats.\n"])
-    assert cut("One. Two.", is_html=False) == ["One. Two."]
 
 
 @pytest.mark.parametrize(
