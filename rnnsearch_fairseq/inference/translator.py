@@ -60,6 +60,7 @@ class Source(NamedTuple):
     ``spans`` are the spans of markup for which symbols stand in the words. A sentence without a letter is its own
     translation, ``copy``; that of one without words is empty. The words of a ``prepared`` sentence were given, and its
     translation is words with blanks between. The ``parts`` of a long text are its sentences, translated one by one.
+    One in capitals is read in lower case, and its translation written in capitals, if its words then have fewer pieces.
     """
 
     words: list[str]
@@ -69,6 +70,7 @@ class Source(NamedTuple):
     copy: str | None = None
     prepared: bool = False
     parts: Sequence["Source"] = ()
+    in_capitals: bool = False
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -> "Translator":
@@ -199,16 +201,21 @@ class Translator:
         if not self.source_codec.preparation.markup:
             spans, masked = [], sentence
         words = self._split(self.source_codec, masked, where, prepared)
+        lower = words if prepared or not masked.isupper() else self.source_codec.encode(masked.capitalize())
+        if in_capitals := len(lower) < len(words):
+            words = lower
         if not words:
             copy = ""
         tree = self._read_parse(parse, words, where)
         texts = [] if prepared or copy is not None or tree is not None else cut_sentences(sentence)
         parts = [self.read_source(text, None, where) for text in texts] if len(texts) > 1 else []
-        return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared, parts)
+        return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared, parts, in_capitals)
 
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
         masked = mask(sentence, source.spans, self.known_characters)
+        if source.in_capitals and masked.isupper():
+            masked = masked.capitalize()
         return self._split(self.target_codec, masked, where, source.prepared)
 
     def search(
@@ -271,7 +278,10 @@ class Translator:
         if source.parts:
             sentences = (" ".join(words)).split(END)
             return " ".join(self.decode(text.split(), part) for text, part in zip(sentences, source.parts))
-        return " ".join(words) if source.prepared else unmask(self.target_codec.decode(words), source.spans)
+        if source.prepared:
+            return " ".join(words)
+        text = self.target_codec.decode(words)
+        return unmask(text.upper() if source.in_capitals else text, source.spans)
 
     def _pair(
         self, source: Source, target: list[str], ids: Sequence[int], score: Score, total: float, text: str | None = None

@@ -141,7 +141,7 @@ def test_time_is_in_proportion_to_the_text(tail: str) -> None:
 
 def test_markup_is_prepared_and_translated_as_symbols(tmp_path: Path) -> None:
     words = ["call", "the", "new", "method", "of", "an", "object"]
-    lines = [f"{' '.join(words[n % 5 :])} ``f{n}()`` or %s" for n in range(30)]
+    lines = [f"{' '.join(words[n % 5 :])} C A L T H E M O D ``f{n}()`` or %s" for n in range(30)]
     pairs = [(f"{line} en", f"{line} fr") for line in lines]
     parts = dict.fromkeys(("train", "valid", "test"), pairs)
     _, preparation = prepare.prepare(parts, ("en", "fr"), tmp_path, prepare.Settings(sentencepiece=60))
@@ -156,3 +156,8 @@ def test_markup_is_prepared_and_translated_as_symbols(tmp_path: Path) -> None:
     target = model.read_target("the %s of ``g(1)``", source)
     assert [word for word in target if word in SYMBOLS] == ["⟦2⟧", "⟦1⟧"]
     assert model.decode(target, source) == "the %s of ``g(1)``"
+
+    source = model.read_source("CALL THE METHOD ``g(1)``")  # in capitals, but for markup
+    assert source.words == model.read_source("Call the method ``g(1)``").words
+    assert model.decode(model.read_target("THE METHOD ``g(1)``", source), source) == "THE METHOD ``g(1)``"
+    assert model.decode(["the"], model.read_source("call")) == "the"
