@@ -77,7 +77,7 @@ COMMON = r"""
     | (?<![\w&])\#(?:\d+|[0-9a-fA-F]{6})\b | (?<!\S)\#(?!\S) | \b0x[0-9a-fA-F]+\b       # #12, # alone and 0xff
     | (?<![\w.,])\d{4,}(?![\w.,-]) | \b(?!v\d)[a-zA-Z]+\d\w* | \bC\+\+        # 10000, MD5 and C++
     | \b(?![A-Z]{2,}s\b|[A-Za-z]i?B\b)(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*\b          # GitHub
-    | [\u00a2-\u00a9\u00ac\u00ae-\u00b3\u00b9\u00bc-\u00be\u00d7\u00f7\u2022\u2100-\u2bff\U0001f000-\U0001faff]     # ±, →
+    | [\u00a2-\u00a9\u00ac\u00ae-\u00b3\u00b9\u00bc-\u00be\u00d7\u00f7\u2022\u2100-\u2bff\U0001f000-\U0001faff]   # ±, →
 """
 SPAN = re.compile(PROGRAM, re.VERBOSE)
 ANY_SPAN = re.compile(f"{PROGRAM}|{COMMON}", re.VERBOSE)
