@@ -14,9 +14,9 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -29,8 +29,6 @@ from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck
 from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines
-from rnnsearch_fairseq.text.scores import AlignedPair
-from rnnsearch_fairseq.text.words import END
 
 READ_AHEAD = 1 << 16  # bytes
 
@@ -90,40 +88,15 @@ def read_sources(
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
 
 
-def translate_group(
-    translator: Translator, sources: Sequence[Source], nbest: int, dictionary: dict[str, str] | None, **options: Any
-) -> list[list[AlignedPair]]:
-    """The result of :meth:`Translator.search`, with unknown words replaced if there is a dictionary."""
-    results = translator.search(sources, nbest=nbest, **options)
-    if dictionary is not None:
-        for source, pairs in zip(sources, results):
-            for pair in pairs:
-                replace_unknown(translator, source, pair, dictionary)
-    return results
-
-
-def replace_unknown(translator: Translator, source: Source, pair: AlignedPair, dictionary: dict[str, str]) -> None:
-    """Replace each unknown target word by the translation of the source word with the greatest weight, or by that word.
-
-    The words and the text are changed; the words stay marked as unknown.
-    """
-    unknown = [place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown]
-    places = [place for place, word in enumerate(pair.source) if word != END]
-    for place in unknown:
-        word = pair.source[places[pair.weights[place, places].argmax()]]
-        pair.target[place] = dictionary.get(word, word)
-    if unknown:
-        pair.text = translator.decode(pair.words, source)
-
-
-def load_with_replacements(args: argparse.Namespace) -> tuple[Translator, dict[str, str] | None]:
-    """Load the model of a command line, and the dictionary of ``--replace-unknown``: None if it is not given."""
+def load_with_replacements(args: argparse.Namespace) -> Translator:
+    """Load the model of a command line, with the dictionary of ``--replace-unknown``."""
     name = args.replace_unknown
     dictionary = {} if name == "" else name and read_dictionary(Path(name))
     translator = load(args.model, args.device, **search_options(args))
+    translator.dictionary = dictionary
     if not translator.has_attention and (dictionary is not None or getattr(args, "alignments", None) is not None):
         raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
-    return translator, dictionary
+    return translator
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -152,12 +125,9 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_arguments()
-    translator, dictionary = load_with_replacements(args)
+    translator = load_with_replacements(args)
     if args.documents:
-
-        def search(sources: Sequence[Source]) -> list[list[AlignedPair]]:
-            return translate_group(translator, sources, translator.options.beam, dictionary)
-
+        search = partial(translator.search, nbest=translator.options.beam)
         return translate_documents(translator, search, args.file, args.output)
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
@@ -172,7 +142,7 @@ def main() -> None:
         progress = stack.enter_context(tqdm(unit=" lines", total=total, disable=hidden, dynamic_ncols=True))
         numbers = itertools.count()
         for sources in read_sources(translator, args.file, args.trees, args.prepared):
-            for best, number in zip(translate_group(translator, sources, args.nbest or 1, dictionary), numbers):
+            for best, number in zip(translator.search(sources, nbest=args.nbest or 1), numbers):
                 if args.nbest is None:
                     out.write(f"{best[0].text}\n".encode())
                 else:

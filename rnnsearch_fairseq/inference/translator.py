@@ -40,7 +40,7 @@ from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
 from rnnsearch_fairseq.text.markup import LETTER, find_spans, known_characters, mask, unmask
 from rnnsearch_fairseq.text.scores import AlignedPair, join_pairs
-from rnnsearch_fairseq.text.sentences import cut_sentences
+from rnnsearch_fairseq.text.sentences import combine, cut_sentences
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
 from rnnsearch_fairseq.text.words import END
 
@@ -72,6 +72,11 @@ class Source(NamedTuple):
     parts: Sequence["Source"] = ()
     in_capitals: bool = False
 
+    @property
+    def units(self) -> Sequence["Source"]:
+        """What is translated at a time: the parts or, where there are none, the whole."""
+        return self.parts or [self]
+
 
 def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -> "Translator":
     """Load a model or an ensemble.
@@ -101,6 +106,8 @@ class Translator:
     Attributes:
         languages: the codes of the source and target language.
         options: how translations are searched by default.
+        dictionary: with it, a search replaces each unknown word by the translation of the source word with the greatest
+            weight or, if it has none, by that word; None, the default: unknown words stay.
         examples, description: sentences to try, and what the model was trained on and for, if its folder says so.
         reads_trees, has_attention: whether the model reads parses, and whether it aligns words.
     """
@@ -123,6 +130,7 @@ class Translator:
         self.device = torch.device(device)
         self.reads_trees = any(map(reads_trees, self.networks))
         self.has_attention = any(getattr(member.config, "context", "attention") != "last" for member in members)
+        self.dictionary: dict[str, str] | None = None
         self._model: SearchModel | None = None
         self._warned_of_trees = False
 
@@ -232,13 +240,12 @@ class Translator:
             on_step: called after each step of a batch, with the best unfinished target ids of each source in it that
                 has no parts, by position in ``sources``. An exception that it raises ends the search.
         """
-        units = [part for source in sources for part in source.parts or [source]]
-        owners = [number for number, source in enumerate(sources) for _ in source.parts or [source]]
-        whole = {place: number for place, number in enumerate(owners) if not sources[number].parts}
+        owned = [(number, unit) for number, source in enumerate(sources) for unit in source.units]
+        whole = {place: number for place, (number, _) in enumerate(owned) if not sources[number].parts}
         step = on_step and (lambda best: on_step({whole[place]: best[place] for place in best if place in whole}))
-        found = iter(self._search(units, options, nbest, step))
-        several = [[next(found) for _ in source.parts or [source]] for source in sources]
-        return [[*map(join_pairs, zip(*_padded(translations)))] for translations in several]
+        found = iter(self._search([unit for _, unit in owned], options, nbest, step))
+        several = ([next(found) for _ in source.units] for source in sources)
+        return [[*map(join_pairs, combine(translations))] for translations in several]
 
     def _search(
         self, sources: Sequence[Source], options: SearchOptions | None, nbest: int, on_step: OnStep | None
@@ -260,6 +267,7 @@ class Translator:
                     score = Score.of_batch(one.logprobs, one.weights, source.ids, source.tree, words.size(1))
                     target = self.target_vocabulary.words(one.words)
                     results[number].append(pair := self._pair(source, target, one.words, score, one.score))
+                    self._replace_unknown(pair)
                     pair.text = self.decode(pair.words, source)
         return [results[number] for number in range(len(sources))]
 
@@ -275,13 +283,17 @@ class Translator:
 
     def decode(self, words: Sequence[str], source: Source) -> str:
         """The text of the words of a translation of ``source``."""
-        if source.parts:
-            sentences = (" ".join(words)).split(END)
-            return " ".join(self.decode(text.split(), part) for text, part in zip(sentences, source.parts))
         if source.prepared:
             return " ".join(words)
         text = self.target_codec.decode(words)
         return unmask(text.upper() if source.in_capitals else text, source.spans)
+
+    def _replace_unknown(self, pair: AlignedPair) -> None:
+        """Replace unknown target words, if there is a dictionary; they stay marked as unknown."""
+        for place, is_unknown in enumerate(pair.target_unknown):
+            if is_unknown and self.dictionary is not None:
+                word = pair.source[pair.weights[place, :-1].argmax()]
+                pair.target[place] = self.dictionary.get(word, word)
 
     def _pair(
         self, source: Source, target: list[str], ids: Sequence[int], score: Score, total: float, text: str | None = None
@@ -345,9 +357,3 @@ class Translator:
         if difference is not None:
             raise InputError(f"{where}: {difference}; parse the words that the model reads: {shown(' '.join(words))}")
         return read.tree
-
-
-def _padded(lists: Sequence[list[AlignedPair]]) -> list[list[AlignedPair]]:
-    """The lists, each made as long as the longest by its last item."""
-    longest = max(map(len, lists))
-    return [items + items[-1:] * (longest - len(items)) for items in lists]

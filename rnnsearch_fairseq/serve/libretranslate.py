@@ -17,6 +17,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
 from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, TranslationRequest
 from rnnsearch_fairseq.text.language import language_code
+from rnnsearch_fairseq.text.sentences import combine
 
 TAG = re.compile(r"(<[^<>]*>)")
 router = APIRouter()
@@ -75,7 +76,7 @@ async def translate(request: Request) -> dict[str, Any]:
 
 
 def cut(text: str, is_html: bool) -> list[str]:
-    """Cut a text into lines, or into tags and what is between them: joined, they are the text."""
+    """Cut a text into its lines, or HTML into its tags and the text between them; joined, the pieces are the text."""
     return TAG.split(text) if is_html else text.splitlines(keepends=True)
 
 
@@ -102,8 +103,8 @@ async def _translate(sentences: list[str], is_html: bool, nbest: int, request: R
 def _join(pieces: Sequence[str], found: dict[str, list[str]]) -> list[str]:
     """The different translations of a text, best first."""
     several = [found.get(piece.strip(), [piece.strip()]) for piece in pieces]
-    texts = []
-    for place in range(max(map(len, several), default=1)):
-        chosen = [translations[min(place, len(translations) - 1)] for translations in several]
-        texts.append("".join(piece.replace(piece.strip(), text, 1) for piece, text in zip(pieces, chosen)))
+    texts = (
+        "".join(piece.replace(piece.strip(), text, 1) for piece, text in zip(pieces, chosen))
+        for chosen in combine(several)
+    )
     return list(dict.fromkeys(texts))

@@ -38,9 +38,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     add_search_options(parser)
     args = parser.parse_args()
-    translator, dictionary = load_with_replacements(args)
+    translator = load_with_replacements(args)
     parses = translator.reads_trees and translator.languages[0] == "en" and shutil.which(PROGRAM)
-    worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None, dictionary)
+    worker = Worker(translator, LinkParser(SECONDS_TO_PARSE) if parses else None)
     listening = open_socket(args.host, args.port)
     address, port = listening.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address

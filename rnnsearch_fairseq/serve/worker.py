@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rnnsearch_fairseq.corpus.link_grammar import LinkParser
-from rnnsearch_fairseq.documents.translate import translate_group
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.search import OnStep
@@ -19,14 +18,10 @@ MAX_WORDS = 100  # of a sentence
 
 @dataclass
 class Worker:
-    """Translates batches of sentences.
-
-    ``parser`` parses those that come without a tree; ``dictionary`` replaces unknown words, as in `translate_group`.
-    """
+    """Translates batches of sentences; ``parser`` parses those that come without a tree."""
 
     translator: Translator
     parser: LinkParser | None = None
-    dictionary: dict[str, str] | None = None
 
     def __call__(self, jobs: Sequence[Job]) -> None:
         """Finish each job by its translations or by an error."""
@@ -40,7 +35,7 @@ class Worker:
                 job.request.report(job.number, Problem(error=str(error)))
         if sources:
             texts, nbest, watch = [*sources.values()], max(job.nbest for job in sources), self._watcher(sources)
-            found = translate_group(self.translator, texts, nbest, self.dictionary, on_step=watch)
+            found = self.translator.search(texts, nbest=nbest, on_step=watch)
             for job, pairs in zip(sources, found):
                 about = {name: getattr(pairs[0], name) for name in ("source", "source_unknown", "phrases")}
                 job.request.report(job.number, Translated(**about, translations=pairs[: job.nbest]))
@@ -48,14 +43,14 @@ class Worker:
     def _read(self, job: Job) -> Source:
         where = f"sentence {job.number + 1}"
         source = self.translator.read_source(job.sentence, job.tree, where)
-        words = len(source.words)
-        if (longest := max(len(part.words) for part in source.parts or [source])) > MAX_WORDS:
+        if (longest := max(len(unit.words) for unit in source.units)) > MAX_WORDS:
             raise InputError(f"{where} has {longest} words, and at most {MAX_WORDS} are read; split it")
-        if self.parser is not None and source.tree is None:
+        words = len(source.words)
+        if self.parser is not None and source.tree is None and words <= MAX_WORDS:
             brackets = self.parser.parse(source.words)
             parse = read_penn(brackets) if isinstance(brackets, str) else None
             if isinstance(parse, Parse) and len(parse.words) == words:
-                return source._replace(tree=parse.tree)
+                return source._replace(tree=parse.tree, parts=())
         return source
 
     def _watcher(self, sources: dict[Job, Source]) -> OnStep:

@@ -88,7 +88,7 @@ class AlignedPair:
 
 
 def join_pairs(pairs: Sequence[AlignedPair]) -> AlignedPair:
-    """The translation of a text of several sentences, whose score is the mean of theirs; no word has two of them."""
+    """The pair of a text, from the pairs of its sentences; its score is the mean of their scores."""
     if len(pairs) == 1:
         return pairs[0]
     parts = {name: [getattr(pair, name) for pair in pairs] for name in vars(pairs[0])}

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,7 +73,8 @@ def test_the_stream_shows_unfinished_translations(client: TestClient, monkeypatc
 def test_unknown_words_are_replaced_and_stay_marked(serve: Callable[..., TestClient], tmp_path: Path) -> None:
     translator = load(train(tmp_path / "run"), max_len_b=6)
     translator.networks[0].decoder.readout.to_vocabulary.bias.data[UNK] = 1e3
-    client = serve(translator, dictionary={"dog": "chien"})
+    translator.dictionary = {"dog": "chien"}
+    client = serve(translator)
     (translation,) = ask(client, "The dog .")[0]["translations"]
     *words, _ = translation["target"]
     assert all(translation["target_unknown"][:-1]) and {*words} <= {"the", "chien", "."}
@@ -95,6 +97,12 @@ def test_phrases_come_with_a_given_parse_or_by_link_parser(serve: Callable[..., 
     assert {len(row) for row in answers[1]["translations"][0]["phrase_weights"]} == {4}
     assert "sentence 4" in wrong["error"] and "parse" in wrong["error"]
     assert client.get("/api/model").json()["reads_trees"] is True
+
+
+def test_a_long_text_with_a_parse_stays_whole(serve: Callable[..., TestClient], model: Path) -> None:
+    parser = SimpleNamespace(parse=lambda words: f"(S {' '.join(words)})")
+    (answer,) = ask(serve(load(model), parser=parser), "The dog sleeps. " * 15)
+    assert answer["source"].count("</s>") == 1 and len(answer["phrases"]) == len(answer["source"]) - 2
 
 
 def test_the_model_and_the_api_are_described(
@@ -186,7 +194,7 @@ def test_at_a_loopback_address_only_its_names_are_answered(
 ) -> None:
     apps = []
     monkeypatch.setattr(sys, "argv", ["serve", "--model", "m", "--host", host, "--port", "0"])
-    monkeypatch.setattr(command, "load_with_replacements", lambda args: (translator, None))
+    monkeypatch.setattr(command, "load_with_replacements", lambda args: translator)
     monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: apps.append(server.config.app))
     command.main()
     client = TestClient(apps[0])
