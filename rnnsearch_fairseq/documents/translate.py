@@ -28,7 +28,7 @@ from rnnsearch_fairseq.inference.options import add_model_options, add_search_op
 from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck
-from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines
+from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines, shown
 
 READ_AHEAD = 1 << 16  # bytes
 
@@ -142,7 +142,10 @@ def main() -> None:
         progress = stack.enter_context(tqdm(unit=" lines", total=total, disable=hidden, dynamic_ncols=True))
         numbers = itertools.count()
         for sources in read_sources(translator, args.file, args.trees, args.prepared):
-            for best, number in zip(translator.search(sources, nbest=args.nbest or 1), numbers):
+            for source, best, number in zip(sources, translator.search(sources, nbest=args.nbest or 1), numbers):
+                if lost := [span for span in source.spans if span not in best[0].text]:
+                    place = f"{args.file or 'standard input'}, line {number + 1}"
+                    print(f"{place}: its translation lacks {shown(lost[0])}", file=sys.stderr)
                 if args.nbest is None:
                     out.write(f"{best[0].text}\n".encode())
                 else:

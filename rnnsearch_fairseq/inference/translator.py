@@ -23,6 +23,7 @@ torch.Size([6, 6])
 """
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
-from rnnsearch_fairseq.text.markup import LETTER, find_spans, known_characters, mask, unmask
+from rnnsearch_fairseq.text.markup import LETTER, SYMBOLS, find_spans, known_characters, mask, unmask
 from rnnsearch_fairseq.text.scores import AlignedPair, join_pairs
 from rnnsearch_fairseq.text.sentences import combine, cut_sentences
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
@@ -49,6 +50,8 @@ logger = logging.getLogger(__name__)
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
 MAX_CHARACTERS = 10_000  # in a sentence
 MAX_SENTENCE_WORDS = 1_023
+# In front of an item of a list, a heading or a quotation: signs, a number or a letter.
+MARK = re.compile(r"\s*(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S)")
 Texts = Sequence[str] | str
 Trees = Sequence[str | None] | str | None
 
@@ -61,6 +64,7 @@ class Source(NamedTuple):
     translation, ``copy``; that of one without words is empty. The words of a ``prepared`` sentence were given, and its
     translation is words with blanks between. The ``parts`` of a long text are its sentences, translated one by one.
     One in capitals is read in lower case, and its translation written in capitals, if its words then have fewer pieces.
+    The words leave out the ``mark`` of a list's item; the translation begins with it.
     """
 
     words: list[str]
@@ -71,6 +75,7 @@ class Source(NamedTuple):
     prepared: bool = False
     parts: Sequence["Source"] = ()
     in_capitals: bool = False
+    mark: str = ""
 
     @property
     def units(self) -> Sequence["Source"]:
@@ -203,11 +208,15 @@ class Translator:
             most = f"at most {MAX_CHARACTERS:,} are read"
             raise InputError(f"{where} has {len(sentence):,} characters, and {most}; split it")
         sentence = sentence.translate(BLANK_LINE_ENDS)
-        spans = [] if prepared else find_spans(sentence, self.known_characters)
-        masked = mask(sentence, spans, self.known_characters)
+        has_markup = self.source_codec.preparation.markup
+        begin = MARK.match(sentence) if has_markup and not prepared else None
+        mark = begin[0] if begin else ""
+        text = sentence[len(mark) :]
+        spans = [] if prepared else find_spans(text, self.known_characters)
+        masked = mask(text, spans, self.known_characters)
         copy = None if prepared or LETTER.search(masked) else sentence.rstrip()
-        if not self.source_codec.preparation.markup:
-            spans, masked = [], sentence
+        if not has_markup:
+            spans, masked = [], text
         words = self._split(self.source_codec, masked, where, prepared)
         lower = words if prepared or not masked.isupper() else self.source_codec.encode(masked.capitalize())
         if in_capitals := len(lower) < len(words):
@@ -217,11 +226,12 @@ class Translator:
         tree = self._read_parse(parse, words, where)
         texts = [] if prepared or copy is not None or tree is not None else cut_sentences(sentence)
         parts = [self.read_source(text, None, where) for text in texts] if len(texts) > 1 else []
-        return Source(words, self.source_vocabulary.encode(words), tree, spans, copy, prepared, parts, in_capitals)
+        ids = self.source_vocabulary.encode(words)
+        return Source(words, ids, tree, spans, copy, prepared, parts, in_capitals, mark)
 
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
-        masked = mask(sentence, source.spans, self.known_characters)
+        masked = mask(sentence.removeprefix(source.mark), source.spans, self.known_characters)
         if source.in_capitals and masked.isupper():
             masked = masked.capitalize()
         return self._split(self.target_codec, masked, where, source.prepared)
@@ -263,6 +273,9 @@ class Translator:
             words, forest = pad_sources(chosen, self.reads_trees, self.device)
             for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
                 source, results[number] = sources[number], []
+                # Those that lose none of the markup come first.
+                symbols = set(self.target_vocabulary.encode(SYMBOLS[: len(source.spans)]).tolist())
+                hypotheses = sorted(hypotheses, key=lambda one: len(symbols.difference(one.words)))
                 for one in hypotheses[:nbest]:
                     score = Score.of_batch(one.logprobs, one.weights, source.ids, source.tree, words.size(1))
                     target = self.target_vocabulary.words(one.words)
@@ -286,7 +299,7 @@ class Translator:
         if source.prepared:
             return " ".join(words)
         text = self.target_codec.decode(words)
-        return unmask(text.upper() if source.in_capitals else text, source.spans)
+        return source.mark + unmask(text.upper() if source.in_capitals else text, source.spans)
 
     def _replace_unknown(self, pair: AlignedPair) -> None:
         """Replace unknown target words, if there is a dictionary; they stay marked as unknown."""

@@ -24,6 +24,7 @@ from tests.trained import PARSES, make_checkpoint, train
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = "The dog sleeps.\n\nThe black cat eats.\nIt's a cat."
 TRANSLATED = "le chien dort.\n\nle chat noir mange.\nc'est un chat.\n"
+SHIPPED_MODEL = ROOT / "recipes/docs_en_fr/model"
 Command = Callable[..., tuple[str, str]]
 
 
@@ -85,6 +86,17 @@ def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tm
     out, err = command(tmp_path / "text")
     assert out == "le chien dort.\n\n\n\nle chat dort.\n"
     assert [line.partition("text, line ")[2][:1] for line in err.splitlines()] == ["2", "3", "4"]
+
+
+@pytest.mark.skipif(not SHIPPED_MODEL.exists(), reason="the source distribution has no model")
+def test_a_translation_that_keeps_markup_comes_first_and_what_is_lost_is_named(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("• Open the file.\n1.2 Open the file\n")
+    out, err = command(tmp_path / "text", "--model", SHIPPED_MODEL, "--beam", "1")
+    assert out.startswith("• ") and "1.2" not in out
+    assert err == f"{tmp_path}/text, line 2: its translation lacks '1.2'\n"
+    out, err = command(tmp_path / "text", "--model", SHIPPED_MODEL, "--beam", "12", "--nbest", "12")
+    kept = ["1.2" in line for line in out.splitlines() if line.startswith("2\t")]
+    assert kept[0] and not kept[-1] and kept == sorted(kept, reverse=True) and not err
 
 
 def test_an_output_keeps_the_permissions_of_the_file_that_it_replaces(command: Command, tmp_path: Path) -> None:

@@ -161,3 +161,7 @@ def test_markup_is_prepared_and_translated_as_symbols(tmp_path: Path) -> None:
     assert source.words == model.read_source("Call the method ``g(1)``").words
     assert model.decode(model.read_target("THE METHOD ``g(1)``", source), source) == "THE METHOD ``g(1)``"
     assert model.decode(["the"], model.read_source("call")) == "the"
+
+    source = model.read_source("  a) call an object")  # the mark of a list's item stays as it is
+    assert source.words == model.read_source("call an object").words
+    assert model.decode(model.read_target("  a) the object", source), source) == "  a) the object"
