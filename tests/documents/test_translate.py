@@ -89,7 +89,7 @@ def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tm
 
 
 @pytest.mark.skipif(not SHIPPED_MODEL.exists(), reason="the source distribution has no model")
-def test_a_translation_that_keeps_markup_comes_first_and_what_is_lost_is_named(command: Command, tmp_path: Path) -> None:
+def test_translations_that_keep_markup_come_first_and_what_is_lost_is_named(command: Command, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("• Open the file.\n1.2 Open the file\n")
     out, err = command(tmp_path / "text", "--model", SHIPPED_MODEL, "--beam", "1")
     assert out.startswith("• ") and "1.2" not in out
