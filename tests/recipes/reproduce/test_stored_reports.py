@@ -16,7 +16,7 @@ from tests.recipes.reproduce.builders import record, write
 
 RECIPES = Path(__file__).resolve().parents[3] / "recipes"
 # Archives of older runs have no alignments.
-ALIGNMENTS = re.compile("(RUNS 2, )?(Figure 3|Alignment error rate|Monotony)")
+ALIGNMENTS = re.compile(r"(RUNS \d, )?(Figure 3|Alignment error rate|Monotony)")
 
 
 def call(main: Callable[[], None], *words: object) -> None:
