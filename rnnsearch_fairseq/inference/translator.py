@@ -51,7 +51,7 @@ BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
 MAX_CHARACTERS = 10_000  # in a sentence
 MAX_SENTENCE_WORDS = 1_023
 # In front of an item of a list, a heading or a quotation: signs, a number or a letter.
-MARK = re.compile(r"\s*(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S)")
+MARK = re.compile(r"(?:\s*(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S))?")
 Texts = Sequence[str] | str
 Trees = Sequence[str | None] | str | None
 
@@ -209,8 +209,7 @@ class Translator:
             raise InputError(f"{where} has {len(sentence):,} characters, and {most}; split it")
         sentence = sentence.translate(BLANK_LINE_ENDS)
         has_markup = self.source_codec.preparation.markup
-        begin = MARK.match(sentence) if has_markup and not prepared else None
-        mark = begin[0] if begin else ""
+        mark = MARK.match(sentence)[0] if has_markup and not prepared else ""
         text = sentence[len(mark) :]
         spans = [] if prepared else find_spans(text, self.known_characters)
         masked = mask(text, spans, self.known_characters)
@@ -274,9 +273,8 @@ class Translator:
             for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
                 source, results[number] = sources[number], []
                 # Those that lose none of the markup come first.
-                symbols = set(self.target_vocabulary.encode(SYMBOLS[: len(source.spans)]).tolist())
-                hypotheses = sorted(hypotheses, key=lambda one: len(symbols.difference(one.words)))
-                for one in hypotheses[:nbest]:
+                symbols = {*self.target_vocabulary.encode(SYMBOLS[: len(source.spans)]).tolist()}
+                for one in sorted(hypotheses, key=lambda one: len(symbols.difference(one.words)))[:nbest]:
                     score = Score.of_batch(one.logprobs, one.weights, source.ids, source.tree, words.size(1))
                     target = self.target_vocabulary.words(one.words)
                     results[number].append(pair := self._pair(source, target, one.words, score, one.score))

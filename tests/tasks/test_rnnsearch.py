@@ -1,6 +1,9 @@
 """The task ``rnnsearch``, through fairseq's iterator, as the trainer calls it."""
 
+import gc
 import logging
+import multiprocessing
+import threading
 from argparse import Namespace
 from itertools import chain
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.data.indexed_dataset import make_builder
-from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
+from fairseq.data.iterators import BackgroundConsumer, EpochBatchIterator, GroupedIterator
 from torch import nn
 
 from rnnsearch_fairseq.data.order import PooledPairs
@@ -129,6 +132,22 @@ def test_an_epoch_goes_on_at_the_right_batch(data: str, way: str, shards: int) -
     assert ids(make_iterator(resumed_task, resumed.next_epoch_idx)) == whole[2]
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_workers_of_an_epoch_end_with_it(data: str, way: str, shards: int) -> None:
+    earlier = {*multiprocessing.active_children()}
+    gc.disable()  # it would end them at some time
+    task = make_task(":".join(data.split(":")[:shards]), **WAYS[way])
+    for epoch in (1, 2, 3):
+        assert ids(make_iterator(task, epoch, num_workers=1, data_buffer_size=10))
+        for thread in threading.enumerate():
+            if isinstance(thread, BackgroundConsumer):
+                thread.join()
+    gc.enable()
+    left = {*multiprocessing.active_children()} - earlier
+    assert len(left) == (way == "fairseq's" and shards == 1)  # one reads all epochs
+
+
 def test_limits_and_order_are_of_training_pairs_only(data: str) -> None:
     task = make_task(one_shard(data), max_words=20, pool_batches=2)
     task.load_dataset("valid")
@@ -136,9 +155,6 @@ def test_limits_and_order_are_of_training_pairs_only(data: str) -> None:
     iterator = task.get_batch_iterator(task.dataset("valid"), max_sentences=4, required_batch_size_multiple=8)
     assert [len(batch) for batch in iterator.frozen_batches] == [4, 1]
     assert list(chain(*iterator.frozen_batches)) == sorted(range(len(VALID)), key=VALID.__getitem__)
-
-
-# Several processes
 
 
 def updates_of(data: str, processes: int, freq: list[int], epochs: int = 1) -> list[list[list[int]]]:
@@ -180,9 +196,6 @@ def test_pools_follow_an_update_freq_that_depends_on_the_epoch(data: str, caplog
     assert "sentences in an update: 16 (--batch-size 8 x 1 processes x --update-freq 2)" in caplog.text
 
 
-# What is missing
-
-
 @pytest.mark.parametrize(
     ("missing", "named"),
     [("dict.*", "{folder}: .*{folder}/bin"), ("train.en*", "{folder}: train"), ("train.tree*", "train.tree-None")],
@@ -215,9 +228,6 @@ def test_sides_of_different_size_are_named(tmp_path: Path) -> None:
 def test_options_that_miss_another_are_refused(data: str, options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="--tree-lang"):
         make_task(one_shard(data), **options).load_dataset("train")
-
-
-# Updates and checkpoints
 
 
 class Loss(nn.Module):
