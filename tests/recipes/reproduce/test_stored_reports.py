@@ -66,13 +66,13 @@ def test_reports_on_the_first_paper(
 
 
 @pytest.mark.slow
-def test_tables_of_the_second_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("folder", ["", "to_the_end", "to_the_end/unparsed"])
+def test_tables_of_the_second_paper(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eriguchi_tables, "packed", lambda files: b"")
-    stored = RECIPES / "tanaka_en_ja"
+    stored = RECIPES / "tanaka_en_ja" / folder
     runs = unpack(stored / "runs-1.tar.xz", tmp_path / "runs")
-    call(
-        eriguchi_tables.main, runs, "--reference", runs / eriguchi_tables.REFERENCE, "--output", tmp_path / "tables.md"
-    )
+    reference = runs / eriguchi_tables.REFERENCE
+    call(eriguchi_tables.main, runs, "--reference", reference, "--output", tmp_path / "tables.md")
     assert sections(tmp_path / "tables.md") == sections(stored / "tables.md")
 
 
@@ -97,7 +97,7 @@ def test_intervals_in_the_table_of_claims_stand_in_the_reports() -> None:
     paths = [
         *RECIPES.glob("*/report/report.md"),
         *RECIPES.glob("reproduce/*/report.md"),
-        RECIPES / "tanaka_en_ja/tables.md",
+        *RECIPES.glob("tanaka_en_ja/**/tables.md"),
     ]
     text = "".join(path.read_text(encoding="utf-8") for path in paths)
     number = r"([+-]?\d+\.\d\d)"
