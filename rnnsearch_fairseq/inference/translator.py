@@ -23,7 +23,6 @@ torch.Size([6, 6])
 """
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
-from rnnsearch_fairseq.text.markup import LETTER, SYMBOLS, find_spans, known_characters, mask, unmask
+from rnnsearch_fairseq.text.markup import LETTER, MARK, SYMBOLS, find_spans, known_characters, mask, unmask
 from rnnsearch_fairseq.text.scores import AlignedPair, join_pairs
 from rnnsearch_fairseq.text.sentences import combine, cut_sentences
 from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
@@ -50,8 +49,6 @@ logger = logging.getLogger(__name__)
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
 MAX_CHARACTERS = 10_000  # in a sentence
 MAX_SENTENCE_WORDS = 1_023
-# In front of an item of a list, a heading or a quotation: signs, a number or a letter.
-MARK = re.compile(r"(?:\s*(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S))?")
 Texts = Sequence[str] | str
 Trees = Sequence[str | None] | str | None
 

@@ -88,6 +88,8 @@ NOT_ASCII = re.compile("[^\0-\x7f]+")
 BETWEEN = re.compile(r"[^\w,;]?")  # joins two spans
 QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
 SYMBOL = re.compile(r"\s?⟦(\d+)⟧")
+# In front of an item of a list, a heading or a quotation: signs, a number or a letter.
+MARK = re.compile(r"(?:\s*(?:[-+*>#–—·•‣◦▪●○■□☐☑→⇒]{1,6}|(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S))?")
 
 
 def known_characters(symbols: Sequence[str]) -> set[str]:
