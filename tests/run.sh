@@ -6,9 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipes/setup.sh"
 set_up
 
 cd "$ROOT"
-if ! python -c 'import httpx, parameterized, selenium, triton' 2>/dev/null; then
+if ! python -c 'import httpx, parameterized, selenium' 2>/dev/null; then
     say "installing what only the tests need"
-    # Without triton (300 MB), the GPU's kernels are not checked; all else is.
     python -m pip --disable-pip-version-check install --quiet --no-build-isolation --editable "$ROOT[dev,test]" ||
         say "not all could be installed: what needs it is skipped"
 fi

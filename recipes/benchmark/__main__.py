@@ -13,8 +13,7 @@ from rnnsearch_fairseq.errors import InputError, count, print_without_traceback
 EPILOG = """\
 A case 'NAME @ FOLDER: OPTIONS' runs the package of another checkout, FOLDER/rnnsearch_fairseq. With --vocabulary there
 is no data folder: words are random, dictionaries made up, and in generate the weights are random, too (give --arch in
-place of --path), and every translation has --lengths words. --without-triton, among the OPTIONS, runs PyTorch's kernels
-on a GPU.
+place of --path), and every translation has --lengths words.
 
 example:
   python -m recipes.benchmark train --vocabulary 4008 'new:' 'old @ ../old:' -- --arch bahdanau_gru_small \\

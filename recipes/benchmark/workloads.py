@@ -26,8 +26,6 @@ from rnnsearch_fairseq.errors import InputError
 
 WARM_UP = 2  # batches before the timed ones
 MADE_UP = "made-up"  # placeholder for the data folder
-WITHOUT_TRITON = "--without-triton"
-TRITON = "rnnsearch_fairseq.modules.fused.triton_kernels"
 Batch = dict[str, Any]
 
 
@@ -267,9 +265,6 @@ def main() -> None:
 
     case = json.loads(sys.stdin.readline())
     command, options = case.pop("command"), case.pop("options")
-    if WITHOUT_TRITON in options:
-        options.remove(WITHOUT_TRITON)
-        sys.modules[TRITON] = None  # its import fails, so that PyTorch's kernels are used
     try:
         work = WORKLOADS[command](options, Size(**case))
         for batch in work.batches[:WARM_UP]:

@@ -1,1 +1,1 @@
-"""Faster versions of the networks: hand-written gradients, packed matrices, Triton kernels, a step for search."""
+"""Faster versions of the networks: hand-written gradients, packed matrices, a step for search."""

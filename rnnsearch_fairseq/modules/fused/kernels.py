@@ -1,8 +1,8 @@
-"""The operations between the matrix products, forward and backward, in PyTorch: at a scan's position, and of the cost.
+"""The operations between the matrix products, forward and backward: at a scan's position, and of the cost.
 
-:mod:`~rnnsearch_fairseq.modules.fused.triton_kernels` has the same functions as GPU kernels. Every function writes its
-results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~, z and r side by side. The
-"sum" of s~, z or r is the argument of its nonlinearity. States and their gradients are ``(batch, n)``.
+Every function writes its results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~,
+z and r side by side. The "sum" of s~, z or r is the argument of its nonlinearity. States and their gradients are
+``(batch, n)``.
 """
 
 import torch
@@ -14,8 +14,6 @@ ROWS = 64  # words whose costs are computed together: few enough to stay in the 
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
-
-scratch = torch.empty_like  # scratch(keys) is the argument ``aligned`` of the attention functions
 
 
 def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
@@ -78,8 +76,9 @@ def attend(
 ) -> None:
     """Write alpha_i (Eq. 6) into ``weights`` ``(batch, src_len)``, and c_i (Eq. 5) into ``context`` ``(batch, 2n)``.
 
-    ``product`` W_a s_{i-1} ``(batch, n')`` is also copied into ``query``. ``energy`` is v_a ``(n',)``, ``aligned``
-    :func:`scratch`. The other arguments are those of :class:`~rnnsearch_fairseq.modules.attention.Memory`.
+    ``product`` W_a s_{i-1} ``(batch, n')`` is also copied into ``query``. ``energy`` is v_a ``(n',)``, and ``aligned``
+    a tensor like ``keys``, of which only the memory is used. The other arguments are those of
+    :class:`~rnnsearch_fairseq.modules.attention.Memory`.
 
     Without ``energy``, ``aligned`` and ``query``, the energies are the products of ``product`` with the keys, as in the
     attention of Eriguchi et al. (2016), Section 2.2, to states that are keys and annotations.
@@ -102,7 +101,6 @@ def attend_backward(
     energy: Tensor | None,
     aligned: Tensor | None,
     weights: Tensor,
-    context: Tensor,
     grad_weights: Tensor | None,
     grad_context: Tensor,
     grad_query: Tensor,
@@ -113,8 +111,8 @@ def attend_backward(
     """Write the gradient of ``query``; add to the gradients of ``keys`` (divided by v_a) and of ``energy``.
 
     Args:
-        context, grad_context: c_i, which only the GPU's kernel reads, and its gradient, ``(batch, 2n)``.
         grad_weights: the gradient of alpha_i without its part through the context, ``(batch, src_len)``, or None.
+        grad_context: dL/dc_i, ``(batch, 2n)``.
         grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
         grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
         grad_energy: one gradient of v_a for each sentence, ``(batch, n')``. Both are in float32 at least.

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import dispatch
+from rnnsearch_fairseq.modules.fused import kernels, placement
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
 
@@ -23,14 +23,13 @@ def smoothed_loss(
         features, weight, bias: f ``(..., l)``, W ``(K_y, l)`` and b ``(K_y,)``.
         targets: ``(...)``; ``padding_idx`` is that of padding, which costs nothing.
     """
-    if padding_idx is None or dispatch.on_gpu(features):  # to choose the words, the host would wait for a GPU
+    if padding_idx is None or placement.on_gpu(features):  # to choose the words, the host would wait for a GPU
         features, targets = features.flatten(0, -2), targets.flatten()
     else:
         is_word = targets.ne(padding_idx)
         features, targets, padding_idx = features[is_word], targets[is_word], None
     tensors = (features, weight.to(features.dtype), bias.to(features.dtype))
-    with torch.cuda.device_of(features):
-        return _SoftmaxLoss.apply(*tensors, targets, padding_idx, smoothing, torch.is_grad_enabled())
+    return _SoftmaxLoss.apply(*tensors, targets, padding_idx, smoothing, torch.is_grad_enabled())
 
 
 class _SoftmaxLoss(torch.autograd.Function):
@@ -47,7 +46,6 @@ class _SoftmaxLoss(torch.autograd.Function):
         smoothing: float,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        kernels = dispatch.kernels_for(features)
         if needs_gradient:
             scores = linear(features, weight, bias)
             parts = scores.split(kernels.ROWS)

@@ -15,7 +15,7 @@ from torch import Tensor
 from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.decoder import Decoder, States
 from rnnsearch_fairseq.modules.encoder import Encoder
-from rnnsearch_fairseq.modules.fused import dispatch
+from rnnsearch_fairseq.modules.fused import kernels, placement
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 
@@ -61,19 +61,17 @@ class FusedDecoder(Decoder):
                 memory.annotations,
                 memory.keys,
             )
-            with torch.cuda.device_of(projected):
-                states, contexts, weights = _AttendingScan.apply(
-                    steps, projected, *dispatch.like(projected, *tensors), memory.padding_mask
-                )
+            states, contexts, weights = _AttendingScan.apply(
+                steps, projected, *placement.like(projected, *tensors), memory.padding_mask
+            )
         return states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1]
 
 
 def _scan_unit(
     unit: GatedHiddenUnit, projected: Tensor, state: Tensor, mask: Tensor | None = None, reverse: bool = False
 ) -> Tensor:
-    tensors = dispatch.like(projected, state, unit.from_state.weight, unit.from_reset_state.weight)
-    with torch.cuda.device_of(projected):
-        return _UnitScan.apply(projected, *tensors, mask, reverse)
+    tensors = placement.like(projected, state, unit.from_state.weight, unit.from_reset_state.weight)
+    return _UnitScan.apply(projected, *tensors, mask, reverse)
 
 
 class _UnitScan(torch.autograd.Function):
@@ -102,16 +100,15 @@ class _UnitScan(torch.autograd.Function):
         states[-1 if reverse else 0] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
         activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
-        ops = dispatch.kernels_for(projected)
         times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
         candidate_input, gates_input = _split_candidate(projected, size)
         candidate, gates = _split_candidate(activations, size)
         update, reset_state, mask = activations[..., size : 2 * size].unbind(), resets.unbind(), _positions(mask, steps)
         for j, state, new_state in _in_reading_order(states, reverse):
             times_gates(state, gates_input[j], gates[j])
-            ops.apply_gates(gates[j], None, state, mask[j], reset_state[j])
+            kernels.apply_gates(gates[j], None, state, mask[j], reset_state[j])
             times_reset(reset_state[j], candidate_input[j], candidate[j])
-            ops.update_state(candidate[j], update[j], state, new_state)
+            kernels.update_state(candidate[j], update[j], state, new_state)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
         ctx.reverse = reverse
         return states
@@ -121,7 +118,6 @@ class _UnitScan(torch.autograd.Function):
     def backward(ctx: Any, grad_states: Tensor) -> Gradients:
         gate_weight, reset_weight, states, resets, activations = ctx.saved_tensors
         size, reverse = states.size(2), ctx.reverse
-        ops = dispatch.kernels_for(activations)
         grads = torch.empty_like(activations)
         grad_candidate, grad_gates = _split_candidate(grads, size)
         grad_reset, reset = grads[..., 2 * size :].unbind(), activations[..., 2 * size :].unbind()
@@ -131,9 +127,9 @@ class _UnitScan(torch.autograd.Function):
         grad_product = torch.empty_like(states[0])
         positions = list(zip(_in_reading_order(states, reverse), _in_reading_order(summed_grads, reverse)))
         for (j, state, _), (_, grad_state, grad_new_state) in reversed(positions):
-            ops.update_state_backward(activations[j], state, grad_new_state, grads[j], grad_state)
+            kernels.update_state_backward(activations[j], state, grad_new_state, grads[j], grad_state)
             times_reset(grad_candidate[j], None, grad_product)
-            ops.reset_backward(reset[j], state, grad_product, grad_reset[j], grad_state)
+            kernels.reset_backward(reset[j], state, grad_product, grad_reset[j], grad_state)
             times_gates(grad_gates[j], grad_state, grad_state)
         read_states = states[1:] if reverse else states[:-1]
         return (
@@ -207,8 +203,7 @@ class _AttendingScan(torch.autograd.Function):
         contexts = projected.new_empty(steps, batch, annotations.size(-1))
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        ops = dispatch.kernels_for(projected)
-        aligned = ops.scratch(keys)
+        aligned = torch.empty_like(keys)
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
         )
@@ -219,13 +214,15 @@ class _AttendingScan(torch.autograd.Function):
         query, context, state = queries.unbind(), contexts.unbind(), states.unbind()
         for i in range(steps):
             times_recurrent(state[i], None, products)
-            ops.attend(state_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i])
+            kernels.attend(
+                state_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i]
+            )
             if i == updates:
                 break
             times_context(context[i], projected[i], activations[i])
-            ops.apply_gates(gates[i], state_gates, state[i], None, resets[i])
+            kernels.apply_gates(gates[i], state_gates, state[i], None, resets[i])
             times_reset(resets[i], candidate[i], candidate[i])
-            ops.update_state(candidate[i], update[i], state[i], state[i + 1])
+            kernels.update_state(candidate[i], update[i], state[i], state[i + 1])
         ctx.save_for_backward(
             recurrent, reset_weight, context_weight, energy, annotations, keys,
             states, resets, activations, queries, contexts, weights,
@@ -250,8 +247,7 @@ class _AttendingScan(torch.autograd.Function):
         context_grads, state_grads = _copy_gradient(contexts, grad_contexts), _copy_gradient(states, grad_states)
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
-        ops = dispatch.kernels_for(activations)
-        aligned = ops.scratch(keys)
+        aligned = torch.empty_like(keys)
         grad_product = torch.empty_like(states[0])
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
@@ -260,16 +256,16 @@ class _AttendingScan(torch.autograd.Function):
         grad_candidate, grad_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
         grad_query, weight_grad = grads[..., 3 * size :].unbind(), _positions(grad_weights, steps)
         reset, state = activations[..., 2 * size :].unbind(), states.unbind()
-        query, context = queries.unbind(), contexts.unbind()
+        query = queries.unbind()
         context_grad, state_grad = context_grads.unbind(), state_grads.unbind()
         for i in reversed(range(steps)):
             if i < updates:
-                ops.update_state_backward(activations[i], state[i], state_grad[i + 1], grad_sums[i], state_grad[i])
+                kernels.update_state_backward(activations[i], state[i], state_grad[i + 1], grad_sums[i], state_grad[i])
                 times_reset(grad_candidate[i], None, grad_product)
-                ops.reset_backward(reset[i], state[i], grad_product, grad_reset[i], state_grad[i])
+                kernels.reset_backward(reset[i], state[i], grad_product, grad_reset[i], state_grad[i])
                 times_context(grad_sums[i], context_grad[i], context_grad[i])
-            ops.attend_backward(
-                query[i], keys, annotations, energy, aligned, weights[i], context[i], weight_grad[i], context_grad[i],
+            kernels.attend_backward(
+                query[i], keys, annotations, energy, aligned, weights[i], weight_grad[i], context_grad[i],
                 grad_query[i], grad_keys, grad_energies,
             )  # fmt: skip
             times_recurrent(grad_products[i], state_grad[i], state_grad[i])

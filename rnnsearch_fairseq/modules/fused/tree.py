@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import dispatch, kernels
+from rnnsearch_fairseq.modules.fused import kernels, placement
 from rnnsearch_fairseq.modules.fused.packing import Packing, packing
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.lstm import LSTM
@@ -21,8 +21,7 @@ class FusedLSTM(LSTM):
     def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
         words = packing(~padding_mask, inputs.device)
         projected = self.from_input(words.pack(inputs))
-        with torch.cuda.device_of(projected):
-            return _LSTMScan.apply(projected, *dispatch.like(projected, self.from_state.weight), words)
+        return _LSTMScan.apply(projected, *placement.like(projected, self.from_state.weight), words)
 
 
 class FusedTreeLSTM(TreeLSTM):
@@ -34,9 +33,8 @@ class FusedTreeLSTM(TreeLSTM):
         is_root = children.new_ones(len(hidden) + len(forest.left)).index_fill_(0, children, 0)
         rows = is_root.cumsum(dim=0).add_(len(children) - 1)
         rows[children] = torch.arange(len(children), device=rows.device)
-        tensors = dispatch.like(hidden, self.from_children.weight, self.from_children.bias, hidden, cell)
-        with torch.cuda.device_of(hidden):
-            return _TreeScan.apply(*tensors, rows, forest.height_sizes)
+        tensors = placement.like(hidden, self.from_children.weight, self.from_children.bias, hidden, cell)
+        return _TreeScan.apply(*tensors, rows, forest.height_sizes)
 
 
 class FusedTreeEncoder(TreeEncoder):
@@ -52,7 +50,7 @@ class FusedTreeDecoder(TreeDecoder):
         """As in the base class, but zero at padding on the right, except on a GPU."""
         hidden, cell, _ = self.initial_state(source)
         is_word = torch.ones(previous_words.shape, dtype=torch.bool)
-        if not dispatch.on_gpu(previous_words):  # which would wait for the lengths
+        if not placement.on_gpu(previous_words):  # which would wait for the lengths
             is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
         words = packing(is_word, previous_words.device)
         projected = self.lstm.from_input(self.embedding(words.pack(previous_words)[words.counts[0] :]))
@@ -64,8 +62,7 @@ class FusedTreeDecoder(TreeDecoder):
             cell,
             source.states,
         )
-        with torch.cuda.device_of(projected):
-            return _DecoderScan.apply(projected, *dispatch.like(projected, *tensors), source.padding_mask, words)
+        return _DecoderScan.apply(projected, *placement.like(projected, *tensors), source.padding_mask, words)
 
 
 class _LSTMScan(torch.autograd.Function):
@@ -73,7 +70,6 @@ class _LSTMScan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, projected: Tensor, weight: Tensor, words: Packing) -> tuple[Tensor, Tensor]:
-        ops = dispatch.kernels_for(projected)
         hiddens, cells = (projected.new_empty(len(projected), weight.size(1)) for _ in range(2))
         gates = projected.clone()  # to which the products with the states are added
         gate, hidden, cell = words.split(gates, hiddens, cells)
@@ -82,7 +78,7 @@ class _LSTMScan(torch.autograd.Function):
         for j, count in enumerate(words.counts):
             if j:
                 times_state(hidden_before[:count], gate[j], gate[j])
-            ops.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j], None)
+            kernels.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j], None)
             hidden_before, cell_before = hidden[j], cell[j]
         ctx.save_for_backward(weight, gates, hiddens, cells)
         ctx.words = words
@@ -92,7 +88,6 @@ class _LSTMScan(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cells: Tensor) -> tuple[Tensor | None, ...]:
         (weight, gates, hiddens, cells), words = ctx.saved_tensors, ctx.words
-        ops = dispatch.kernels_for(gates)
         grad_gates = torch.empty_like(gates)
         # The gradients of h and c also receive those that come from the next word.
         gate, cell, grad_gate, grad_hidden, grad_cell = words.split(
@@ -102,7 +97,7 @@ class _LSTMScan(torch.autograd.Function):
         first, grad_first = (torch.zeros_like(cell[0]) for _ in range(2))  # c before the first words, and its gradient
         for j, count in reversed(list(enumerate(words.counts))):
             cell_before, grad_cell_before = (cell[j - 1], grad_cell[j - 1]) if j else (first, grad_first)
-            ops.apply_cell_backward(
+            kernels.apply_cell_backward(
                 gate[j], cell_before[:count], cell[j], grad_hidden[j], grad_cell[j], grad_gate[j],
                 grad_cell_before[:count], None,
             )  # fmt: skip
@@ -124,7 +119,7 @@ class _TreeScan(torch.autograd.Function):
     def forward(
         ctx: Any, weight: Tensor, bias: Tensor, hidden: Tensor, cell: Tensor, rows: Tensor, height_sizes: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        ops, words = dispatch.kernels_for(hidden), len(hidden)
+        words = len(hidden)
         hiddens, cells = (
             word_states.new_empty(len(rows), word_states.size(1)).index_copy_(0, rows[:words], word_states)
             for word_states in (hidden, cell)
@@ -133,7 +128,7 @@ class _TreeScan(torch.autograd.Function):
         times_children = packed_matmul(weight, len(gates))
         for gate, places, child_hiddens, child_cells in _heights(height_sizes, gates, rows[words:], hiddens, cells):
             times_children(child_hiddens, bias, gate)
-            ops.apply_cell(gate, child_cells, hiddens, cells, places)
+            kernels.apply_cell(gate, child_cells, hiddens, cells, places)
         ctx.save_for_backward(weight, gates, hiddens, cells, rows)
         ctx.height_sizes = height_sizes
         return hiddens.index_select(0, rows), cells.index_select(0, rows)
@@ -142,7 +137,7 @@ class _TreeScan(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cells: Tensor) -> tuple[Tensor | None, ...]:
         weight, gates, hiddens, cells, rows = ctx.saved_tensors
-        ops, words = dispatch.kernels_for(gates), len(rows) - len(gates)
+        words = len(rows) - len(gates)
         grad_gates = torch.empty_like(gates)
         # They also receive the gradients that come from the parents.
         grad_hiddens, grad_cells = (
@@ -152,7 +147,7 @@ class _TreeScan(torch.autograd.Function):
         heights = zip(grad_gates.split(ctx.height_sizes), _heights(ctx.height_sizes, *tensors))
         times_weight = packed_matmul(weight.T, len(gates))
         for grad_gate, (gate, places, child_cells, child_grad_hiddens, child_grad_cells) in reversed(list(heights)):
-            ops.apply_cell_backward(
+            kernels.apply_cell_backward(
                 gate, child_cells, cells, grad_hiddens, grad_cells, grad_gate, child_grad_cells, places
             )
             times_weight(grad_gate, child_grad_hiddens, child_grad_hiddens)
@@ -197,7 +192,7 @@ class _DecoderScan(torch.autograd.Function):
             states, padding_mask: see :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`.
             words: those of the target.
         """
-        ops, size, first = dispatch.kernels_for(projected), hidden.size(1), words.counts[0]
+        size, first = hidden.size(1), words.counts[0]
         states, padding_mask = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
         gates = projected.clone()  # to which the other products are added
         cells = projected.new_empty(len(words.places), size)
@@ -214,9 +209,9 @@ class _DecoderScan(torch.autograd.Function):
             attended, hidden, context = vector[j].split(size, dim=1)
             if j:
                 times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
-                ops.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j], None)
+                kernels.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j], None)
             keys = states[:count]
-            ops.attend(hidden, keys, keys, None, padding_mask[:count], None, None, alpha[j], context)
+            kernels.attend(hidden, keys, keys, None, padding_mask[:count], None, None, alpha[j], context)
             torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
         ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
         ctx.words = words
@@ -227,7 +222,7 @@ class _DecoderScan(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_attended: Tensor | None, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:
         recurrent, combining, states, gates, cells, vectors, weights = ctx.saved_tensors
-        words, size, ops = ctx.words, cells.size(1), dispatch.kernels_for(gates)
+        words, size = ctx.words, cells.size(1)
         grad_gates = torch.empty_like(gates)
         grad_sums = torch.empty_like(cells)  # inside the tanh of s~
         grad_scores = torch.empty_like(weights)
@@ -244,17 +239,16 @@ class _DecoderScan(torch.autograd.Function):
         if grad_weights is not None:
             (grad_alpha,) = words.split(words.pack(grad_weights))
         for j, count in reversed(list(enumerate(words.counts))):
-            attended, _, context = vector[j].split(size, dim=1)
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
-            kernels.tanh_backward(grad_attended, attended, grad_input=grad_sum[j])
+            kernels.tanh_backward(grad_attended, vector[j][:, :size], grad_input=grad_sum[j])
             times_combining(grad_sum[j], grad_vector[j][:, size:], grad_vector[j][:, size:])
             keys = states[:count]
-            ops.attend_backward(
-                None, keys, keys, None, None, alpha[j], context, grad_alpha[j], grad_context, grad_hidden, None, None,
+            kernels.attend_backward(
+                None, keys, keys, None, None, alpha[j], grad_alpha[j], grad_context, grad_hidden, None, None,
                 grad_score[j],
             )  # fmt: skip
             if j:
-                ops.apply_cell_backward(
+                kernels.apply_cell_backward(
                     gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],
                     grad_cell[j - 1][:count], None,
                 )  # fmt: skip

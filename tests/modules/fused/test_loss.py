@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.modules.fused import dispatch, kernels
+from rnnsearch_fairseq.modules.fused import kernels, placement
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
@@ -43,8 +43,7 @@ def test_it_is_cross_entropy(words: int, smoothing: float, dtype: torch.dtype, m
 def test_padding_costs_nothing(
     padding_idx: int, smoothing: float, on_gpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: on_gpu)
-    monkeypatch.setattr(dispatch, "kernels_for", lambda tensor: kernels)
+    monkeypatch.setattr(placement, "on_gpu", lambda tensor: on_gpu)
     given, targets = draw(12)
     targets[[2, 5]], targets[7] = padding_idx, 1 - padding_idx
     is_word = targets != padding_idx

@@ -5,13 +5,14 @@ import torch
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
-from rnnsearch_fairseq.modules.fused import dispatch
-from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder
+from rnnsearch_fairseq.modules.fused import placement
+from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder, FusedTreeEncoder
 from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
-from rnnsearch_fairseq.modules.tree_encoder import Constituents
+from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
+from rnnsearch_fairseq.modules.tree_lstm import Forest
 from tests.builders import randomize
-from tests.modules.builders import tree_outputs
+from tests.models import builders as batches
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 BATCH, SIZE, EMBEDDING, VOCABULARY = 3, 5, 4, 11
@@ -53,7 +54,7 @@ def test_lstm_scan(lengths: list[int], left: bool) -> None:
 @pytest.mark.parametrize("lengths", [[1, 1, 1], [2, 2, 2], [6, 6, 6], [2, 6, 4], [1, 2, 4], [3, 2, 1]], ids=str)
 def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(2)
-    monkeypatch.setattr(dispatch, "on_gpu", lambda tensor: on_gpu)
+    monkeypatch.setattr(placement, "on_gpu", lambda tensor: on_gpu)
     config = Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE, constituents="phrases" if parses else "words")
     decoder = FusedTreeDecoder(config, VOCABULARY).double()
     randomize(decoder)
@@ -74,12 +75,25 @@ def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatc
     torch.testing.assert_close(gradients(scanned[:1], decoder, inputs), expected, **EXACT)
 
 
-def test_scans_under_autocast() -> None:
-    """As with fairseq's ``--amp``, in which parameters are in float32, and products in half precision."""
+def whole_outputs(dtype: torch.dtype, fused: bool) -> tuple[tuple[Tensor, Tensor], dict[str, Tensor]]:
+    """s~ and alpha of encoder and decoder, the same for any ``fused``, and their parameters by name."""
+    batch = batches.make_batch(batches.SOURCES, [[4, 5, 6, 7, 2]] * len(batches.TARGETS), batches.TREES)["net_input"]
+    encoder, decoder = (FusedTreeEncoder, FusedTreeDecoder) if fused else (TreeEncoder, TreeDecoder)
+    config = Tree2SeqConfig(embedding_size=5, hidden_size=4)
+    model = nn.ModuleList([encoder(config, 16), decoder(config, 16)])
+    randomize(model)
+    model.to(dtype)
+    source = model[0](batch["src_tokens"], Forest(*batch["trees"]))
+    return model[1].scan(batch["prev_output_tokens"], source), dict(model.named_parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["autocast", "parameters in bfloat16"])
+def test_scans_in_half_precision(dtype: torch.dtype) -> None:
+    """As with fairseq's ``--amp``, whose parameters are in float32, and with ``--bf16``."""
     found = []
     for fused in (True, False):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            outputs, parameters = tree_outputs(4, torch.float32, fused)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.float32):
+            outputs, parameters = whole_outputs(dtype, fused)
         outputs[0].float().sum().backward()
         found.append((outputs, {name: parameter.grad for name, parameter in parameters.items()}))
     (outputs, gradients_found), (expected, reference) = found
