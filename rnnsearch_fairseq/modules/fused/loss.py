@@ -46,14 +46,15 @@ class _SoftmaxLoss(torch.autograd.Function):
         smoothing: float,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
+        size = kernels.ROWS_ON_GPU if placement.on_gpu(features) else kernels.ROWS
         if needs_gradient:
             scores = linear(features, weight, bias)
-            parts = scores.split(kernels.ROWS)
+            parts = scores.split(size)
         else:  # the cost alone needs the scores of a few words at a time
-            scores, parts = None, (linear(rows, weight, bias) for rows in features.split(kernels.ROWS))
+            scores, parts = None, (linear(rows, weight, bias) for rows in features.split(size))
         costs = [
             kernels.softmax_cost(part, words, padding_idx, needs_gradient, smoothing)
-            for part, words in zip(parts, targets.split(kernels.ROWS))
+            for part, words in zip(parts, targets.split(size))
         ]
         ctx.save_for_backward(features, weight, scores)
         loss, nll = functools.reduce(torch.add, costs)
