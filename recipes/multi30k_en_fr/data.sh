@@ -1,8 +1,9 @@
-# Options and data, sourced by run.sh and reproduce.sh. It sets DATA and OUT. RECIPE, if set before, names the default folder.
+# Options and data, sourced by run.sh and reproduce.sh. It sets DATA and OUT. Set before, RECIPE names the default folder, and
+# OPTIONS more options.
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
 DATA= OUT=$ROOT/runs/${RECIPE:-multi30k_en_fr}
-parse_options "data= out=" "$@"
+parse_options "data= out= ${OPTIONS-}" "$@"
 set_up
 
 if [ -z "$DATA" ]; then

@@ -2,8 +2,11 @@
 # Reproduce the first paper's tables and figures on Multi30k English-French, with shortlists of 4,000 words: two to three
 # hours of one core.
 #
-#   recipes/multi30k_en_fr/reproduce.sh [--data DIR] [--out DIR]      (as in run.sh; default: runs/multi30k_reproduce)
-RECIPE=multi30k_reproduce
+#   recipes/multi30k_en_fr/reproduce.sh [--data DIR] [--out DIR] [--seed N]
+#
+# --data, --out  as in run.sh (default: runs/multi30k_reproduce)
+# --seed         seed of the trainings (default: 1)
+RECIPE=multi30k_reproduce OPTIONS=seed= SEED=1
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
 # Settings for 29,000 captions, almost all shorter than 30 words. The paper's Adadelta learns several times more
@@ -11,4 +14,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 # is the original program's.
 exec bash "$ROOT/recipes/reproduce/run.sh" --data "$DATA" --src en --trg fr --valid val --test test_2016_flickr \
     --out "$OUT" --arch bahdanau_gru_small --words 4000 --budget 2200 --patience 6 --long 20 -- \
-    --optimizer adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.3 --readout-dropout 0.3
+    --optimizer adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.3 --readout-dropout 0.3 \
+    --seed "$SEED"
