@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import fairseq.options  # by this name, since the package replaces a function in it
 import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.options import get_training_parser, parse_args_and_arch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
@@ -156,7 +156,8 @@ def make_sample(sources: list[list[int]], targets: list[list[int]], left: bool =
 
 def parse_training(*words: str) -> DictConfig:
     """The configuration of ``fairseq-train data`` with these further words."""
-    return convert_namespace_to_omegaconf(parse_args_and_arch(get_training_parser(), ["data", *words]))
+    parser = fairseq.options.get_training_parser()
+    return convert_namespace_to_omegaconf(fairseq.options.parse_args_and_arch(parser, ["data", *words]))
 
 
 def pad(sentences: list[list[int]], left: bool = False) -> torch.Tensor:
