@@ -74,6 +74,13 @@ def test_setup_says_that_it_downloads_more_where_the_index_of_cpu_builds_is_away
     assert second == "-m pip --disable-pip-version-check install torch"
 
 
+def test_setup_keeps_pytorch_where_only_the_package_has_changed(tmp_path: Path) -> None:
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / "pyproject.toml").write_text("one")
+    script = "ROOT=$PWD TORCH=torch; install_package() { echo all; }; install_tools() { echo tools; }; set_up; set_up; "
+    assert sourced(f"{script}echo two > pyproject.toml; set_up; TORCH=other; set_up", tmp_path) == "all\ntools\nall\n"
+
+
 def test_options_set_variables() -> None:
     parsed = 'parse_options "out= dry-run --" --out "a b" --dry-run -- --lr 1; echo "$OUT,$DRY_RUN,${REST[*]}"'
     assert sourced(parsed, ROOT) == "a b,1,--lr 1\n"
