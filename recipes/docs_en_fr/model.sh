@@ -23,37 +23,34 @@ prepare() { rnnsearch prepare "$OUT/raw" "$1" -s en -t fr --sentencepiece 8000; 
 once "$OUT/text" prepare
 once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr --joined-dictionary
 
-CONSTANT=2417 FALLING=1440 # updates
-go_on() { # UPDATES OPTIONS...: train up to UPDATES
+CONSTANT=2417 FALLING=1440 # updates at a constant learning rate, and at one that falls to zero
+train() { # UPDATES OPTIONS... MODEL: train up to UPDATES
+    say "training for $1 updates; full log in $OUT/train.log"
     # shellcheck disable=SC2046  # one option or none
     fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr \
         --update-word current --share-all-embeddings --dropout 0.2 --readout-dropout 0.2 --word-dropout 0.05 \
         --criterion smoothed_nll --label-smoothing 0.1 --clip-norm 1 \
         --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr 0.006 \
-        --max-tokens 20000 --max-update "$1" "${@:2}" $(fast_precision) --save-interval-updates 500 --keep-interval-updates 1 \
-        --no-epoch-checkpoints --save-dir "$OUT/checkpoints" --log-format simple --log-interval 50
+        --max-tokens 20000 --max-update "$1" "${@:2:$#-2}" $(fast_precision) --save-interval-updates 500 \
+        --keep-interval-updates 1 --no-epoch-checkpoints --save-dir "$OUT/checkpoints" --log-format simple --log-interval 50 2>&1 |
+        rnnsearch progress "$OUT/train.log" "$1" || die_of_log "$OUT/train.log" fairseq-train
+    cp "$OUT/checkpoints/checkpoint_last.pt" "${!#}"
 }
-train() { # MODEL: at a constant learning rate, and then at one that falls to zero
-    local total=$((CONSTANT + FALLING))
-    say "training for $total updates; full log in $OUT/train.log"
-    {
-        go_on $CONSTANT --lr-scheduler fixed --warmup-updates 300 &&
-            go_on $total --lr-scheduler polynomial_decay --reset-lr-scheduler --warmup-updates $CONSTANT --total-num-update $total
-    } 2>&1 | rnnsearch progress "$OUT/train.log" $total || die_of_log "$OUT/train.log" fairseq-train
-    cp "$OUT/checkpoints/checkpoint_last.pt" "$1"
-}
-once "$OUT/model.pt" train
+TOTAL=$((CONSTANT + FALLING))
+once "$OUT/constant.pt" train $CONSTANT --lr-scheduler fixed --warmup-updates 300
+once "$OUT/model.pt" train $TOTAL --lr-scheduler polynomial_decay --reset-lr-scheduler \
+    --warmup-updates $CONSTANT --total-num-update $TOTAL
 once "$OUT/model" rnnsearch export "$OUT/model.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"
-translate() { rnnsearch translate "$SOURCE" --model "$OUT/model" --beam 12 --lenpen 2 --output "$1"; }
-SOURCE=$ROOT/recipes/docs_en_fr/sentences.en
-once "$OUT/sentences.fr" translate
+translate() { rnnsearch translate "$1" --model "$OUT/model" --output "$2"; }
+once "$OUT/sentences.fr" translate "$ROOT/recipes/docs_en_fr/sentences.en"
 for name in test picard wagtail cloudstack; do
     say "$name: its messages translated, and left in English"
-    SOURCE=$OUT/raw/$name.en
-    once "$OUT/$name.fr" translate
-    for text in "$OUT/$name.fr" "$SOURCE"; do sacrebleu "$OUT/raw/$name.fr" -i "$text" -m bleu chrf -w 2 -f text; done
+    once "$OUT/$name.fr" translate "$OUT/raw/$name.en"
+    for text in "$OUT/$name.fr" "$OUT/raw/$name.en"; do
+        sacrebleu "$OUT/raw/$name.fr" -i "$text" -m bleu chrf -w 2 -f text
+    done
 done
 show_model "$OUT/model"
