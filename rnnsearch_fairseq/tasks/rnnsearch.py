@@ -146,20 +146,19 @@ class RNNsearchTask(TranslationTask):
         """As in fairseq, with the last batch of every split, and with pooled batches in their own order."""
         if not isinstance(dataset, LimitedPairs):
             options["required_batch_size_multiple"] = 1  # else the last batch may be dropped (data/data_utils.py:357)
-        pools = isinstance(dataset, PooledPairs)
-        if pools:
+        if isinstance(dataset, PooledPairs):
             processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
             steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
             dataset.batches_per_update = processes * steps
+            size = options["max_sentences"]
+            factors = f"--batch-size {size} x {processes} processes x --update-freq {steps}"
+            logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
         iterator = super().get_batch_iterator(dataset, **options)
         if options.get("disable_iterator_cache") or not self.can_reuse_epoch_itr(dataset):
             # It is in a cycle with its sampler, and would keep its workers, with a copy of the data, after its epoch.
             iterator.persistent_workers = False
-        if pools:
+        if isinstance(dataset, PooledPairs):
             iterator.disable_shuffling, iterator.shuffle = True, False
-            size = options["max_sentences"]
-            factors = f"--batch-size {size} x {processes} processes x --update-freq {steps}"
-            logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
         return iterator
 
     def train_step(self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, **more: Any) -> Any:
