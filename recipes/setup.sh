@@ -127,11 +127,11 @@ install_package() {
     say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
     pip_install --quiet numpy cython 'setuptools<81' wheel
     pip_install --quiet --no-build-isolation fairseq-fixed==0.12.3.1
-    install_tools
+    install_tools " 3/3"
 }
 
-install_tools() {
-    say "set-up 3/3: rnnsearch-fairseq and its tools"
+install_tools() { # STEP
+    say "set-up$1: rnnsearch-fairseq and its tools"
     pip_install --quiet --no-build-isolation --editable "$ROOT[dev]"
 }
 
@@ -141,7 +141,7 @@ set_up() {
     found=$(cat "$installed" 2>/dev/null || true)
     if [ "$found" != "$wanted" ]; then
         # Where only pyproject.toml has changed, PyTorch stays, and fairseq, unless it needs another version.
-        if [ "${found% * *}" = "$TORCH" ]; then install_tools; else install_package; fi
+        if [ "${found% * *}" = "$TORCH" ]; then install_tools ""; else install_package; fi
         echo "$wanted" > "$installed"
     fi
     export PATH="$ROOT/.venv/bin:$PATH"
