@@ -6,9 +6,9 @@
 #
 # --runs       output folder of run.sh, or of a recipe that ends in it, as runs/multi30k_reproduce
 # --src, --trg source and target language
-# --moses      folder with Moses in mosesdecoder/ and MGIZA in tools/, as recipes/reproduce/README.md builds them
+# --moses      folder with Moses in mosesdecoder/ and fast_align in fast_align/, as recipes/reproduce/README.md builds them
 #
-# The system (Koehn et al., 2007) is the usual one: words aligned by IBM's model 4 in both directions, grow-diag-final-and;
+# The system (Koehn et al., 2007) is the usual one: words aligned by fast_align in both directions, grow-diag-final-and;
 # phrases of up to 7 words, which jump over at most 6; msd-bidirectional-fe as model of their order; a language model of
 # 5-grams of the target side, by modified Kneser-Ney; weights tuned for BLEU by MERT on the first 500 development pairs; cube
 # pruning with 1,000 hypotheses a stack. Unknown words are copied.
@@ -18,8 +18,8 @@ RUNS= SRC= TRG= MOSES=
 parse_options "runs= src= trg= moses=" "$@"
 [ -n "$RUNS" ] && [ -n "$SRC" ] && [ -n "$TRG" ] && [ -n "$MOSES" ] || die "--runs, --src, --trg and --moses are needed; see $0 --help"
 [ -d "$RUNS/text" ] || die "$RUNS has no text; make it by recipes/reproduce/run.sh"
-TOOLS=$(realpath "$MOSES/tools") MOSES=$(realpath "$MOSES/mosesdecoder")
-[ -x "$MOSES/bin/moses" ] && [ -x "$TOOLS/mgiza" ] || die "$MOSES/bin/moses or $TOOLS/mgiza is not there; recipes/reproduce/README.md builds them"
+ALIGN=$(realpath "$MOSES")/fast_align/build MOSES=$(realpath "$MOSES")/mosesdecoder
+[ -x "$MOSES/bin/moses" ] && [ -x "$ALIGN/fast_align" ] || die "no $MOSES/bin/moses or no $ALIGN/fast_align; recipes/reproduce/README.md builds them"
 RUNS=$(realpath "$RUNS")
 OUT=$RUNS/phrase_based THREADS=$(nproc)
 DECODER="-search-algorithm 1 -cube-pruning-pop-limit 1000 -stack 1000 -threads $THREADS"
@@ -46,10 +46,20 @@ language_model() { # FILE
     rm "$1.arpa"
 }
 
+alignments() { # FOLDER
+    mkdir -p "$1"
+    paste -d'\t' "$OUT/text/clean.$SRC" "$OUT/text/clean.$TRG" | sed 's/\t/ ||| /' > "$1/pairs"
+    "$ALIGN/fast_align" -i "$1/pairs" -d -o -v > "$1/forward" 2>> "$OUT/log" || die_of_log "$OUT/log" fast_align
+    "$ALIGN/fast_align" -i "$1/pairs" -d -o -v -r > "$1/backward" 2>> "$OUT/log" || die_of_log "$OUT/log" fast_align
+    "$ALIGN/atools" -i "$1/forward" -j "$1/backward" -c grow-diag-final-and > "$1/aligned.grow-diag-final-and" 2>> "$OUT/log" ||
+        die_of_log "$OUT/log" atools
+}
+
 phrases() { # FOLDER
+    mkdir -p "$1/model"
     step perl "$MOSES/scripts/training/train-model.perl" -root-dir "$1" -corpus "$OUT/text/clean" -f "$SRC" -e "$TRG" \
-        -alignment grow-diag-final-and -reordering msd-bidirectional-fe -max-phrase-length 7 -lm "0:5:$OUT/lm:8" \
-        -external-bin-dir "$TOOLS" -mgiza -mgiza-cpus "$THREADS" -cores "$THREADS"
+        -first-step 4 -alignment grow-diag-final-and -alignment-file "$OUT/alignments/aligned" \
+        -reordering msd-bidirectional-fe -max-phrase-length 7 -lm "0:5:$OUT/lm:8" -external-bin-dir "$ALIGN" -cores "$THREADS"
     sed -i "s:$1:${1%.part}:" "$1/model/moses.ini"
 }
 
@@ -70,6 +80,7 @@ translate() { # FILE
 say "training; full log in $OUT/log"
 once "$OUT/text" words
 once "$OUT/lm" language_model
+once "$OUT/alignments" alignments
 once "$OUT/phrases" phrases
 say "tuning"
 once "$OUT/tuned" tune
