@@ -76,7 +76,7 @@ def test_tables_of_the_second_paper(folder: str, tmp_path: Path, monkeypatch: py
     assert sections(tmp_path / "tables.md") == sections(stored / "tables.md")
 
 
-def test_comparison_with_models_of_fairseq(tmp_path: Path) -> None:
+def test_comparison_with_other_systems(tmp_path: Path) -> None:
     best = RECIPES / "multi30k_en_fr/best"
     systems = {
         "RNNsearch": ("rnnsearch-1", "rnnsearch-2"),
@@ -85,6 +85,7 @@ def test_comparison_with_models_of_fairseq(tmp_path: Path) -> None:
         "lstm": ("lstm-1", "lstm-2"),
         "transformer": ("transformer",),
         "transformer, published settings": ("transformer-published-1", "transformer-published-2"),
+        "Moses": ("moses",),
     }
     words = [f"{name}={','.join(str(best / f'{file}.fr') for file in files)}" for name, files in systems.items()]
     call(compare.main, best / "reference.fr", *words, "--output", tmp_path / "report.md")
