@@ -50,9 +50,9 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         if isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule):
             # The learning rate falls only after the checkpoint at the end of the epoch is saved.
             trainer.lr_step(state["train_iterator"]["epoch"] - 1, state.get("val_loss"))
-    updates, enough = trainer.get_num_updates(), trainer.cfg.optimization.max_update
-    if 0 < enough <= updates:
-        logger.info(f"nothing to do: {path} has made {updates} updates, and --max-update is {enough}")
+    updates = trainer.get_num_updates()
+    if updates > 0 and updates == trainer.cfg.optimization.max_update:
+        logger.info(f"nothing to do: the {updates} updates of --max-update are done")
         raise SystemExit(0)
     stopping.install_signal_handlers()
     return state, epoch_itr
