@@ -24,10 +24,10 @@ RUNS=$(realpath "$RUNS")
 OUT=$RUNS/phrase_based THREADS=$(nproc)
 DECODER="-search-algorithm 1 -cube-pruning-pop-limit 1000 -stack 1000 -threads $THREADS"
 set_up
-mkdir -p "$OUT" "$RUNS/runs/others"
+mkdir -p "$OUT"
 
-step() { # COMMAND...: run a program of Moses, with its output in the log
-    "$@" >> "$OUT/log" 2>&1 || die_of_log "$OUT/log" "${1##*/}"
+step() { # COMMAND...: run a program, with its messages in the log
+    "$@" 2>> "$OUT/log" || die_of_log "$OUT/log" "${1##*/}"
 }
 
 words() { # FOLDER: whole words, and names for the characters that Moses gives a meaning, as | and [
@@ -35,43 +35,42 @@ words() { # FOLDER: whole words, and names for the characters that Moses gives a
     for name in {train,valid,test}.{"$SRC","$TRG"}; do
         sed -E 's/@@( |$)//g' "$RUNS/text/$name" | perl "$MOSES/scripts/tokenizer/escape-special-chars.perl" > "$1/$name" 2>> "$OUT/log"
     done
-    step perl "$MOSES/scripts/training/clean-corpus-n.perl" "$1/train" "$SRC" "$TRG" "$1/clean" 1 100
-    step perl "$MOSES/scripts/training/clean-corpus-n.perl" "$1/valid" "$SRC" "$TRG" "$1/short" 1 100
+    step perl "$MOSES/scripts/training/clean-corpus-n.perl" "$1/train" "$SRC" "$TRG" "$1/clean" 1 100 >> "$OUT/log"
+    step perl "$MOSES/scripts/training/clean-corpus-n.perl" "$1/valid" "$SRC" "$TRG" "$1/short" 1 100 >> "$OUT/log"
     for side in "$SRC" "$TRG"; do head -n 500 "$1/short.$side" > "$1/tune.$side"; done
 }
 
 language_model() { # FILE
-    "$MOSES/bin/lmplz" -o 5 -S 20% --discount_fallback < "$OUT/text/train.$TRG" 2>> "$OUT/log" > "$1.arpa" || die_of_log "$OUT/log" lmplz
-    step "$MOSES/bin/build_binary" "$1.arpa" "$1"
+    step "$MOSES/bin/lmplz" -o 5 -S 20% --discount_fallback < "$OUT/text/train.$TRG" > "$1.arpa"
+    step "$MOSES/bin/build_binary" "$1.arpa" "$1" >> "$OUT/log"
     rm "$1.arpa"
 }
 
 alignments() { # FOLDER
     mkdir -p "$1"
     paste -d'\t' "$OUT/text/clean.$SRC" "$OUT/text/clean.$TRG" | sed 's/\t/ ||| /' > "$1/pairs"
-    "$ALIGN/fast_align" -i "$1/pairs" -d -o -v > "$1/forward" 2>> "$OUT/log" || die_of_log "$OUT/log" fast_align
-    "$ALIGN/fast_align" -i "$1/pairs" -d -o -v -r > "$1/backward" 2>> "$OUT/log" || die_of_log "$OUT/log" fast_align
-    "$ALIGN/atools" -i "$1/forward" -j "$1/backward" -c grow-diag-final-and > "$1/aligned.grow-diag-final-and" 2>> "$OUT/log" ||
-        die_of_log "$OUT/log" atools
+    step "$ALIGN/fast_align" -i "$1/pairs" -d -o -v > "$1/forward"
+    step "$ALIGN/fast_align" -i "$1/pairs" -d -o -v -r > "$1/backward"
+    step "$ALIGN/atools" -i "$1/forward" -j "$1/backward" -c grow-diag-final-and > "$1/aligned.grow-diag-final-and"
 }
 
 phrases() { # FOLDER
     mkdir -p "$1/model"
     step perl "$MOSES/scripts/training/train-model.perl" -root-dir "$1" -corpus "$OUT/text/clean" -f "$SRC" -e "$TRG" \
         -first-step 4 -alignment grow-diag-final-and -alignment-file "$OUT/alignments/aligned" \
-        -reordering msd-bidirectional-fe -max-phrase-length 7 -lm "0:5:$OUT/lm:8" -external-bin-dir "$ALIGN" -cores "$THREADS"
+        -reordering msd-bidirectional-fe -max-phrase-length 7 -lm "0:5:$OUT/lm:8" -external-bin-dir "$ALIGN" -cores "$THREADS" >> "$OUT/log"
     sed -i "s:$1:${1%.part}:" "$1/model/moses.ini"
 }
 
 tune() { # FOLDER
     step perl "$MOSES/scripts/training/mert-moses.pl" "$OUT/text/tune.$SRC" "$OUT/text/tune.$TRG" "$MOSES/bin/moses" \
         "$OUT/phrases/model/moses.ini" --working-dir "$1" --mertdir "$MOSES/bin" --decoder-flags "$DECODER" --predictable-seeds \
-        --maximum-iterations 10 --threads "$THREADS"
+        --maximum-iterations 10 --threads "$THREADS" >> "$OUT/log"
 }
 
 translate() { # FILE
     rm -rf "$OUT/filtered"
-    step perl "$MOSES/scripts/training/filter-model-given-input.pl" "$OUT/filtered" "$OUT/tuned/moses.ini" "$OUT/text/test.$SRC"
+    step perl "$MOSES/scripts/training/filter-model-given-input.pl" "$OUT/filtered" "$OUT/tuned/moses.ini" "$OUT/text/test.$SRC" >> "$OUT/log"
     # shellcheck disable=SC2086  # several options
     "$MOSES/bin/moses" -f "$OUT/filtered/moses.ini" $DECODER < "$OUT/text/test.$SRC" 2>> "$OUT/log" |
         perl "$MOSES/scripts/tokenizer/deescape-special-chars.perl" | sed 's/ *$//' > "$1" || die_of_log "$OUT/log" moses
