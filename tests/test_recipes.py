@@ -166,8 +166,8 @@ def test_reproduce_is_killed_and_goes_on(recipes: Path, tmp_path: Path) -> None:
     assert re.search(r"^  RNNsearch-50: update 40 of 40 \| development perplexity [\d.]+$", printed, re.MULTILINE)
 
     (resumed,) = map(int, re.findall(r"Loaded checkpoint .* @ (\d+) updates", log.read_text()))
-    assert kept <= resumed < 72
-    for model, updates in (("RNNencdec-30", 72), ("RNNsearch-50", 40)):  # 1.8 times as many, as in Table 2
+    assert kept <= resumed < 117
+    for model, updates in (("RNNencdec-30", 117), ("RNNsearch-50", 40)):  # 2.94 times as many, as in Table 2
         assert read_train_log(out / "runs" / model / "train.log")[-1].updates == updates
     report = (out / "report/report.md").read_text()
     best = "RNNsearch-50"
