@@ -18,13 +18,12 @@ import rnnsearch_fairseq
 from recipes.grammar import write_corpus
 from rnnsearch_fairseq.cli import COMMANDS
 from tests.serve.live import serving
+from tests.trained import SHIPPED_MODEL, needs_shipped_model
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("rnnsearch_fairseq", "recipes", "tests", ".ci")
 NOT_SHIPPED = {".png", ".gz", ".xz", ".ipynb", ".safetensors", ".fr", ".model"}  # pictures, results and models
-MODEL_FOLDER = "recipes/docs_en_fr/model/"
-SHIPPED_MODEL = ROOT / MODEL_FOLDER
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 MODEL = ["--arch", "bahdanau_gru_small", "--embedding-size", "8", "--hidden-size", "8"]
 TRAINING = ["--task", "rnnsearch", "--criterion", "summed_nll", "--optimizer", "adadelta", "--batch-size", "8"]
@@ -104,7 +103,7 @@ def test_the_source_distribution_holds_the_code_of_the_checkout(built: Path) -> 
     (unpacked,) = (path for path in built.iterdir() if path.is_dir())
     assert unpacked.name == f"rnnsearch_fairseq-{rnnsearch_fairseq.__version__}"
     code = {name for name in files_in(ROOT) if Path(name).suffix not in NOT_SHIPPED}
-    assert files_in(unpacked) == {name for name in code if not name.startswith(MODEL_FOLDER)}
+    assert files_in(unpacked) == {name for name in code if not (ROOT / name).is_relative_to(SHIPPED_MODEL)}
     for name in files_in(unpacked):
         assert (unpacked / name).read_bytes() == (ROOT / name).read_bytes()
 
@@ -123,7 +122,7 @@ def test_the_wheel_is_a_user_dir(python: Path, tmp_path: Path) -> None:
     assert len(re.findall(r"^H-\d+\t", printed, re.MULTILINE)) == 8
 
 
-@pytest.mark.skipif(not SHIPPED_MODEL.exists(), reason="the source distribution has no model")
+@needs_shipped_model
 def test_without_extras_the_wheel_translates_scores_and_serves(plain: Path, tmp_path: Path) -> None:
     known = "from importlib.util import find_spec; print([*map(find_spec, ('fairseq', 'omegaconf', 'hydra'))])"
     assert run([plain, "-c", known], tmp_path) == "[None, None, None]\n"

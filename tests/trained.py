@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
@@ -20,6 +21,8 @@ from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.trees import read_penn
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
+SHIPPED_MODEL = Path(__file__).resolve().parents[1] / "recipes/docs_en_fr/model"
+needs_shipped_model = pytest.mark.skipif(not SHIPPED_MODEL.exists(), reason="the source distribution has no model")
 PAIRS = {
     "the dog sleeps .": "le chien dort .",
     "the cat sleeps .": "le chat dort .",

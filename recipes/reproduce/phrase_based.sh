@@ -27,7 +27,9 @@ set_up
 mkdir -p "$OUT"
 
 step() { # COMMAND...: run a program, with its messages in the log
-    "$@" 2>> "$OUT/log" || die_of_log "$OUT/log" "${1##*/}"
+    local program=$1
+    [ "$1" != perl ] || program=$2
+    "$@" 2>> "$OUT/log" || die_of_log "$OUT/log" "${program##*/}"
 }
 
 words() { # FOLDER: whole words, and names for the characters that Moses gives a meaning, as | and [

@@ -19,12 +19,11 @@ from rnnsearch_fairseq.documents import translate
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.export import export
 from tests.text.test_language import FRENCH
-from tests.trained import PARSES, make_checkpoint, train
+from tests.trained import PARSES, SHIPPED_MODEL, make_checkpoint, needs_shipped_model, train
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = "The dog sleeps.\n\nThe black cat eats.\nIt's a cat."
 TRANSLATED = "le chien dort.\n\nle chat noir mange.\nc'est un chat.\n"
-SHIPPED_MODEL = ROOT / "recipes/docs_en_fr/model"
 Command = Callable[..., tuple[str, str]]
 
 
@@ -88,7 +87,7 @@ def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tm
     assert [line.partition("text, line ")[2][:1] for line in err.splitlines()] == ["2", "3", "4"]
 
 
-@pytest.mark.skipif(not SHIPPED_MODEL.exists(), reason="the source distribution has no model")
+@needs_shipped_model
 def test_translations_that_keep_markup_come_first_and_what_is_lost_is_named(command: Command, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("• Open the file.\n8.8 Exit\n")
     out, err = command(tmp_path / "text", "--model", SHIPPED_MODEL, "--beam", "1")
