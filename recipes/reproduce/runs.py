@@ -3,7 +3,7 @@
 import io
 import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from recipes.reproduce.systems import read_systems, read_test_set
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.scores import read_scores
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
+from rnnsearch_fairseq.text.words import END
 
 LONG = 30  # words of a long sentence
 LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
@@ -76,10 +77,19 @@ class BahdanauRuns:
         found = {}
         for name in self.folders:
             if name in scores:
-                found[name] = [strongest_links(pair.by_word()[2]) for pair in read_scores(scores[name])]
+                found[name] = [*self._links_of(scores[name])]
             elif name in kept:
                 found[name] = [gold.sure for gold in read_gold(kept[name])]
         return found
+
+    def _links_of(self, path: Path) -> Iterator[Links]:
+        """The links of the test set's pairs in a file of scores, where ``<unk>`` may stand for a piece of a word."""
+        for pair, *sides in zip(read_scores(path), self.test.source, self.test.reference):
+            words = [[*side.split(), END] for side in sides]
+            if pair.weights.shape != (len(words[1]), len(words[0])):
+                raise InputError(f"{pair.where}: not the sentence of the test set in {self.data}; score it anew")
+            pair.source, pair.target = words
+            yield strongest_links(pair.by_word()[2])
 
     def translations_kept(self) -> bytes:
         """A .tar.xz of the folder as the report reads it, with links in place of weights, and without checkpoints."""

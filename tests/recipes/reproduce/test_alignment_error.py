@@ -7,6 +7,7 @@ import pytest
 
 from recipes.reproduce.alignment_error import AlignmentError, alignment_error, read_gold, strongest_links
 from recipes.reproduce.monotony import row
+from recipes.reproduce.runs import BahdanauRuns
 from recipes.reproduce.unknown_words import learn
 from rnnsearch_fairseq.errors import InputError
 from tests.recipes.reproduce.builders import record, write
@@ -43,3 +44,13 @@ def test_the_commonest_translation_of_a_word_is_learnt(tmp_path: Path) -> None:
     assert learn(scores, source, target) == {"a": "w", "b": "x", "c": "z", "d": "v"}
     with pytest.raises(InputError, match=r"score\.jsonl"):
         learn(scores, source, write(tmp_path / "fr", ["w x y", "v"]))
+
+
+def test_an_unknown_piece_ends_no_word(tmp_path: Path) -> None:
+    write(tmp_path / "data/test.en", ["a@@ b c"])
+    write(tmp_path / "data/test.fr", ["w x@@ y z"])
+    write(tmp_path / "RNNsearch-50/score.jsonl", [record(0, "<unk> b c", "w <unk> y z", FIRST)])
+    assert BahdanauRuns(tmp_path, "en", "fr").links == {"RNNsearch-50": [{(0, 0), (0, 1), (1, 2)}]}
+    write(tmp_path / "data/test.en", ["a@@ b"])
+    with pytest.raises(InputError, match=r"score\.jsonl, line 1: not the sentence of the test set"):
+        _ = BahdanauRuns(tmp_path, "en", "fr").links
