@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compare the first paper's four models on the documentation of Python and Django, English-French, most of whose messages have
 # up to 100 words: train RNNencdec-30, RNNsearch-30, RNNencdec-50 and RNNsearch-50, translate messages of files that no model
-# has seen, at most 200 of every ten words of length, and write the report. About four CPU hours a seed.
+# has seen, at most 200 of every ten words of length, and write the report. About six CPU hours a seed.
 #
 #   recipes/docs_en_fr/run.sh --data DIR [--out DIR] [--models NAMES] [--seed N]
 #
