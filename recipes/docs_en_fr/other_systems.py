@@ -17,6 +17,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from recipes.reproduce.systems import read_parallel
@@ -62,7 +63,7 @@ def read_generated(path: Path) -> Iterator[list[list[str]]]:
         if line.startswith("H-"):
             name, _, words = line.rstrip("\n").split("\t")
             found[int(name.removeprefix("H-"))].append(words.split())
-    for number in range(max(found, default=-1) + 1):
+    for number in count():
         if number not in found:
             why = "fairseq's task translation can lose a batch of one sentence; give fairseq-generate --task rnnsearch"
             raise InputError(f"{path}: no translation of sentence {number} (from 0); {why}")
@@ -94,9 +95,14 @@ def main() -> None:
         case "words", text, *names:
             write_words(Path(raw), Path(text), names)
         case "from-words", output, out, *names:
-            words = iter(read_parallel(Path(output))[0])
-            for name, lines in tests(names):
-                write_rows([Path(out, f"{name}.fr")], ((text_of_words(next(words), line),) for line in lines))
+            words, texts = read_parallel(Path(output))[0], dict(tests(names))
+            if len(words) != (total := sum(map(len, texts.values()))):
+                raise InputError(
+                    f"{output}: {len(words)} lines, and {', '.join(names)} have {total}; name all test sets"
+                )
+            following = iter(words)
+            for name, lines in texts.items():
+                write_rows([Path(out, f"{name}.fr")], ((text_of_words(next(following), line),) for line in lines))
         case "pieces", path, *names:
             model = load(path)
             for source in (model.read_source(line) for _, lines in tests(names) for line in lines):

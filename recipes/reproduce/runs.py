@@ -5,6 +5,7 @@ import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 
 from recipes.reproduce.alignment_error import Links, read_gold, strongest_links
@@ -84,10 +85,13 @@ class BahdanauRuns:
 
     def _links_of(self, path: Path) -> Iterator[Links]:
         """The links of the test set's pairs in a file of scores, where ``<unk>`` may stand for a piece of a word."""
-        for pair, *sides in zip(read_scores(path), self.test.source, self.test.reference):
+        test = zip(self.test.source, self.test.reference)
+        for number, (pair, sides) in enumerate(zip_longest(read_scores(path), test, fillvalue=()), 1):
             words = [[*side.split(), END] for side in sides]
-            if pair.weights.shape != (len(words[1]), len(words[0])):
-                raise InputError(f"{pair.where}: not the sentence of the test set in {self.data}; score it anew")
+            if not pair or not sides or pair.weights.shape != (len(words[1]), len(words[0])):
+                raise InputError(
+                    f"{path}, line {number}: not the sentence of the test set in {self.data}; score it anew"
+                )
             pair.source, pair.target = words
             yield strongest_links(pair.by_word()[2])
 

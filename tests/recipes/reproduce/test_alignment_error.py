@@ -54,3 +54,7 @@ def test_an_unknown_piece_ends_no_word(tmp_path: Path) -> None:
     write(tmp_path / "data/test.en", ["a@@ b"])
     with pytest.raises(InputError, match=r"score\.jsonl, line 1: not the sentence of the test set"):
         _ = BahdanauRuns(tmp_path, "en", "fr").links
+    for language, line in (("en", "a@@ b c"), ("fr", "w x@@ y z")):
+        write(tmp_path / f"data/test.{language}", [line, line])
+    with pytest.raises(InputError, match=r"score\.jsonl, line 2: not the sentence of the test set"):
+        _ = BahdanauRuns(tmp_path, "en", "fr").links
