@@ -10,6 +10,7 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
     FairseqEncoder,
     FairseqEncoderDecoderModel,
     FairseqIncrementalDecoder,
@@ -193,7 +194,7 @@ def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
 
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
     """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``."""
-    for name, settings in architectures.items():
+    for name, settings in ({model: {}} | architectures).items():
 
         def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
             for option, value in settings.items():
@@ -202,4 +203,7 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
             if isinstance(args, argparse.Namespace):
                 complete_options(args, model)
 
-        register_model_architecture(model, name)(architecture)
+        if name == model:  # fairseq has registered an architecture of this name, which does nothing
+            ARCH_CONFIG_REGISTRY[name] = architecture
+        else:
+            register_model_architecture(model, name)(architecture)

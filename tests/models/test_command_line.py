@@ -11,7 +11,7 @@ TRAINING = ["--optimizer", "adam", "--batch-size", "8", "--cpu"]
 TORCHRUN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500", "WORLD_SIZE": "2", "RANK": "1"}
 
 
-@pytest.mark.parametrize("arch", ["bahdanau_gru", "anmt"])
+@pytest.mark.parametrize("arch", ["bahdanau_gru", "anmt", "rnnsearch", "tree2seq"])
 def test_bf16_is_no_tpu(arch: str) -> None:
     assert parse_training("--arch", "lstm", *TRAINING, "--bf16").common.tpu, "fairseq's models"
     common = parse_training("--arch", arch, *TRAINING, "--bf16").common
@@ -39,12 +39,12 @@ def test_a_misspelt_word_is_answered_in_two_lines(
     assert len(said) < 300 and hint.startswith(f"did you mean {meant}? ")
 
 
-@pytest.mark.parametrize("has_gpu", [False, True])
-def test_torchrun_is_read_on_a_cpu(monkeypatch: pytest.MonkeyPatch, has_gpu: bool) -> None:
+@pytest.mark.parametrize(("arch", "has_gpu"), [("bahdanau_gru", False), ("rnnsearch", False), ("bahdanau_gru", True)])
+def test_torchrun_is_read_on_a_cpu(monkeypatch: pytest.MonkeyPatch, arch: str, has_gpu: bool) -> None:
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    words = ["--arch", "bahdanau_gru", *TRAINING]
+    words = ["--arch", arch, *TRAINING]
     distributed = parse_training(*(words[:-1] if has_gpu else words)).distributed_training
     if has_gpu:
         assert distributed.distributed_init_method is None, "as fairseq does"
