@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Train the English-French model of this folder on translations of documentation and software, and score it on files and
-# projects that it has not seen: about eight minutes of an H100, or half a day of one core.
+# projects that it has not seen: about eight minutes of an H100 and three hours of one core, or much less of the latter on a GPU.
 #
-#   recipes/docs_en_fr/model.sh --data DIR --more DIR [--out DIR]
+#   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR [--out DIR]
 #
 # --data  folder with python-fr (github.com/python/python-docs-fr, branch 3.13) and django-fr (translations/fr of
 #         github.com/django/django-docs-translations, branch stable/5.1.x)
 # --more  folder with the other projects of pairs.py; README.md names their sources
+# --php   folder with clones of PHP's manual, doc-en and doc-fr (github.com/php)
 # --out   output folder (default: runs/docs_en_fr); an interrupted run is resumed there
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 
-DATA= MORE= OUT=$ROOT/runs/docs_en_fr
-parse_options "data= more= out=" "$@"
-[ -n "$DATA" ] && [ -n "$MORE" ] || die "give both folders of text: $0 --data DIR --more DIR; see $0 --help"
+DATA= MORE= PHP= OUT=$ROOT/runs/docs_en_fr
+parse_options "data= more= php= out=" "$@"
+[ -n "$DATA" ] && [ -n "$MORE" ] && [ -n "$PHP" ] || die "give all three folders of text: $0 --data DIR --more DIR --php DIR; see $0 --help"
 set_up
 export OMP_NUM_THREADS=1
 
@@ -23,24 +24,37 @@ prepare() { rnnsearch prepare "$OUT/raw" "$1" -s en -t fr --sentencepiece 8000; 
 once "$OUT/text" prepare
 once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr --joined-dictionary
 
-CONSTANT=2417 FALLING=1440 # updates at a constant learning rate, and at one that falls to zero
-train() { # UPDATES OPTIONS... MODEL: train up to UPDATES
-    say "training for $1 updates; full log in $OUT/train.log"
+train() { # TEXT UPDATES OPTIONS... MODEL: train up to UPDATES, in the folder above MODEL
+    local run=${!#} && run=${run%/*}
+    say "training for $2 updates; full log in $run/train.log"
     # shellcheck disable=SC2046  # one option or none
-    fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr \
+    fairseq-train "$1/bin" --user-dir "$USER_DIR" --task rnnsearch --arch bahdanau_gru_small -s en -t fr \
         --update-word current --share-all-embeddings --dropout 0.2 --readout-dropout 0.2 --word-dropout 0.05 \
         --criterion smoothed_nll --label-smoothing 0.1 --clip-norm 1 \
-        --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 --lr 0.006 \
-        --max-tokens 20000 --max-update "$1" "${@:2:$#-2}" $(fast_precision) --save-interval-updates 500 \
-        --keep-interval-updates 1 --no-epoch-checkpoints --save-dir "$OUT/checkpoints" --log-format simple --log-interval 50 2>&1 |
-        rnnsearch progress "$OUT/train.log" "$1" || die_of_log "$OUT/train.log" fairseq-train
-    cp "$OUT/checkpoints/checkpoint_last.pt" "${!#}"
+        --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 \
+        --max-update "$2" "${@:3:$#-3}" $(fast_precision) --save-interval-updates 500 \
+        --keep-interval-updates 1 --no-epoch-checkpoints --save-dir "$run/checkpoints" --log-format simple --log-interval 50 2>&1 |
+        rnnsearch progress "$run/train.log" "$2" || die_of_log "$run/train.log" fairseq-train
+    cp "$run/checkpoints/checkpoint_last.pt" "${!#}"
 }
-TOTAL=$((CONSTANT + FALLING))
-once "$OUT/constant.pt" train $CONSTANT --lr-scheduler fixed --warmup-updates 300
-once "$OUT/model.pt" train $TOTAL --lr-scheduler polynomial_decay --reset-lr-scheduler \
+CONSTANT=2417 TOTAL=3857 # updates at a constant learning rate, and with those at one that falls to zero
+FIRST="--lr 0.006 --max-tokens 20000"
+mkdir -p "$OUT/first" "$OUT/second"
+once "$OUT/first/constant.pt" train "$OUT/text" $CONSTANT $FIRST --lr-scheduler fixed --warmup-updates 300
+once "$OUT/first/model.pt" train "$OUT/text" $TOTAL $FIRST --lr-scheduler polynomial_decay --reset-lr-scheduler \
     --warmup-updates $CONSTANT --total-num-update $TOTAL
-once "$OUT/model" rnnsearch export "$OUT/model.pt" --half --beam 12 --lenpen 2 \
+
+say "going on with PHP's manual, and with the messages that PO files no longer use"
+read_manual() { tool docs_en_fr.php_manual "$PHP" "$1"; }
+once "$OUT/php.tsv" read_manual
+read_more() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$OUT/php.tsv"; }
+once "$OUT/raw_more" read_more
+prepare_more() { rnnsearch prepare "$OUT/raw_more" "$1" -s en -t fr --from "$OUT/first/model.pt"; }
+once "$OUT/text_more" prepare_more
+once "$OUT/text_more/bin" binarise "$OUT/text_more" -s en -t fr --srcdict "$OUT/text_more/dict.en.txt" --tgtdict "$OUT/text_more/dict.fr.txt"
+once "$OUT/second/model.pt" train "$OUT/text_more" 1300 --finetune-from-model "$OUT/text_more/start.pt" --lr 0.004 \
+    --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update 1300 --max-tokens 3000 --update-freq 4
+once "$OUT/model" rnnsearch export "$OUT/second/model.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 
 say "translating 30 sentences of manuals, guides and release notes"

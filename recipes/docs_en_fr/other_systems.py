@@ -97,9 +97,7 @@ def main() -> None:
         case "from-words", output, out, *names:
             words, texts = read_parallel(Path(output))[0], dict(tests(names))
             if len(words) != (total := sum(map(len, texts.values()))):
-                raise InputError(
-                    f"{output}: {len(words)} lines, and {', '.join(names)} have {total}; name all test sets"
-                )
+                raise InputError(f"{output}: {len(words)} lines, {total} in {', '.join(names)}; name all test sets")
             following = iter(words)
             for name, lines in texts.items():
                 write_rows([Path(out, f"{name}.fr")], ((text_of_words(next(following), line),) for line in lines))

@@ -1,10 +1,11 @@
 """Write the sentence pairs of French translations of documentation and software, in one of three parts.
 
-``python -m recipes.docs_en_fr.pairs OUT DIR...``
+``python -m recipes.docs_en_fr.pairs OUT DIR... [TABLE]``
 
 Each DIR has some of ``PROJECTS``: folders of PO files, or tables with tabs. OUT gets ``{train,valid,test}.{en,fr}``,
 and the messages that are drawn of each held-out project once more in ``PROJECT.{en,fr}``.
 Files and projects that ``held_out.txt`` names are held out, and the training text has no sentence of theirs.
+TABLE, ``php.tsv``, adds its pairs and the obsolete messages of the PO files to the training text.
 """
 
 import random
@@ -12,6 +13,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+from translate.storage.pypo import pofile
 
 from rnnsearch_fairseq.corpus.pairs import Pair, read_files
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
@@ -70,13 +73,22 @@ def read_pairs(path: Path, max_equal_words: int, left_out: Counter[str]) -> Iter
             yield pair
 
 
-def write_pairs(out: Path, folders: list[Path]) -> None:
-    """Write the pairs of all projects, each once; those for training in random order.
+def read_obsolete(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
+    """Yield the cleaned pairs of a PO file's obsolete messages (``#~``), which its program or page no longer has."""
+    for message in pofile.parsefile(str(path)).units if path.suffix == ".po" else []:
+        if message.isobsolete() and message.target and not message.isfuzzy():
+            pair = clean_pair((str(message.source), str(message.target)), left_out, ("markup", "equal"))
+            if pair is not None:
+                yield pair
+
+
+def write_pairs(out: Path, folders: list[Path], table: Path | None = None) -> None:
+    """Write the pairs of all projects, each once; those for training in random order, with those that ``table`` adds.
 
     Raises:
         InputError: a project is missing, what is held out is missing, or a file is bad.
     """
-    files, held_out = find_texts(folders), read_held_out()
+    files, held_out = find_texts(folders) | ({table.name: table} if table else {}), read_held_out()
     for name in held_out.keys() - files.keys() - set(PROJECTS):
         raise InputError(f"{name}: no such file; give the folders of the projects")
     parts: dict[str, dict[Pair, None]] = {"valid": {}, "test": {}, "train": {}}
@@ -87,6 +99,8 @@ def write_pairs(out: Path, folders: list[Path]) -> None:
         part = held_out.get(name) or held_out.get(project) or "train"
         chosen = projects.setdefault(project, {}) if project in held_out else parts[part]
         chosen |= dict.fromkeys(read_pairs(path, MAX_EQUAL_WORDS if part == "train" else 0, left_out))
+        if table and part == "train":
+            chosen |= dict.fromkeys(read_obsolete(path, left_out))
     out.mkdir(parents=True, exist_ok=True)
     for project, pairs in projects.items():
         drawn = random.Random(1).sample([*pairs], min(MAX_HELD_OUT, len(pairs)))
@@ -106,4 +120,5 @@ def write_pairs(out: Path, folders: list[Path]) -> None:
 
 if __name__ == "__main__":
     print_without_traceback()
-    write_pairs(Path(sys.argv[1]), [*map(Path, sys.argv[2:])])
+    paths = [*map(Path, sys.argv[1:])]
+    write_pairs(paths[0], [*filter(Path.is_dir, paths[1:])], next(filter(Path.is_file, paths[1:]), None))

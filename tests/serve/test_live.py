@@ -5,29 +5,33 @@ import http.client
 import json
 import signal
 import socket
-import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from recipes.benchmark import serving_load
 from tests.serve.live import PATIENCE, Live, serving
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
-def test_fifty_users_at_a_time_meet_no_error(
-    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = tmp_path / "text"
-    text.write_text("The dog sleeps.\nThe black cat eats.\n\n", encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["load", live.url, str(text), "--users", "50", "--seconds", "0.1"])
-    assert serving_load.main() == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert int(first.split()[0].replace(",", "")) >= 50
-    assert first.endswith(" 0 errors")
-    assert second.startswith("median ")
+def ask(live: Live, sentence: str) -> str:
+    """Request a translation as the page does."""
+    connection = http.client.HTTPConnection(*live.address, timeout=PATIENCE)
+    with contextlib.closing(connection):
+        body = json.dumps({"sentences": [sentence]})
+        connection.request("POST", "/api/translate/stream", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        assert response.status == 200
+        return str(json.loads(response.read().splitlines()[-1])["sentences"][0]["translations"][0]["text"])
+
+
+def test_fifty_users_at_a_time_meet_no_error(live: Live) -> None:
+    sentences = {"The dog sleeps.": "le chien dort.", "The black cat eats.": "le chat noir mange."}
+    with ThreadPoolExecutor(50) as users:
+        asked = [*sentences] * 50
+        assert [*users.map(lambda sentence: ask(live, sentence), asked)] == [sentences[sentence] for sentence in asked]
 
 
 def test_idle_connections_lock_nobody_out(live: Live) -> None:
@@ -38,7 +42,7 @@ def test_idle_connections_lock_nobody_out(live: Live) -> None:
             client = stack.enter_context(socket.create_connection(live.address, PATIENCE))
             with contextlib.suppress(OSError):
                 client.sendall(begun[number % len(begun)])
-        assert serving_load.ask(live.url, "The dog sleeps.") == ""
+        assert ask(live, "The dog sleeps.") == "le chien dort."
 
 
 def test_a_request_without_a_length_is_refused_and_each_connection_has_one(live: Live) -> None:

@@ -38,7 +38,7 @@ def test_markup_is_masked_for_moses_and_put_back(raw: Path) -> None:
     printed_by(main, "from-words", raw, output, raw / "out", "one", "two")
     assert (raw / "out/one.fr").read_text() == "Utilisez ``y`` et ``x`` ::\n\n"
     assert (raw / "out/two.fr").read_text() == "C’est ** gras **.\n"
-    with pytest.raises(InputError, match="3 lines, and one have 2"):
+    with pytest.raises(InputError, match="3 lines, 2 in one"):
         printed_by(main, "from-words", raw, output, raw / "out", "one")
 
 

@@ -36,6 +36,12 @@ def test_files_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "train.en": ["A line of it.", "One more.", "json"],
         "train.fr": ["Un de plus.", "Une ligne.", "json"],
     }
+    with (data / "python-fr/a.po").open("a") as file:
+        file.write('\n#~ msgid "Was here."\n#~ msgstr "Était là."\n\n#~ msgid "A test."\n#~ msgstr "Le test."\n')
+    (tmp_path / "php.tsv").write_text("Splits a string\tScinde une chaîne\nSee also\tVoir aussi\n")
+    pairs.write_pairs(out, [data], tmp_path / "php.tsv")
+    added = sorted({*(out / "train.fr").read_text().splitlines()} - {*texts["train.fr"]})
+    assert added == ["Scinde une chaîne", "Était là."], "no sentence that is held out"
     (data / "django-fr/t.po").unlink()
     with pytest.raises(InputError, match=r"t\.po: no such file"):
         pairs.write_pairs(out, [data])
