@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train the English-French model of this folder on translations of documentation and software, and score it on files and
-# projects that it has not seen: about eight minutes of an H100 and three hours of one core, or much less of the latter on a GPU.
+# projects that it has not seen: about 16 hours of one core, or some ten minutes of an H100.
 #
 #   recipes/docs_en_fr/model.sh --data DIR --more DIR --php DIR [--out DIR]
 #
