@@ -39,7 +39,6 @@ train() { # TEXT UPDATES OPTIONS... MODEL: train up to UPDATES, in the folder ab
 }
 CONSTANT=2417 TOTAL=3857 # updates at a constant learning rate, and with those at one that falls to zero
 FIRST="--lr 0.006 --max-tokens 20000"
-mkdir -p "$OUT/first" "$OUT/second"
 once "$OUT/first/constant.pt" train "$OUT/text" $CONSTANT $FIRST --lr-scheduler fixed --warmup-updates 300
 once "$OUT/first/model.pt" train "$OUT/text" $TOTAL $FIRST --lr-scheduler polynomial_decay --reset-lr-scheduler \
     --warmup-updates $CONSTANT --total-num-update $TOTAL
@@ -52,8 +51,9 @@ once "$OUT/raw_more" read_more
 prepare_more() { rnnsearch prepare "$OUT/raw_more" "$1" -s en -t fr --from "$OUT/first/model.pt"; }
 once "$OUT/text_more" prepare_more
 once "$OUT/text_more/bin" binarise "$OUT/text_more" -s en -t fr --srcdict "$OUT/text_more/dict.en.txt" --tgtdict "$OUT/text_more/dict.fr.txt"
-once "$OUT/second/model.pt" train "$OUT/text_more" 1300 --finetune-from-model "$OUT/text_more/start.pt" --lr 0.004 \
-    --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update 1300 --max-tokens 3000 --update-freq 4
+MORE_UPDATES=1300
+once "$OUT/second/model.pt" train "$OUT/text_more" $MORE_UPDATES --finetune-from-model "$OUT/text_more/start.pt" --lr 0.004 \
+    --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update $MORE_UPDATES --max-tokens 3000 --update-freq 4
 once "$OUT/model" rnnsearch export "$OUT/second/model.pt" --half --beam 12 --lenpen 2 \
     --examples "$ROOT/recipes/docs_en_fr/examples.en" --card "$ROOT/recipes/docs_en_fr/card.md" --output
 

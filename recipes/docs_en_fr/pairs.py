@@ -14,11 +14,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from translate.storage.pypo import pofile
-
 from rnnsearch_fairseq.corpus.pairs import Pair, read_files
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import clean_pair
+from rnnsearch_fairseq.documents.formats import is_document, read_document
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 
 PROJECTS = [
@@ -75,7 +74,7 @@ def read_pairs(path: Path, max_equal_words: int, left_out: Counter[str]) -> Iter
 
 def read_obsolete(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
     """Yield the cleaned pairs of a PO file's obsolete messages (``#~``), which its program or page no longer has."""
-    for message in pofile.parsefile(str(path)).units if path.suffix == ".po" else []:
+    for message in read_document(path).store.units if is_document(path) else []:
         if message.isobsolete() and message.target and not message.isfuzzy():
             pair = clean_pair((str(message.source), str(message.target)), left_out, ("markup", "equal"))
             if pair is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lxml import etree
 
+from rnnsearch_fairseq.corpus.rows import write_rows
 from rnnsearch_fairseq.errors import InputError, print_without_traceback
 
 # Elements that hold text of their own; that hold code; that are part of a sentence; and that a text cannot show.
@@ -95,7 +96,7 @@ def main(folder: Path, out: Path) -> None:
             pairs |= dict.fromkeys(pair for pair in both if are_translations(*pair))
     if not pairs:
         raise InputError(f"{folder}: no page of doc-fr has the elements of doc-en's; clone both")
-    out.write_text("".join(f"{english}\t{french}\n" for english, french in pairs), encoding="utf-8", newline="\n")
+    write_rows([out], (("\t".join(pair),) for pair in pairs))
 
 
 if __name__ == "__main__":

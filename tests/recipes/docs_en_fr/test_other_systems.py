@@ -44,9 +44,8 @@ def test_markup_is_masked_for_moses_and_put_back(raw: Path) -> None:
 
 @needs_shipped_model
 def test_pieces_of_a_model_and_back(raw: Path) -> None:
-    first, second = printed_by(
-        main, "pieces", raw, SHIPPED_MODEL, "one", "two"
-    ).splitlines()  # the empty message needs no translation
+    # The empty message needs no translation.
+    first, second = printed_by(main, "pieces", raw, SHIPPED_MODEL, "one", "two").splitlines()
     assert "⟦1⟧" in first and "⟦2⟧" in first and "⟦" not in second
     lines = ["S-1\tx", "H-1\t-0.1\t▁C", "H-0\t-0.1\t▁Y ⟦1⟧", "H-0\t-0.2\t▁Y ⟦2⟧ ⟦1⟧"]
     output = write(raw / "output", lines)
