@@ -11,20 +11,18 @@
 import sys
 from typing import Any
 
-__version__ = "0.3.0"
-__all__ = ["load", "register"]
+from rnnsearch_fairseq.version import __version__
+
+__all__ = ["__version__", "load", "register"]
 
 
 def register() -> None:
     """Patch fairseq, and register models, criterions, the task and optimizers; a second call changes nothing."""
-    from rnnsearch_fairseq import patches
+    from rnnsearch_fairseq.plugin import patches
 
     patches.apply()
 
-    from rnnsearch_fairseq.criterions import blackout, smoothed_nll, summed_nll  # noqa: F401
-    from rnnsearch_fairseq.models import rnnsearch, tree2seq  # noqa: F401
-    from rnnsearch_fairseq.optim import adadelta, halve_on_worse  # noqa: F401
-    from rnnsearch_fairseq.tasks import rnnsearch as rnnsearch_task  # noqa: F401
+    from rnnsearch_fairseq.plugin import criterions, models, optim, tasks  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:
@@ -36,7 +34,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return __all__
 
 
 if "fairseq" in sys.modules:

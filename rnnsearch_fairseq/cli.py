@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError, Parser, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import open_standard_streams, stop_printing
+from rnnsearch_fairseq.version import __version__
 
 # For each command, its module and function, and a description. Only the command's module is imported.
 COMMANDS = {
@@ -22,7 +22,7 @@ COMMANDS = {
     "average": ("inference.average:main", "average the parameters of checkpoints"),
     "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
     "prepare": ("corpus.prepare:main", "split raw parallel text into tokens or subwords"),
-    "progress": ("plots.progress:main", "show how far fairseq-train is, and keep its log"),
+    "progress": ("plugin.progress:main", "show how far fairseq-train is, and keep its log"),
     "limit": ("corpus.limit:main", "leave out long training pairs, and those without a parse"),
     "parse": ("corpus.link_grammar:main", "parse English text with Link Grammar"),
     "trees": ("corpus.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
@@ -78,7 +78,7 @@ def _make_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="rnnsearch COMMAND ...",
     )
-    parser.add_argument("--version", action="version", version=f"rnnsearch-fairseq {rnnsearch_fairseq.__version__}")
+    parser.add_argument("--version", action="version", version=f"rnnsearch-fairseq {__version__}")
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="a command of the list above")
     return parser
 

@@ -15,9 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from recipes.groundhog import convert, files
-from rnnsearch_fairseq.models.rnnsearch import ARCHITECTURES, RNNsearchModel
 from rnnsearch_fairseq.modules import AlignmentModel, Decoder, Encoder, GatedHiddenUnit
 from rnnsearch_fairseq.modules.config import RNNsearchConfig
+from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES
+from rnnsearch_fairseq.plugin.models import RNNsearchModel
 
 PAD = 1
 EOS = 2

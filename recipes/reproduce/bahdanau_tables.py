@@ -12,7 +12,7 @@ from recipes.reproduce.document import Section, escape, missing, table
 from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import BANNED, FAIRSEQ, LOG, TRANSLATIONS, BahdanauRuns, by_seed
 from recipes.reproduce.systems import Translations, join_pieces
-from rnnsearch_fairseq.plots.progress import read_log
+from rnnsearch_fairseq.plugin.progress import read_log
 
 EXAMPLES = 3  # sentences of Table 3
 NONE = "–"

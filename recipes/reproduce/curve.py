@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import plt, write_picture
-from rnnsearch_fairseq.plots.progress import INTERVAL, Statistics, read_kinds
+from rnnsearch_fairseq.plugin.progress import INTERVAL, Statistics, read_kinds
 
 LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"

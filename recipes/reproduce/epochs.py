@@ -6,7 +6,7 @@ from math import inf, isnan
 from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.progress import Statistics, read_kinds
+from rnnsearch_fairseq.plugin.progress import Statistics, read_kinds
 
 
 @dataclass(frozen=True)

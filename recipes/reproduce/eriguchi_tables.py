@@ -37,7 +37,7 @@ from recipes.reproduce.systems import read_parallel
 from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, TokenScores, score_tokens
 from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.plots.progress import read_log
+from rnnsearch_fairseq.plugin.progress import read_log
 from rnnsearch_fairseq.text.scores import read_scores
 
 MODELS = {

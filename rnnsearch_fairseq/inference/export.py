@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from rnnsearch_fairseq import __version__
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.info import describe
 from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, load_members, tensor_files
@@ -25,6 +24,7 @@ from rnnsearch_fairseq.modules.parameters import shared_names
 from rnnsearch_fairseq.output import open_output, write_folder
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.preparation import write_subwords
+from rnnsearch_fairseq.version import __version__
 
 CARD = "README.md"
 

@@ -19,12 +19,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rnnsearch_fairseq import __version__
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve import api, libretranslate
 from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Model
 from rnnsearch_fairseq.serve.scheduler import Scheduler
 from rnnsearch_fairseq.serve.worker import MAX_WORDS, Worker
+from rnnsearch_fairseq.version import __version__
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 MAX_BYTES = 256_000  # of a request

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.criterions.blackout import proposal_of
 from rnnsearch_fairseq.modules import blackout as readable
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused import blackout
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
-from tests.models.builders import Original
+from rnnsearch_fairseq.plugin.criterions import proposal_of
+from tests.plugin.builders import Original
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.reference.tree2seq import blackout_token_loss
 from tests.reference.tree2seq_original import load_original

@@ -10,7 +10,7 @@ from rnnsearch_fairseq.modules.fused.tree import FusedTreeLSTM
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 from rnnsearch_fairseq.text import forest
 from rnnsearch_fairseq.text.trees import parse_transitions
-from tests.models.builders import Tree, transitions_of
+from tests.plugin.builders import Tree, transitions_of
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SIZE = 3

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
-from rnnsearch_fairseq.models.tree2seq import Tree2SeqModel
+from rnnsearch_fairseq.plugin.models import Tree2SeqModel
 
 LSTM_GATES = ("i", "f", "o", "u")
 TREE_GATES = ("i", "fl", "fr", "o", "u")

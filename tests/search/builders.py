@@ -8,8 +8,8 @@ from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.plugin.generation import halves
 from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchOptions, make_search, search_model
-from rnnsearch_fairseq.tasks.generation import halves
 from tests.builders import UNK
 
 FAIRSEQS_NAMES = {"beam": "beam_size", "lenpen": "len_penalty", "unkpen": "unk_penalty"}

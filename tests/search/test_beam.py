@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.models.rnnsearch import RNNsearchModel
 from rnnsearch_fairseq.modules.fused.search_step import GROUP
+from rnnsearch_fairseq.plugin.models import RNNsearchModel
 from rnnsearch_fairseq.search.steps import best_continuations
 from tests.builders import EOS, UNK, make_model, make_sample
-from tests.models import builders as trees
+from tests.plugin import builders as trees
 from tests.search.builders import assert_as_by_fairseq, assert_close, search
 
 WORDS = 150  # three groups, of which the last is not full

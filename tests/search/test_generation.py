@@ -12,11 +12,11 @@ from fairseq.sequence_scorer import SequenceScorer
 
 from recipes.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.tasks.generation import Generator
-from rnnsearch_fairseq.tasks.rnnsearch import RNNsearchTask, RNNsearchTaskConfig
+from rnnsearch_fairseq.plugin.generation import Generator
+from rnnsearch_fairseq.plugin.tasks import RNNsearchTask, RNNsearchTaskConfig
 from tests.builders import EOS, make_dictionary, make_model, make_sample
 from tests.commands import PLUGIN, TINY, Output, preprocess, run_forked
-from tests.models import builders as trees
+from tests.plugin import builders as trees
 from tests.search.builders import assert_close, search
 
 SAMPLE = make_sample([[5, 6, 7, EOS], [EOS], [7, 8, EOS]], [[EOS]] * 3, left=True)

@@ -14,7 +14,7 @@ from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.search.steps import Candidate, Finished
 from rnnsearch_fairseq.search.tree2seq import Tree2SeqBeam
 from tests.builders import EOS
-from tests.models.builders import Original
+from tests.plugin.builders import Original
 from tests.reference import tree2seq as reference
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.search import builders

@@ -12,7 +12,7 @@ from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from tests.builders import randomize
-from tests.models import builders as batches
+from tests.plugin import builders as batches
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 BATCH, SIZE, EMBEDDING, VOCABULARY = 3, 5, 4, 11

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from recipes.reproduce.curve import main
 from rnnsearch_fairseq.errors import InputError
-from tests.plots.builders import inner_line, valid_line
+from tests.plugin.log_lines import inner_line, valid_line
 
 Run = Callable[..., str]
 

@@ -6,8 +6,8 @@ import pytest
 
 from recipes.reproduce.curve import Point, read_curve
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plots.progress import read_kinds
-from tests.plots.builders import SIMPLE, inner_line, train_line, valid_line
+from rnnsearch_fairseq.plugin.progress import read_kinds
+from tests.plugin.log_lines import SIMPLE, inner_line, train_line, valid_line
 
 
 def curve(folder: Path, *lines: str) -> tuple[list[Point], list[Point]]:

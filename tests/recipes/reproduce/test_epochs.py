@@ -6,7 +6,7 @@ import pytest
 
 from recipes.reproduce.epochs import Epoch, read_train_log
 from rnnsearch_fairseq.errors import InputError
-from tests.plots.builders import SIMPLE, train_line, valid_line
+from tests.plugin.log_lines import SIMPLE, train_line, valid_line
 
 FIRST = Epoch(1, 363, 166, 103.603, 8.249, 304.2, 97.741)
 

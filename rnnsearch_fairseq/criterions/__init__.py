@@ -1,1 +1,0 @@
-"""The fairseq criterions ``summed_nll``, ``smoothed_nll`` and ``blackout``."""

@@ -1,0 +1,161 @@
+"""The fairseq criterions ``smoothed_nll`` (for any translation model), ``summed_nll`` and ``blackout``."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.criterions.cross_entropy import CrossEntropyCriterionConfig
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data import BaseWrapperDataset, FairseqDataset, data_utils
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
+from fairseq.utils import get_perplexity
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
+from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
+from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
+from rnnsearch_fairseq.plugin.models import scores_features
+
+Result = tuple[Tensor, int, dict[str, Any]]  # the cost of a batch, the divisor of the gradients, the values to log
+# fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). A size of 1
+# would not do: fairseq adds the sizes of all workers and accumulated steps.
+DIVIDE_BY_NOTHING = 0
+
+
+@dataclass
+class SmoothedNLLConfig(CrossEntropyCriterionConfig):
+    """fairseq's options, ``sentence_avg`` among them."""
+
+    label_smoothing: float = field(default=0.0, metadata={"help": "probability given to all other words together"})
+
+
+@register_criterion("smoothed_nll", dataclass=SmoothedNLLConfig)
+class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
+    """The numbers of fairseq's ``label_smoothed_cross_entropy``, with less memory for the models of this package."""
+
+    def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
+        """As in fairseq."""
+        if not scores_features(model):
+            return super().forward(model, sample, reduce)
+        features, extra = model(**sample["net_input"], features_only=True)
+        loss, nll = smoothed_loss(features, *extra["output_layer"], sample["target"], self.eps, self.padding_idx)
+        sentences, words = len(sample["target"]), sample["ntokens"]
+        sample_size = sentences if self.sentence_avg else words
+        log = {"loss": loss.detach(), "nll_loss": nll, "ntokens": words, "nsentences": sentences}
+        return loss, sample_size, {**log, "sample_size": sample_size}
+
+
+@register_criterion("summed_nll", dataclass=CrossEntropyCriterionConfig)
+class SummedNLL(SmoothedNLL):
+    """-sum log p(y|x) over all words of all sentences of a batch, the cost behind Section 4.2.
+
+    With ``--sentence-avg`` gradients are averaged over sentences, as in the second paper. Otherwise ``--clip-norm 1``
+    clips the gradient of the sum, over all workers and ``--update-freq`` steps, at nearly every update. Because of
+    Adadelta's epsilon this differs from training on the mean.
+
+    It logs ``nll_sentence_nats`` (as in the paper's Table 2) and ``nll_word_nats``, and fairseq's ``loss`` (bits per
+    word) and ``ppl`` (perplexity), which are comparable with ``cross_entropy``.
+    """
+
+    def __init__(self, task: FairseqTask, sentence_avg: bool = False) -> None:
+        super().__init__(task, sentence_avg, label_smoothing=0.0)
+
+    def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
+        loss, size, log = super().forward(model, sample, reduce)
+        divisor = size if self.sentence_avg else DIVIDE_BY_NOTHING
+        return loss, divisor, {**log, "sample_size": divisor}
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
+        """Log the mean cost per sentence and per word."""
+        nll, words = log_bits(logging_outputs)
+        sentences = sum(log["nsentences"] for log in logging_outputs)
+        metrics.log_scalar("nll_sentence_nats", nll / sentences, sentences, round=3)
+        metrics.log_scalar("nll_word_nats", nll / words, words, round=4)
+
+
+def log_bits(logging_outputs: list[dict[str, Any]]) -> tuple[Any, int]:
+    """Log the cost in bits per word and its perplexity; return the cost in nats, and the number of words."""
+    cost, words = (sum(log[name] for log in logging_outputs) for name in ("loss", "ntokens"))
+    metrics.log_scalar("loss", cost / words / math.log(2), words, round=3)
+    metrics.log_derived("ppl", lambda meters: get_perplexity(meters["loss"].avg))
+    return cost, words
+
+
+@dataclass
+class BlackOutConfig(CrossEntropyCriterionConfig):
+    """The defaults are the paper's settings for its small data set; for the large one it uses 2,500 negatives."""
+
+    blackout_samples: int = field(default=500, metadata={"help": "K: negative words drawn for each target word"})
+    blackout_alpha: float = field(
+        default=0.4,
+        metadata={"help": "negatives are drawn in proportion to their count in the training targets to this power"},
+    )
+
+
+@register_criterion("blackout", dataclass=BlackOutConfig)
+class BlackOut(SmoothedNLL):
+    """The cost of Section 3.4, summed over the words; with ``--sentence-avg`` gradients are averaged over sentences."""
+
+    def __init__(self, task: FairseqTask, blackout_samples: int, blackout_alpha: float, sentence_avg: bool) -> None:
+        super().__init__(task, sentence_avg, label_smoothing=0.0)
+        if blackout_samples < 1:
+            raise InputError(f"--blackout-samples is {blackout_samples}, but it must be at least 1")
+        self.samples, self.alpha = blackout_samples, blackout_alpha
+        self.proposal: tuple[Tensor, AliasTable] | None = None
+
+    def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
+        """log Q, ``(K_y,)`` in float64, and Q's alias table; counted in the training targets at the first call."""
+        if self.proposal is None:
+            pairs, vocabulary_size = self.task.dataset(self.task.cfg.train_subset), len(self.task.target_dictionary)
+            self.proposal = proposal_of(count_targets(pairs, vocabulary_size), self.alpha, device)
+        return self.proposal
+
+    def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
+        if not model.training:
+            return super().forward(model, sample, reduce)
+        features, extra = model(**sample["net_input"], features_only=True)
+        is_word = sample["target"].ne(self.padding_idx)
+        features, targets = features[is_word], sample["target"][is_word]
+        log_proposal, proposal = self.distribution(features.device)
+        negatives = draw_negatives(targets, self.samples, proposal)
+        loss = blackout_loss(features, targets, negatives, *extra["output_layer"], log_proposal)
+        divisor = len(sample["target"]) if self.sentence_avg else sample["ntokens"]
+        counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
+        return loss, divisor, {"loss": loss.detach(), **counts}
+
+    reduce_metrics = staticmethod(log_bits)  # in training, of the BlackOut cost, not the softmax's
+
+
+def count_targets(pairs: FairseqDataset, vocabulary_size: int) -> np.ndarray:
+    """The number of occurrences of each id in the targets, end-of-sentence included: int64, ``(K_y,)``.
+
+    Pairs that are left out in training (``--max-words``, ``--require-parse``) do not count. Of data in several folders
+    (``bin0:bin1``), the pairs of the folder that is loaded first are counted.
+    """
+    with data_utils.numpy_seed(0):  # a data set that shuffles must not change the random numbers of training
+        kept = pairs.ordered_indices()
+    while isinstance(pairs, BaseWrapperDataset):
+        pairs = pairs.dataset
+    counts = np.zeros(vocabulary_size, dtype=np.int64)
+    for number in kept:
+        np.add.at(counts, pairs.tgt[number].numpy(), 1)
+    return counts
+
+
+def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
+    """log Q ``(K_y,)`` and Q's alias table. Q is proportional to count^alpha; words that never occur are not drawn.
+
+    Their log Q is that of the rarest word, so that their cost is finite: where a process has no batch left for an
+    update, fairseq multiplies the cost of a batch of the development set by zero.
+    """
+    powers = np.where(counts > 0, counts.astype(np.float64) ** alpha, 0.0)
+    proposal = torch.from_numpy(powers / powers.sum()).to(device)
+    rarest = proposal[proposal > 0].min()
+    return proposal.clamp(min=rarest).log(), alias_table(proposal)

@@ -1,0 +1,319 @@
+"""The fairseq models ``rnnsearch`` and ``tree2seq``: the networks of modules/ behind fairseq's interfaces."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+    register_model_architecture,
+)
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules import rnnsearch, tree2seq
+from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.modules.encoder import Annotations
+from rnnsearch_fairseq.modules.init import initialize, initialize_uniform
+from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
+from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
+from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
+from rnnsearch_fairseq.modules.tree_decoder import DecoderState
+from rnnsearch_fairseq.modules.tree_encoder import Constituents
+from rnnsearch_fairseq.modules.tree_lstm import Forest
+from rnnsearch_fairseq.plugin.command_line import complete_options
+from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
+
+Lists = dict[str, list[Tensor | None]]  # what fairseq's encoders and decoders give, by name
+State = dict[str, Tensor | None]  # of a decoder in a search, by name, ``(batch, ...)``
+
+
+class NetworkEncoder(FairseqEncoder):
+    """One half of a network behind fairseq's encoder interface; its output is a dictionary of lists of tensors."""
+
+    def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.network = network
+
+    def reorder_encoder_out(self, encoder_out: Lists, new_order: Tensor) -> Lists:
+        """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
+        return {
+            name: [tensor.index_select(0, new_order) for tensor in tensors] for name, tensors in encoder_out.items()
+        }
+
+
+class NetworkDecoder(FairseqIncrementalDecoder):
+    """The other half; in a search, the incremental state holds its :data:`State` under "search"."""
+
+    def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.network = network
+
+    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
+        """The features ``(batch, tgt_len, l)``, the attention, and the state after the last of ``previous_words``.
+
+        ``saved`` is such a state, empty before the first word of a search; None outside of a search.
+        """
+        raise NotImplementedError
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Lists,
+        incremental_state: dict[str, State] | None = None,
+        features_only: bool = False,
+        **_: Any,
+    ) -> tuple[Tensor, Lists]:
+        """Score every next word.
+
+        Args:
+            prev_output_tokens: the words before, ``(batch, tgt_len)``, beginning with end-of-sentence. In a search
+                (``incremental_state`` given) only the last column is read.
+            features_only: return the input of the output layer instead of the scores.
+
+        Returns:
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; and a
+            dictionary: ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, of a tree
+            model, the alpha of words and phrases; and with features, ``output_layer``: its weight and its bias.
+        """
+        if incremental_state is None:
+            features, extra, _ = self.decode(prev_output_tokens, encoder_out, None)
+        else:
+            saved = self.get_incremental_state(incremental_state, "search") or {}
+            features, extra, state = self.decode(prev_output_tokens[:, -1:], encoder_out, saved)
+            self.set_incremental_state(incremental_state, "search", state)
+        layer = self.network.to_vocabulary
+        if not features_only:
+            return layer(features), extra
+        # Views, because DistributedDataParallel with --find-unused-parameters must find the layer's parameters among
+        # the model's outputs. Otherwise it takes them for unused and raises an error when the criterion uses them.
+        return features, {**extra, "output_layer": [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]}
+
+    def reorder_incremental_state(self, incremental_state: dict[str, State], new_order: Tensor) -> None:
+        """Reorder the incremental state: row ``new_order[k]`` becomes row k. fairseq reorders ``encoder_out``."""
+        saved = self.get_incremental_state(incremental_state, "search") or {}
+        for name, tensor in saved.items():
+            saved[name] = None if tensor is None else tensor.index_select(0, new_order)
+
+
+def scores_features(model: nn.Module) -> bool:
+    """Whether a model gives criterions its features and output layer; fairseq may have wrapped it for processes."""
+    return isinstance(getattr(model, "decoder", None), NetworkDecoder)
+
+
+class NetworkModel(FairseqEncoderDecoderModel):
+    """A network of ``modules/`` as a fairseq model.
+
+    Its parameters are those of the network: ``encoder.network.NAME`` here is ``encoder.NAME`` there. Its checkpoints
+    also hold the languages, the vocabularies and how text was prepared, by which
+    :func:`rnnsearch_fairseq.load` translates text wherever a checkpoint lies.
+    """
+
+    Config: ClassVar[type[NetworkConfig]]
+    Network: ClassVar[Callable[..., nn.Module]]
+    Encoder: ClassVar[type[NetworkEncoder]]
+    Decoder: ClassVar[type[NetworkDecoder]]
+    initialize: ClassVar[Callable[[nn.Module], None]]
+
+    languages: list[str | None]
+    preparations: list[Preparation] | None
+
+    @classmethod
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
+        """Build the model that ``cfg`` describes, with the paper's initial values."""
+        config = read_config(cfg, cls.Config)
+        dictionaries = task.source_dictionary, task.target_dictionary
+        if config.share_all_embeddings and dictionaries[0] != dictionaries[1]:
+            raise InputError(
+                "--share-all-embeddings needs one dictionary of both languages: give fairseq-preprocess "
+                "--joined-dictionary, or the model --share-decoder-input-output-embed"
+            )
+        network = cls.Network(config, *map(len, dictionaries))
+        cls.initialize(network)
+        model = cls(cls.Encoder(network.encoder, dictionaries[0]), cls.Decoder(network.decoder, dictionaries[1]))
+        settings = getattr(task, "cfg", None)
+        model.languages = [getattr(settings, name, None) for name in ("source_lang", "target_lang")]
+        data = getattr(settings, "data", None)
+        model.preparations = find_preparations(Path(utils.split_paths(data)[0]), model.languages) if data else None
+        return model
+
+    def prepare_for_inference_(self, cfg: DictConfig) -> None:
+        """Translate the last batch in every task, which fairseq may leave out; else as in fairseq."""
+        cfg.dataset.required_batch_size_multiple = 1  # else sentences may be left out (data/data_utils.py:357)
+        super().prepare_for_inference_(cfg)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What the checkpoint holds beside parameters, as plain data."""
+        preparations = self.preparations and [asdict(one) for one in self.preparations]
+        return {"languages": self.languages, "vocabularies": self._vocabularies(), "preparation": preparations}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared."""
+        for side, theirs, ours in zip(("source", "target"), state["vocabularies"], self._vocabularies()):
+            if theirs != ours:
+                raise InputError(
+                    f"the checkpoint has another {side} dictionary (of {len(theirs):,} words, here {len(ours):,}); "
+                    "give the data it was trained on"
+                )
+        if state["preparation"] is not None:
+            self.preparations = [Preparation(**one) for one in state["preparation"]]
+
+    def _vocabularies(self) -> list[list[str]]:
+        return [list(half.dictionary.symbols) for half in (self.encoder, self.decoder)]
+
+    def load_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        strict: bool = True,
+        model_cfg: DictConfig | None = None,
+        args: argparse.Namespace | None = None,
+    ) -> Any:
+        """As in fairseq, but with a clear error for parameters that do not fit."""
+        loaded = {name: tensor for name, tensor in state_dict.items() if name != "_extra_state"}
+        if "_extra_state" in state_dict:
+            self.set_extra_state(state_dict["_extra_state"])
+        parameters = dict(self.named_parameters(remove_duplicate=False))
+        cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
+        check_parameters(loaded, parameters, "the checkpoint", cure)
+        for name, first in shared_names(parameters).items():
+            if name != first and not torch.equal(loaded[name], loaded[first]):
+                raise InputError(
+                    f"the checkpoint's {first} and {name} differ, and this model shares them: leave out "
+                    "--share-all-embeddings and --share-decoder-input-output-embed"
+                )
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+
+def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
+    """The network's configuration in ``cfg``, from the command line, Hydra or a checkpoint."""
+    values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg, enum_to_str=True)
+    return kind.of(values)
+
+
+def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
+    """Register the settings of each architecture for ``--arch``, and its name for Hydra's ``model._name``."""
+    for name, settings in ({model: {}} | architectures).items():
+
+        def architecture(args: Any, settings: dict[str, Any] = settings) -> None:
+            for option, value in settings.items():
+                if getattr(args, option, None) is None:
+                    setattr(args, option, value)
+            if isinstance(args, argparse.Namespace):
+                complete_options(args, model)
+
+        if name == model:  # fairseq has registered an architecture of this name, which does nothing
+            ARCH_CONFIG_REGISTRY[name] = architecture
+        else:
+            register_model_architecture(model, name)(architecture)
+
+
+class RNNsearchEncoder(NetworkEncoder):
+    """:class:`~rnnsearch_fairseq.modules.Encoder` behind fairseq's encoder interface."""
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> Lists:
+        """Annotate ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
+
+        Returns:
+            The fields of :class:`~rnnsearch_fairseq.modules.encoder.Annotations`; without padding, no mask.
+        """
+        fields = self.network.annotate(src_tokens)._asdict()
+        return {name: [] if tensor is None else [tensor] for name, tensor in fields.items()}
+
+
+class RNNsearchDecoder(NetworkDecoder):
+    """:class:`~rnnsearch_fairseq.modules.Decoder` behind fairseq's decoder interface."""
+
+    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
+        source = Annotations(*(next(iter(encoder_out[name]), None) for name in Annotations._fields))
+        state, memory = self.network.start(source)
+        output = self.network(previous_words, memory=memory, **(saved or {"state": state}))
+        return output.features, {"attn": [output.weights]}, {"state": output.state, "context": output.context}
+
+
+@dataclass
+class RNNsearchOptions(RNNsearchConfig, FairseqDataclass):
+    """The network's options, for fairseq's command line and Hydra."""
+
+
+@register_model("rnnsearch", dataclass=RNNsearchOptions)
+class RNNsearchModel(NetworkModel):
+    """:class:`~rnnsearch_fairseq.modules.rnnsearch.RNNsearch` as a fairseq model."""
+
+    Config, Network, Encoder, Decoder = RNNsearchConfig, RNNsearch, RNNsearchEncoder, RNNsearchDecoder
+    initialize = staticmethod(initialize)
+
+
+class Tree2SeqEncoder(NetworkEncoder):
+    """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` behind fairseq's encoder interface."""
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, trees: tuple[Any, ...] | None = None, **_: Any
+    ) -> Lists:
+        """Encode ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
+
+        Args:
+            trees: the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest` as a plain tuple.
+
+        Returns:
+            The fields of :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`, batch first, and ``src_len``
+            ``(batch,)``: the number of columns of the states that are words.
+        """
+        source = self.network(src_tokens, None if trees is None else Forest(*trees))
+        columns = torch.full((len(src_tokens),), src_tokens.size(1), device=src_tokens.device)
+        encoded = {"states": [source.states], "padding_mask": [source.padding_mask], "end": list(source.end)}
+        return {**encoded, "root": list(source.root or ()), "src_len": [columns]}
+
+
+class Tree2SeqDecoder(NetworkDecoder):
+    """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` behind fairseq's decoder interface."""
+
+    def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
+        (states,), (mask,), (columns,) = (encoder_out[name] for name in ("states", "padding_mask", "src_len"))
+        source = Constituents(states, mask, tuple(encoder_out["end"]), tuple(encoder_out["root"]) or None)
+        after: State = {}
+        if saved is None:
+            features, alpha = self.network.scan(previous_words, source)
+        else:
+            state = DecoderState(**saved) if saved else self.network.initial_state(source)
+            features, alpha, state = self.network.step(previous_words[:, 0], state, source)
+            features, alpha, after = features.unsqueeze(1), alpha.unsqueeze(1), state._asdict()
+        return features, {"attn": [alpha[..., : int(columns[0])]], "constituents": [alpha]}, after
+
+
+@dataclass
+class Tree2SeqOptions(Tree2SeqConfig, FairseqDataclass):
+    """The network's options, for fairseq's command line and Hydra."""
+
+
+@register_model("tree2seq", dataclass=Tree2SeqOptions)
+class Tree2SeqModel(NetworkModel):
+    """:class:`~rnnsearch_fairseq.modules.tree2seq.Tree2Seq` as a fairseq model."""
+
+    Config, Network, Encoder, Decoder = Tree2SeqConfig, Tree2Seq, Tree2SeqEncoder, Tree2SeqDecoder
+    initialize = staticmethod(initialize_uniform)
+
+    @classmethod
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
+        """As in the base class."""
+        if read_config(cfg, Tree2SeqConfig).constituents != "words" and not getattr(task, "has_trees", False):
+            raise InputError(
+                "this model encodes trees, and the task has none; give --task rnnsearch --tree-lang SUFFIX, or --arch "
+                "anmt"
+            )
+        return super().build_model(cfg, task)
+
+
+register_architectures("rnnsearch", rnnsearch.ARCHITECTURES)
+register_architectures("tree2seq", tree2seq.ARCHITECTURES)

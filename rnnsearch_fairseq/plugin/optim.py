@@ -1,0 +1,87 @@
+"""The fairseq optimizer ``adadelta`` and the learning-rate scheduler ``halve_on_worse``."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer, register_optimizer
+from fairseq.optim.lr_scheduler import register_lr_scheduler
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
+    ReduceLROnPlateauLRSchedule,
+    ReduceLROnPlateauLRScheduleConfig,
+)
+from omegaconf import II, DictConfig
+
+
+@dataclass
+class AdadeltaConfig(FairseqDataclass):
+    """The published algorithm has no learning rate, which corresponds to ``lr`` = 1."""
+
+    adadelta_rho: float = field(default=0.95, metadata={"help": "decay rate of the running averages"})
+    adadelta_eps: float = field(default=1e-6, metadata={"help": "added inside both square roots"})
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay", "argparse_alias": "--wd"})
+    lr: Any = II("optimization.lr")
+
+
+# fairseq's own adadelta is configured by argparse, which Hydra cannot use. A name can be registered only once.
+OPTIMIZER_REGISTRY.pop("adadelta", None)
+
+
+@register_optimizer("adadelta", dataclass=AdadeltaConfig)
+class Adadelta(FairseqOptimizer):
+    """``torch.optim.Adadelta`` with a dataclass configuration; replaces fairseq's ``adadelta``, whose rho is 0.9."""
+
+    supports_flat_params = True  # it is an elementwise algorithm
+
+    def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
+        super().__init__(cfg)
+        self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options, and change the default of ``--lr`` from fairseq's 0.25 to 1."""
+        gen_parser_from_dataclass(parser, AdadeltaConfig())
+        parser.set_defaults(lr="1.0")
+
+    @property
+    def optimizer_config(self) -> dict[str, float]:
+        """The arguments of ``torch.optim.Adadelta``. A resumed training keeps its own, but for the learning rate."""
+        return {
+            "lr": self.cfg.lr[0],
+            "rho": self.cfg.adadelta_rho,
+            "eps": self.cfg.adadelta_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }
+
+
+@dataclass
+class HalveOnWorseConfig(ReduceLROnPlateauLRScheduleConfig):
+    """The options of ``reduce_lr_on_plateau``, with the paper's defaults."""
+
+    lr_shrink: float = field(default=0.5, metadata={"help": "factor of the learning rate after a worse epoch"})
+    lr_threshold: float = field(
+        default=-1e-9,
+        metadata={
+            "help": "an epoch is worse unless its loss is below 1 - THRESHOLD times that of the epoch before "
+            "(default: -1e-9, with which an equal loss is not worse)"
+        },
+    )
+
+
+@register_lr_scheduler("halve_on_worse", dataclass=HalveOnWorseConfig)
+class HalveOnWorse(ReduceLROnPlateauLRSchedule):
+    """Halve the learning rate after an epoch whose development loss is worse than that of the epoch before.
+
+    ``reduce_lr_on_plateau`` compares the loss with the lowest one so far instead.
+    """
+
+    def step(self, epoch: int, val_loss: float | None = None) -> float:
+        """End an epoch with this development loss (None: it is not known), and return the learning rate."""
+        super().step(epoch, val_loss)
+        if val_loss is not None:
+            self.lr_scheduler.best = val_loss  # torch compares the next loss with ``best``, which checkpoints hold
+        return self.optimizer.get_lr()

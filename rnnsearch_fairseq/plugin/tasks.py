@@ -1,0 +1,225 @@
+"""fairseq's translation task with both papers' training pairs, trees and searches."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+from fairseq import utils
+from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import BaseFairseqModel
+from fairseq.optim import FairseqOptimizer, FP16Optimizer
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II
+from torch import Tensor
+
+from rnnsearch_fairseq.errors import InputError, option
+from rnnsearch_fairseq.plugin.data import LimitedPairs, PooledPairs, ReshuffledPairs, TreePairs, longer_side
+from rnnsearch_fairseq.plugin.generation import Generator, halves
+from rnnsearch_fairseq.search import SearchOptions, make_search
+from rnnsearch_fairseq.search.options import SEARCHES
+from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
+
+logger = logging.getLogger(__name__)
+
+HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
+# Options of fairseq's generator that this package's searches lack.
+FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
+FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]
+
+
+def _optional(help_text: str) -> Any:
+    return field(default=None, metadata={"help": help_text})
+
+
+@dataclass
+class RNNsearchTaskConfig(TranslationConfig):
+    """The options of ``translation``, of the training pairs and their order, of trees, and of the search."""
+
+    max_words: Optional[int] = _optional(  # noqa: UP045 (fairseq reads the type's name)
+        "leave out training pairs with more words than this on either side, end-of-sentence not counted (the papers: "
+        "30 or 50; default: no limit)"
+    )
+    pool_batches: Optional[int] = _optional(  # noqa: UP045
+        "shuffle the training pairs once, and sort the sentences of this many updates (of all processes) by length "
+        "together (the first paper: 20; default: fairseq's batches, in another order in each epoch)"
+    )
+    tree_lang: Optional[str] = _optional(  # noqa: UP045
+        "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX); the training pairs are "
+        "shuffled anew in each epoch before they are cut into batches (default: no trees)"
+    )
+    require_parse: bool = field(default=False, metadata={"help": "leave out training pairs without a parse"})
+    search: ChoiceEnum(list(SEARCHES)) = field(default="fairseq", metadata=HELP["search"])  # type: ignore[valid-type]
+    length_statistics: Optional[str] = field(default=None, metadata=HELP["length_statistics"])  # noqa: UP045
+    seed: int = II("common.seed")
+    update_freq: Any = II("optimization.update_freq")
+
+
+@register_task("rnnsearch", dataclass=RNNsearchTaskConfig)
+class RNNsearchTask(TranslationTask):
+    """``translation`` that leaves out no sentence, reads trees, and goes on exactly from its checkpoints."""
+
+    cfg: RNNsearchTaskConfig
+
+    def __init__(self, cfg: RNNsearchTaskConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.optimizer: FairseqOptimizer | None = None
+        self.float32: list[Tensor] | None = None
+        self.has_trees = cfg.tree_lang is not None
+        if self.has_trees:
+            self.tree_dict = self.load_dictionary(f"{utils.split_paths(cfg.data)[0]}/dict.{cfg.tree_lang}.txt")
+
+    @classmethod
+    def setup_task(cls, cfg: RNNsearchTaskConfig, **kwargs: Any) -> "RNNsearchTask":
+        """As in fairseq: load the dictionaries."""
+        folder = Path(utils.split_paths(cfg.data)[0])
+        if not any(folder.glob("dict.*.txt")):
+            cure = f"give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
+            raise InputError(f"{folder}: no dictionaries; {cure}")
+        if cfg.tree_lang is not None and (cfg.source_lang is None or cfg.target_lang is None):
+            raise InputError("--tree-lang needs the languages of the text, too; give -s and -t")
+        return super().setup_task(cfg, **kwargs)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Load a split and its trees; of the training pairs, keep those within the limits, and log their number."""
+        trains = split == self.cfg.train_subset
+        if trains and split not in self.datasets:
+            self._warn_without_preparation()
+        try:
+            super().load_dataset(split, epoch, combine, **kwargs)
+        except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
+            cure = "write both sides in one run of fairseq-preprocess"
+            raise InputError(f"{self.cfg.data}: {split}: {error}; {cure}") from error
+        if self.has_trees:
+            self.datasets[split] = self._add_trees(self.datasets[split], split, epoch)
+        if trains:
+            self.datasets[split] = self._choose_pairs(self.datasets[split], split)
+
+    def _warn_without_preparation(self) -> None:
+        folder = Path(utils.split_paths(self.cfg.data)[0])
+        if find_preparations(folder, [self.cfg.source_lang, self.cfg.target_lang]) is None:
+            logger.warning(
+                f"no {RECORD} in {folder} or the folder above it: rnnsearch translate will need text in the tokens of "
+                "the training text; rnnsearch prepare writes such a record"
+            )
+
+    def _add_trees(self, pairs: LanguagePairDataset, split: str, epoch: int) -> TreePairs:
+        paths, suffix = utils.split_paths(self.cfg.data), self.cfg.tree_lang
+        path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{suffix}-None.{suffix}"))
+        transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
+        if transitions is None:
+            cure = f"binarize them by fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
+            raise InputError(f"{path}: no trees for {split}; {cure}")
+        try:
+            return TreePairs(pairs, transitions, self.tree_dict)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
+        max_words = np.inf if self.cfg.max_words is None else self.cfg.max_words
+        kept = longer_side(pairs) <= max_words
+        if self.cfg.require_parse:
+            if not self.has_trees:
+                raise InputError("--require-parse needs trees; give --tree-lang SUFFIX")
+            kept &= pairs.parsed
+        limit = "no length limit" if self.cfg.max_words is None else f"at most {max_words} words a side"
+        logger.info(f"{split}: {limit}: kept {kept.sum():,} of {len(pairs):,} pairs, dropped {(~kept).sum():,}")
+        if self.cfg.pool_batches:
+            return PooledPairs(pairs, kept, self.cfg.pool_batches, self.cfg.seed)
+        return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, kept, self.cfg.seed)
+
+    def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> LanguagePairDataset:
+        """As in fairseq, but refuse trees, for which fairseq-interactive has no place."""
+        if self.has_trees:
+            raise InputError("fairseq-interactive reads no trees; translate by rnnsearch translate --trees")
+        return super().build_dataset_for_inference(*args, **kwargs)
+
+    def get_batch_iterator(self, dataset: FairseqDataset, **options: Any) -> EpochBatchIterator:
+        """As in fairseq, with the last batch of every split, and with pooled batches in their own order."""
+        if not isinstance(dataset, LimitedPairs):
+            options["required_batch_size_multiple"] = 1  # else the last batch may be dropped (data/data_utils.py:357)
+        if isinstance(dataset, PooledPairs):
+            processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
+            steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
+            dataset.batches_per_update = processes * steps
+            size = options["max_sentences"]
+            factors = f"--batch-size {size} x {processes} processes x --update-freq {steps}"
+            logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
+        iterator = super().get_batch_iterator(dataset, **options)
+        if options.get("disable_iterator_cache") or not self.can_reuse_epoch_itr(dataset):
+            # It is in a cycle with its sampler, and would keep its workers, with a copy of the data, after its epoch.
+            iterator.persistent_workers = False
+        if isinstance(dataset, PooledPairs):
+            iterator.disable_shuffling, iterator.shuffle = True, False
+        return iterator
+
+    def train_step(self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, **more: Any) -> Any:
+        """As in fairseq; without a scaler of gradients (--fp16, --amp), a loss that is not a number is refused."""
+        self.optimizer = optimizer
+        step = super().train_step(sample, model, criterion, optimizer, update_num, **more)
+        if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
+            cure = "start anew, or from a checkpoint by --restore-file, with a lower --lr or --clip-norm 1"
+            raise InputError(f"the loss of update {update_num + 1} is not a number; {cure}")
+        return step
+
+    def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
+        """As in fairseq; the first update after a checkpoint goes on from its float32 parameters."""
+        if self.float32 is not None and isinstance(optimizer, FP16Optimizer):
+            for parameter, saved in zip(optimizer.fp32_optimizer.params, self.float32, strict=True):
+                parameter.data.copy_(saved)
+        self.float32 = None
+        super().optimizer_step(optimizer, model, update_num)
+
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """What fairseq does not save: the count of --patience and, with --bf16 and --fp16, the float32 parameters.
+
+        Of these, fairseq saves a rounded copy (trainer.py:409).
+        """
+        state: dict[str, Any] = {"patience": dict(_patience())}
+        if isinstance(self.optimizer, FP16Optimizer):
+            parameters = self.optimizer.fp32_optimizer.params
+            state["float32"] = [parameter.detach().cpu() for parameter in parameters]
+        return {type(self).__name__: state}
+
+    def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`get_checkpoint_dict` saved."""
+        _patience().update(state["patience"])
+        self.float32 = state.get("float32")
+
+    def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
+        """The generator for fairseq's generation options ``args``.
+
+        It is this package's search where the models are this package's, and fairseq's generator where they are not, or
+        where an option is given that only fairseq's generator has.
+        """
+        search = str(self.cfg.search)
+        names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
+        options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+        options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
+        defaults = GenerationConfig()
+        given = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
+        if search == "fairseq" and (given or any(None in halves(model) for model in models)):
+            return super().build_generator(models, args, **extra)
+        if given:
+            raise InputError(f"{option(given[0])} has no effect with --search {search}; leave one of them out")
+        return Generator(models, make_search(options), getattr(args, "print_alignment", None))
+
+    def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
+        """As in fairseq; a generator of --eval-bleu then searches with the parameters of now."""
+        super().begin_valid_epoch(epoch, model)
+        if self.cfg.eval_bleu and isinstance(self.sequence_generator, Generator):
+            self.sequence_generator.search_model = None
+
+
+def _patience() -> dict[str, Any]:
+    """The best loss, and the validations since then, which fairseq keeps as attributes of a function."""
+    from fairseq_cli.train import should_stop_early
+
+    return vars(should_stop_early)

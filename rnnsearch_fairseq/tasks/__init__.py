@@ -1,1 +1,0 @@
-"""The fairseq task ``rnnsearch``."""

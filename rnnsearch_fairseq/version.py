@@ -1,0 +1,3 @@
+"""The version of this package, which its distribution and its server name."""
+
+__version__ = "0.3.0"

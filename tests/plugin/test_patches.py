@@ -1,0 +1,75 @@
+"""What is replaced in fairseq: the table, whole files, and the classes that checkpoints may hold."""
+
+import argparse
+import pkgutil
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.file_io import PathManager
+from omegaconf import OmegaConf
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.plugin import patches
+
+README = Path(patches.__file__).with_name("README.md")
+
+
+def test_the_table_is_short_explained_and_applied_once() -> None:
+    """With "adadelta" of fairseq's registry, which the package's own replaces."""
+    explained = re.findall(r"^\| `([\w.]+)` \|", README.read_text(encoding="utf-8"), re.MULTILINE)
+    targets = [*patches.PATCHES, "fairseq.optim.OPTIMIZER_REGISTRY"]
+    assert explained == [target.removeprefix("fairseq.") for target in targets] and len(targets) <= 6
+    before = {target: pkgutil.resolve_name(target) for target in patches.PATCHES}
+    assert all(hasattr(replaced, "__wrapped__") for replaced in before.values())
+    patches.apply()
+    assert all(pkgutil.resolve_name(target) is before[target] for target in patches.PATCHES)
+
+
+def test_a_copy_that_cannot_be_finished_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, path = tmp_path / "new.pt", tmp_path / "old.pt"
+    source.write_bytes(b"new")
+    path.write_bytes(b"old")
+
+    def copy_part(source: str, path: str) -> None:
+        Path(path).write_bytes(b"n")
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfile", copy_part)
+        with pytest.raises(OSError, match="No space left"):
+            PathManager.copy(str(source), str(path), overwrite=True)
+    assert path.read_bytes() == b"old"
+    PathManager.copy(str(source), str(path), overwrite=True)
+    assert path.read_bytes() == b"new"
+    assert sorted(tmp_path.iterdir()) == [source, path], "what was unfinished is replaced"
+
+
+def test_a_checkpoint_that_the_system_does_not_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint_last.pt").mkdir()
+    cfg = argparse.Namespace(restore_file="checkpoint_last.pt", save_dir=str(tmp_path))
+    with pytest.raises(InputError, match=r"checkpoint_last\.pt: cannot be loaded \(.*Is a directory"):
+        patches.resume(
+            lambda *_: torch.load(tmp_path / "checkpoint_last.pt"), cfg, argparse.Namespace(checkpoint_suffix="")
+        )
+
+
+def objects_of_checkpoints() -> dict[str, Any]:
+    config = OmegaConf.create({"lr": [0.1], "n": 1, "name": "x", "flag": True, "none": None, "deep": {"a": 2.5}})
+    return {
+        "namespace": argparse.Namespace(arch="rnnsearch", lr=[0.25]),
+        "arrays": [np.arange(3), np.ones(2, np.float32), np.zeros(1, np.int32), np.array([True]), np.array([0.5])],
+        "scalars": [np.float64(0.5), np.int64(3), np.float32(2)],
+        "broadcast": {"cfg": config, "model": _TensorPlaceholder(3)},
+    }
+
+
+@pytest.mark.parametrize("name", objects_of_checkpoints())
+def test_what_fairseq_writes_loads_with_weights_only(name: str, tmp_path: Path) -> None:
+    torch.save(objects_of_checkpoints()[name], tmp_path / "x.pt")
+    assert str(torch.load(tmp_path / "x.pt", weights_only=True)) == str(objects_of_checkpoints()[name])

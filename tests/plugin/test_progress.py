@@ -1,0 +1,89 @@
+"""``rnnsearch progress``."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rnnsearch_fairseq.plugin.progress import Progress, main
+from tests.plugin.log_lines import SIMPLE, inner_line, train_line, valid_line
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG = "2026-11-27 13:13:44 |"
+STOPPED = "SIGINT: training stops after update 24; the same command goes on from ck/checkpoint_last.pt"
+# Lines of trainings that end too early, and what is to be seen of them.
+NEWS = {
+    f"{LOG} INFO | rnnsearch_fairseq.plugin.patches | {STOPPED}": STOPPED,
+    f"{LOG} WARNING | rnnsearch_fairseq.plugin.tasks | bin: no | preparation.json": "bin: no | preparation.json",
+    f"{LOG} ERROR | fairseq.nan_detector | NaN": "NaN",
+    "error: bin/dict.fr.txt: not here; give another": "error: bin/dict.fr.txt: not here; give another",
+    "fairseq-train: error: unrecognized arguments: --lrr": "error: unrecognized arguments: --lrr",
+    "FloatingPointError: gradients are Nan/Inf": "FloatingPointError: gradients are Nan/Inf",
+    "torch.OutOfMemoryError: CUDA": "torch.OutOfMemoryError: CUDA",
+}
+
+
+def test_a_line_says_how_far_and_how_long_from_the_first_one_on() -> None:
+    progress = Progress(8850, "model: ")
+    at = {0: (100, 1.475), 9: (110, 2), 10: (150, 2), 19: (190, 2)}  # seconds: updates, and updates a second
+    lines = [progress.show(f"{inner_line(updates, 9.5)}, ups={ups}", now) for now, (updates, ups) in at.items()]
+    assert lines == [
+        "  model: update 100 of 8,850 | perplexity 9.50 | about 1.6 hours left",  # by the line's own speed
+        None,
+        "  model: update 150 of 8,850 | perplexity 9.50 | about 29 min left",  # by five a second since the first line
+        None,
+    ]
+    validated = progress.show(f"{valid_line(1, 5, updates=200)} | bleu 30.25", 20)
+    scores = "development perplexity 40.50 | development BLEU 30.25"
+    assert validated == f"  model: update 200 of 8,850 | {scores} | about 29 min left"
+    assert progress.show(train_line(2), 40) is None
+    assert progress.show(inner_line(8840, 9), 40).endswith("| about 1 min left")
+    assert progress.show(inner_line(8850, 9), 60) == "  model: update 8,850 of 8,850 | perplexity 9.00"
+
+
+def test_a_resumed_trainings_time_counts_from_where_it_went_on() -> None:
+    progress = Progress(885)
+    assert progress.show(inner_line(800, 9), 0) == "  update 800 of 885 | perplexity 9.00"  # no speed is known
+    assert progress.show(inner_line(810, 9), 40) == "  update 810 of 885 | perplexity 9.00 | about 5 min left"
+
+
+@pytest.mark.parametrize("line", NEWS, ids=NEWS.get)
+def test_what_ends_a_training_is_shown_at_once(line: str) -> None:
+    progress = Progress(885)
+    progress.show(inner_line(800, 9), 0)
+    assert progress.show(line, 1) == f"  {NEWS[line]}"
+
+
+def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("before\n")
+    words = [sys.executable, "-m", "rnnsearch_fairseq", "progress", log, "363"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    first, rest = SIMPLE.encode() + b"\xff\n", b"error: no room\nunfinished"
+    process.stdin.write(first)
+    process.stdin.flush()
+    shown = process.stdout.readline()  # from here on, signals leave it alone
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.stdin.write(rest)
+    process.stdin.close()
+    shown += process.stdout.read()
+    process.wait()
+    assert process.returncode == 0
+    assert shown.decode().splitlines() == [
+        "  update 100 of 363 | perplexity 548.70 | about 2 min left",
+        "  update 363 of 363 | development perplexity 304.20",
+        "  error: no room",
+    ]
+    assert log.read_bytes() == b"before\n" + first + rest
+
+
+def test_a_total_below_one_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["progress", "train.log", "0"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "error: argument TOTAL: 0 is too low; give at least 1\n" in capsys.readouterr().err

@@ -1,0 +1,248 @@
+"""The task ``rnnsearch``, through fairseq's iterator, as the trainer calls it."""
+
+import gc
+import logging
+import multiprocessing
+import threading
+from argparse import Namespace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.data.indexed_dataset import make_builder
+from fairseq.data.iterators import BackgroundConsumer, EpochBatchIterator, GroupedIterator
+from torch import nn
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.plugin.data import PooledPairs
+from rnnsearch_fairseq.plugin.tasks import RNNsearchTask, RNNsearchTaskConfig
+from tests.builders import EOS, make_dictionary
+
+PAIRS = [(1 + 7 * k % 29, 1 + 11 * k % 31) for k in range(91)]  # words of the source and of the target
+VALID = [(60, 2), (3, 70), (80, 80), (1, 1), (4, 30)]
+WAYS: dict[str, dict[str, Any]] = {"fairseq's": {}, "pools": {"pool_batches": 2}, "trees": {"tree_lang": "tree"}}
+
+
+def binarize(folder: Path, split: str, language: str, dictionary: Dictionary, lines: list[list[int]]) -> None:
+    prefix = folder / f"{split}.{'tree-None' if language == 'tree' else 'en-ja'}.{language}"
+    builder = make_builder(f"{prefix}.bin", impl="mmap", vocab_size=len(dictionary))
+    for line in lines:
+        builder.add_item(torch.tensor(line))
+    builder.finalize(f"{prefix}.idx")
+
+
+def make_data(folders: list[Path]) -> str:
+    """Shards of training pairs and a development set; every third sentence has a tree, of one leaf."""
+    words, trees = make_dictionary(3), Dictionary()
+    for symbol in ("S", "R", "-"):
+        trees.add_symbol(symbol)
+    for folder, train in zip(folders, (PAIRS, PAIRS[:50])):
+        for language, dictionary in (("en", words), ("ja", words), ("tree", trees)):
+            dictionary.save(str(folder / f"dict.{language}.txt"))
+        for split, pairs in (("train", train), ("valid", VALID)):
+            for side, language in enumerate(("en", "ja")):
+                binarize(folder, split, language, words, [[4] * pair[side] + [EOS] for pair in pairs])
+            lines = [[trees.index("-" if k % 3 else "S"), EOS] for k in range(len(pairs))]
+            binarize(folder, split, "tree", trees, lines)
+    return ":".join(map(str, folders))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_data([tmp_path_factory.mktemp("shard") for _ in range(2)])
+
+
+def one_shard(data: str) -> str:
+    return data.partition(":")[0]
+
+
+def make_task(data: str, **options: Any) -> RNNsearchTask:
+    fixed = {"source_lang": "en", "target_lang": "ja", "train_subset": "train", "dataset_impl": None, "seed": 1}
+    cfg = RNNsearchTaskConfig(data=data, required_seq_len_multiple=1, **{**fixed, "update_freq": [1], **options})
+    return RNNsearchTask.setup_task(cfg)
+
+
+def make_iterator(task: RNNsearchTask, epoch: int = 1, **options: Any) -> EpochBatchIterator:
+    """The iterator of an epoch of training; with two shards of data, of the shard that fairseq-train loads for it."""
+    sharded = task.has_sharded_data("train")
+    if sharded or "train" not in task.datasets:
+        task.load_dataset("train", epoch=epoch)
+    given_by_trainer = {
+        "max_sentences": 8,
+        "max_positions": (1024, 1024),
+        "ignore_invalid_inputs": True,
+        "required_batch_size_multiple": 8,
+        "seed": 1,
+        "epoch": epoch,
+        "disable_iterator_cache": sharded,
+    }
+    return task.get_batch_iterator(task.dataset("train"), **{**given_by_trainer, **options})
+
+
+def ids(iterator: EpochBatchIterator) -> list[list[int]]:
+    """The pairs of each batch of the next epoch; fairseq sorts within a batch, so the order there says nothing."""
+    return [sorted(batch["id"].tolist()) if batch else [] for batch in iterator.next_epoch_itr(shuffle=True)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_epoch_reads_all_pairs_within_the_limits(data: str, way: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    for limits in ({}, {"max_words": 20}, {"tree_lang": "tree", "require_parse": True}):
+        task = make_task(one_shard(data), **{**WAYS[way], **limits})
+        kept = [
+            k
+            for k, pair in enumerate(PAIRS)
+            if max(pair) <= limits.get("max_words", 99) and not (k % 3 and "require_parse" in limits)
+        ]
+        for epoch in (1, 2):
+            assert sorted(chain(*ids(make_iterator(task, epoch)))) == kept
+        assert f"kept {len(kept)} of 91 pairs, dropped {91 - len(kept)}" in caplog.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_pools_are_the_same_in_all_epochs(data: str, way: str) -> None:
+    task = make_task(one_shard(data), **WAYS[way])
+    first, second = (ids(make_iterator(task, epoch)) for epoch in (1, 2))
+    assert (first == second) == (way == "pools")
+    assert first == ids(make_iterator(make_task(one_shard(data), **WAYS[way])))
+    # With trees, other pairs are together, too.
+    together = [{frozenset(batch) for batch in epoch} for epoch in (first, second)]
+    assert bool(together[0] & together[1]) == (way != "trees")
+    if way != "fairseq's":
+        assert first != ids(make_iterator(make_task(one_shard(data), seed=2, **WAYS[way])))
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_epoch_goes_on_at_the_right_batch(data: str, way: str, shards: int) -> None:
+    folders = ":".join(data.split(":")[:shards])
+    task = make_task(folders, **WAYS[way])
+    whole = [ids(make_iterator(task, epoch)) for epoch in (1, 2, 3)]
+    iterator = make_iterator(make_task(folders, **WAYS[way]), 2)
+    epoch = iterator.next_epoch_itr(shuffle=True)
+    for _ in range(3):
+        next(epoch)
+    resumed_task = make_task(folders, **WAYS[way])
+    resumed = make_iterator(resumed_task, 2)
+    resumed.load_state_dict(iterator.state_dict())
+    assert ids(resumed) == whole[1][3:]
+    assert ids(make_iterator(resumed_task, resumed.next_epoch_idx)) == whole[2]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_workers_of_an_epoch_end_with_it(data: str, way: str, shards: int) -> None:
+    earlier = {*multiprocessing.active_children()}
+    gc.disable()  # it would end them at some time
+    task = make_task(":".join(data.split(":")[:shards]), **WAYS[way])
+    for epoch in (1, 2, 3):
+        assert ids(make_iterator(task, epoch, num_workers=1, data_buffer_size=10))
+        for thread in threading.enumerate():
+            if isinstance(thread, BackgroundConsumer):
+                thread.join()
+    gc.enable()
+    left = {*multiprocessing.active_children()} - earlier
+    assert len(left) == (way == "fairseq's" and shards == 1)  # one reads all epochs
+
+
+def test_limits_and_order_are_of_training_pairs_only(data: str) -> None:
+    task = make_task(one_shard(data), max_words=20, pool_batches=2)
+    task.load_dataset("valid")
+    assert type(task.dataset("valid")) is LanguagePairDataset
+    iterator = task.get_batch_iterator(task.dataset("valid"), max_sentences=4, required_batch_size_multiple=8)
+    assert [len(batch) for batch in iterator.frozen_batches] == [4, 1]
+    assert list(chain(*iterator.frozen_batches)) == sorted(range(len(VALID)), key=VALID.__getitem__)
+
+
+def updates_of(data: str, processes: int, freq: list[int], epochs: int = 1) -> list[list[list[int]]]:
+    """The pairs of every update, by epoch, as fairseq's training groups the batches of several processes."""
+    found: list[list[list[int]]] = [[] for _ in range(epochs)]
+    tasks = [make_task(data, update_freq=freq, pool_batches=2) for _ in range(processes)]
+    for epoch, updates in enumerate(found, start=1):
+        steps = freq[min(epoch, len(freq)) - 1]
+        groups = [
+            list(GroupedIterator(make_iterator(task, epoch, num_shards=processes, shard_id=i).next_epoch_itr(), steps))
+            for i, task in enumerate(tasks)
+        ]
+        for parts in zip(*groups, strict=True):
+            updates.append(sorted(k for part in parts for batch in part if batch for k in batch["id"].tolist()))
+    return found
+
+
+def pools_of(data: str, size: int) -> list[list[int]]:
+    task = make_task(data, pool_batches=2)
+    task.load_dataset("train")
+    pairs = task.dataset("train")
+    assert isinstance(pairs, PooledPairs)
+    return [sorted(batch) for batch in pairs.batch_by_size(pairs.ordered_indices(), max_sentences=size)]
+
+
+@pytest.mark.parametrize(("processes", "steps"), [(2, 1), (1, 2), (3, 1), (2, 2)])
+def test_the_updates_of_several_processes_and_steps_are_those_of_one_large_batch(
+    data: str, processes: int, steps: int
+) -> None:
+    expected = pools_of(one_shard(data), 8 * processes * steps)
+    assert len(expected) > 2, "more than one pool"
+    assert updates_of(one_shard(data), processes, [steps]) == [expected]
+
+
+def test_pools_follow_an_update_freq_that_depends_on_the_epoch(data: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    expected = [pools_of(one_shard(data), 8 * steps) for steps in (1, 2, 2)]
+    assert updates_of(one_shard(data), 1, [1, 2], epochs=3) == expected
+    assert "sentences in an update: 16 (--batch-size 8 x 1 processes x --update-freq 2)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [("dict.*", "{folder}: .*{folder}/bin"), ("train.en*", "{folder}: train"), ("train.tree*", "train.tree-None")],
+)
+def test_missing_data_is_named(tmp_path: Path, missing: str, named: str) -> None:
+    make_data([tmp_path])
+    for path in tmp_path.glob(missing):
+        path.unlink()
+    with pytest.raises(InputError, match=named.format(folder=tmp_path)):
+        make_task(str(tmp_path), tree_lang="tree").load_dataset("train")
+
+
+def test_text_without_a_record_of_its_preparation_is_named(data: str, warned: pytest.LogCaptureFixture) -> None:
+    task = make_task(data)
+    task.load_dataset("valid")
+    assert "preparation.json" not in warned.text
+    task.load_dataset("train")
+    assert "preparation.json" in warned.text
+
+
+def test_sides_of_different_size_are_named(tmp_path: Path) -> None:
+    make_data([tmp_path])
+    for suffix in ("bin", "idx"):
+        (tmp_path / f"train.en-ja.ja.{suffix}").write_bytes((tmp_path / f"valid.en-ja.ja.{suffix}").read_bytes())
+    with pytest.raises(InputError, match="train: "):
+        make_task(str(tmp_path)).load_dataset("train")
+
+
+@pytest.mark.parametrize("options", [{"tree_lang": "tree", "source_lang": None}, {"require_parse": True}])
+def test_options_that_miss_another_are_refused(data: str, options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="--tree-lang"):
+        make_task(one_shard(data), **options).load_dataset("train")
+
+
+class Loss(nn.Module):
+    def forward(self, model: nn.Module, sample: dict[str, float]) -> tuple[torch.Tensor, int, dict[str, Any]]:
+        return model(torch.ones(1)).sum() * sample["factor"], 1, {}
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_a_number_ends_the_training(data: str, factor: float) -> None:
+    task, model = make_task(one_shard(data)), nn.Linear(1, 1)
+    model.set_num_updates = lambda number: None
+    for scaler in (None, object()):
+        optimizer = Namespace(backward=lambda loss: None, scaler=scaler)
+        if scaler is None:
+            with pytest.raises(InputError, match="update 6"):
+                task.train_step({"factor": factor}, model, Loss(), optimizer, 5)
+        else:  # with --fp16, the scaler tries again
+            task.train_step({"factor": factor}, model, Loss(), optimizer, 5)
