@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnsearch_fairseq.errors import InputError, Parser, make_parser, print_without_traceback
-from rnnsearch_fairseq.output import open_standard_streams, stop_printing
+from rnnsearch_fairseq.output import open_standard_streams, outputs_begun, stop_printing
 from rnnsearch_fairseq.version import __version__
 
 # For each command, its module and function, and a description. Only the command's module is imported.
@@ -64,7 +64,12 @@ def main() -> int | None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """End at a signal by an exception, so that unfinished files are removed, with the status 128 + its number."""
+    """End at a signal with the status 128 + its number; an exception removes unfinished files.
+
+    Before there are files, there is no exception, since an import may ignore it, or abort the process.
+    """
+    if not outputs_begun:
+        os._exit(128 + number)
     raise SystemExit(128 + number)
 
 

@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError
 
+outputs_begun: set[Path] = set()  # the files and folders that this process has begun to write
+
 
 def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Refuse outputs that would replace an input or each other, or lie in a folder that is read; None is no path."""
@@ -58,6 +60,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: not a file that can be written; give another name")
     path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")
+    outputs_begun.add(path)
     try:
         with partial.open("xb") as file:
             if os.path.isfile(path):
@@ -86,6 +89,7 @@ def write_folder(out: Path) -> Iterator[Path]:
     Raises:
         InputError: ``out`` cannot be written, or holds a folder in the place of a file.
     """
+    outputs_begun.add(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(prefix=".new-", dir=out)

@@ -141,3 +141,29 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {tmp_path / 'no'}: cannot be read")
     assert len(done.stderr.splitlines()) == 1
+
+
+# Stops the program at an import that ignores any exception.
+STOP_AT_AN_IMPORT = """
+import os, sys, time
+class Stopping:
+    def find_spec(self, name, *_):
+        if name == os.environ["STOP_AT"]:
+            try:
+                print("stopped", flush=True)
+                time.sleep(60)
+            except BaseException: pass
+sys.meta_path.insert(0, Stopping())
+"""
+
+
+@pytest.mark.parametrize(("command", "module"), [("translate", "torch"), ("serve", "fastapi"), ("serve", "safetensors")])
+def test_a_signal_ends_a_command_during_its_imports(command: str, module: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STOP_AT_AN_IMPORT)
+    (tmp_path / "config.json").write_text("{}")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "STOP_AT": module}
+    words = [sys.executable, "-m", "rnnsearch_fairseq", command, "--model", tmp_path]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"stopped\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
