@@ -77,4 +77,12 @@ def in_short(said: object, longest: int = MAX_QUOTATION) -> str:
     """Quote an error or a file's content in a message: on one line, with unprintable characters escaped, and cut."""
     text, half = " ".join(str(said).split()), longest // 2 - 2
     text = text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return escaped(text)
+
+
+def escaped(text: str) -> str:
+    """A text of a stranger, for a terminal: all but line ends and what is printable is escaped."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
+        for character in text
+    )

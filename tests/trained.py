@@ -1,9 +1,8 @@
 """Small models that have learnt a few sentences by heart, in folders as fairseq-train leaves them."""
 
-import copy
 import functools
+import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from rnnsearch_fairseq.inference.loading import KINDS
+from rnnsearch_fairseq.inference.loading import KINDS, Member, write_member
 from rnnsearch_fairseq.modules import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.symbols import PAD
 from rnnsearch_fairseq.text.forest import build_forest
 from rnnsearch_fairseq.text.preparation import Preparation
+from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.trees import read_penn
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
@@ -66,14 +66,14 @@ def _trained(arch: str, options: tuple[tuple[str, Any], ...]) -> tuple[NetworkCo
 
 def make_checkpoint(arch: str = "bahdanau_gru", **options: Any) -> dict[str, Any]:
     """What fairseq's trainer saves of a model that was trained on PAIRS."""
-    config, network = _trained(arch, tuple(sorted(options.items())))
-    parameters = {name.replace(".", ".network.", 1): tensor for name, tensor in network.state_dict().items()}
-    symbols = [vocabulary.symbols for vocabulary in vocabularies()]
-    text = {"languages": [*LANGUAGES], "vocabularies": symbols, "preparation": [asdict(PREPARATION)] * 2}
-    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 150}
-    cfg = {"model": {"_name": arch, **asdict(config)}, "checkpoint": {"best_checkpoint_metric": "loss"}}
-    state = {"args": None, "cfg": cfg, "model": {**parameters, "_extra_state": text}, "optimizer_history": [history]}
-    return copy.deepcopy({**state, "extra_state": {"train_iterator": {"epoch": 1}, "val_loss": 0.25}})
+    kind = "tree2seq" if arch in tree2seq.ARCHITECTURES else "rnnsearch"
+    text = TextSettings(LANGUAGES, vocabularies(), (PREPARATION, PREPARATION))
+    with tempfile.TemporaryDirectory() as folder:
+        write_member(path := Path(folder) / "x.pt", Member(kind, *_trained(arch, tuple(sorted(options.items()))), text))
+        state = torch.load(path, weights_only=True)
+    state["cfg"]["model"]["_name"] = arch
+    state["optimizer_history"][-1]["num_updates"] = 150
+    return state
 
 
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:

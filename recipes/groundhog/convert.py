@@ -6,9 +6,7 @@ same probabilities, and can be trained further. How to make the JSON files: reci
   python -m recipes.groundhog search_model.npz search_state.json vocab.en.json vocab.fr.json converted -s en -t fr
 """
 
-import re
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,9 @@ from torch import Tensor
 import rnnsearch_fairseq
 from recipes.groundhog.files import Settings, read_arrays, read_settings, read_words
 from rnnsearch_fairseq.errors import InputError, make_parser, option
-from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearchConfig
-from rnnsearch_fairseq.output import open_output
+from rnnsearch_fairseq.inference.loading import Member, write_member
+from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
+from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.vocabulary import SPECIAL, Vocabulary
 
 # The ids of words differ:
@@ -71,31 +70,6 @@ def make_options(settings: Settings, arrays: dict[str, np.ndarray]) -> dict[str,
     return options
 
 
-def make_checkpoint(
-    parameters: dict[str, Tensor], options: dict[str, Any], languages: tuple[str, str], words: list[list[str]]
-) -> dict[str, Any]:
-    """What fairseq's commands and this package need of a checkpoint, before the first update.
-
-    There is no optimizer's state, because GroundHog saves none.
-    """
-    config = RNNsearchConfig.of(ARCHITECTURES[options["arch"]] | options)
-    text = {
-        "languages": [*languages],
-        "vocabularies": [[*SPECIAL, *side_words] for side_words in words],
-        "preparation": None,
-    }
-    model = {re.sub(r"^(encoder|decoder)\.", r"\1.network.", name): tensor for name, tensor in parameters.items()}
-    task = {"_name": "translation", "data": ".", "source_lang": languages[0], "target_lang": languages[1]}
-    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {"best": None}, "num_updates": 0}
-    return {
-        "args": None,
-        "cfg": {"model": {"_name": options["arch"], **asdict(config)}, "task": task},
-        "model": {"_extra_state": text, **model},
-        "optimizer_history": [history],
-        "extra_state": {"train_iterator": {"version": 2, "epoch": 1, "iterations_in_epoch": 0, "shuffle": True}},
-    }
-
-
 def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages: tuple[str, str], out: Path) -> None:
     """Write ``out/checkpoint.pt`` and ``out/dict.LANGUAGE.txt``, and print how to use them.
 
@@ -112,12 +86,15 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
     arrays = read_arrays(model, settings)
     options = make_options(settings, arrays)
-    checkpoint = make_checkpoint(make_parameters(arrays, settings), options, languages, words)
+    config = RNNsearchConfig.of(ARCHITECTURES[options["arch"]] | options)
+    source, target = (Vocabulary([*SPECIAL, *side_words]) for side_words in words)
+    network = RNNsearch(config, len(source), len(target))
+    network.load_state_dict(make_parameters(arrays, settings))
     out.mkdir(parents=True, exist_ok=True)
-    with open_output(out / "checkpoint.pt") as file:
-        torch.save(checkpoint, file)
-    for language, side_words in zip(languages, words):
-        Vocabulary([*SPECIAL, *side_words]).write(out / f"dict.{language}.txt")
+    text = TextSettings(languages, (source, target), preparations=None)
+    write_member(out / "checkpoint.pt", Member("rnnsearch", config, network, text))
+    for language, vocabulary in zip(languages, text.vocabularies):
+        vocabulary.write(out / f"dict.{language}.txt")
     print(f"{'RNNsearch' if settings.searches else 'RNNencdec'} -> {out / 'checkpoint.pt'}")
     print_commands(out, languages, options)
 

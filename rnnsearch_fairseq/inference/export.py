@@ -1,8 +1,8 @@
 """Write a model with all that it needs to one folder, to hand it on.
 
-OUTPUT, a folder, gets the parameters (safetensors), config.json, the vocabularies, the file of the subwords, and a
-model card, README.md. It can be moved to any computer, and be given as --model or to ``rnnsearch_fairseq.load``. The
-options of the search that are given here become the model's defaults.
+OUTPUT, a folder, gets the parameters (safetensors), config.json, text.json (the vocabularies, and how text is prepared)
+and a model card, README.md. It can be moved to any computer, and be given as --model or to ``rnnsearch_fairseq.load``.
+The options of the search that are given here become the model's defaults.
 
   rnnsearch export checkpoints --output en-fr --beam 12
 """
@@ -18,12 +18,11 @@ import torch
 
 from rnnsearch_fairseq.errors import InputError, make_parser
 from rnnsearch_fairseq.inference.info import describe
-from rnnsearch_fairseq.inference.loading import CONFIG, VOCABULARIES, Member, load_members, tensor_files
+from rnnsearch_fairseq.inference.loading import CONFIG, TEXT, Member, load_members, tensor_files
 from rnnsearch_fairseq.inference.options import add_search_fields, search_options
 from rnnsearch_fairseq.modules.parameters import shared_names
 from rnnsearch_fairseq.output import open_output, write_folder
 from rnnsearch_fairseq.text.lines import read_lines
-from rnnsearch_fairseq.text.preparation import write_subwords
 from rnnsearch_fairseq.version import __version__
 
 CARD = "README.md"
@@ -39,27 +38,21 @@ def export(path: str, folder: Path, half: bool = False, **usage: Any) -> None:
     if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
         raise InputError(f"{folder}: is there already; give a folder that is new or empty")
     members = load_members(path)
-    text, usage = members[0].text, replace(members[0].usage, **usage)
-    members[0] = replace(members[0], usage=usage)
-    by_language = dict(zip(text.languages, text.preparations or ()))
-    preparation = {language: one.options() for language, one in by_language.items()} or None
+    members[0] = replace(members[0], usage=replace(members[0].usage, **usage))
     models = [{"architecture": member.kind, "config": asdict(member.config)} for member in members]
-    config = {"languages": text.languages, "models": models, "preparation": preparation, **vars(usage)}
     with write_folder(folder) as new:
-        for name, vocabulary in zip(VOCABULARIES, text.vocabularies):
-            vocabulary.write(new / name)
-        write_subwords(new, by_language)
+        _write(new / TEXT, json.dumps(members[0].text.to_record(), indent=0, ensure_ascii=False))
         for member, name in zip(members, tensor_files(len(members))):
             state = member.network.state_dict()
             firsts = dict.fromkeys(shared_names(state).values())
             _write(new / name, save({first: state[first].half() if half else state[first] for first in firsts}))
-        _write(new / CONFIG, f"{json.dumps(config, indent=2, ensure_ascii=False)}\n".encode())
-        _write(new / CARD, _make_card(members).encode())
+        _write(new / CONFIG, json.dumps({"models": models, **vars(members[0].usage)}, indent=2, ensure_ascii=False))
+        _write(new / CARD, _make_card(members))
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     with open_output(path) as out:
-        out.write(content)
+        out.write(content if isinstance(content, bytes) else f"{content}\n".encode())
 
 
 def _make_card(members: Sequence[Member]) -> str:
@@ -103,8 +96,6 @@ def main() -> None:
     args = parser.parse_args()
     usage: dict[str, Any] = {}
     if search := search_options(args):
-        if "length_statistics" in search:
-            raise InputError("--length-statistics is a file, which the model's folder does not keep; leave it out")
         usage["search"] = search
     if args.examples is not None:
         usage["examples"] = [line.strip() for line in read_lines(args.examples) if line.strip()]

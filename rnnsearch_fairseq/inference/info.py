@@ -6,7 +6,7 @@ rnnsearch info checkpoints
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rnnsearch_fairseq.errors import make_parser, option
+from rnnsearch_fairseq.errors import escaped, make_parser, option
 from rnnsearch_fairseq.inference.loading import Member, load_members
 
 
@@ -21,7 +21,7 @@ def describe(members: Sequence[Member]) -> str:
     for language, vocabulary in zip(text.languages, text.vocabularies):
         lines.append(f"vocabulary of {language}: {len(vocabulary):,} symbols")
     for language, preparation in zip(text.languages, text.preparations or ()):
-        settings = (f"{name} {value}" for name, value in preparation.options().items() if value)
+        settings = [value if name == "tokenizer" else name for name, value in vars(preparation).items() if value]
         lines.append(f"preparation of {language}: {', '.join(settings) or 'words with blanks between'}")
     search = (f"{option(name)} {value}" for name, value in usage.search.items())
     lines.append(f"search: {' '.join(search) or 'the default options'}")
@@ -32,4 +32,4 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("model", metavar="MODEL", help="checkpoint or folder, or several with colons between")
     members = load_members(parser.parse_args().model)
-    print(f"{describe(members)}\n{members[0].usage.description}".rstrip())
+    print(escaped(f"{describe(members)}\n{members[0].usage.description}".rstrip()))

@@ -5,9 +5,11 @@ from one's own training; PyTorch reads it by its restricted unpickler (``weights
 """
 
 import argparse
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,18 +19,17 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, in_short, option
 from rnnsearch_fairseq.modules import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.search import SearchOptions
-from rnnsearch_fairseq.text.lines import check_rereadable
-from rnnsearch_fairseq.text.preparation import SUBWORDS, Preparation, read_preparation
-from rnnsearch_fairseq.text.vocabulary import Vocabulary
+from rnnsearch_fairseq.text.settings import TextSettings
 
-CONFIG = "config.json"
-VOCABULARIES = ("vocabulary.source.txt", "vocabulary.target.txt")
+CONFIG, TEXT = "config.json", "text.json"
+MAX_CONFIG, MAX_TEXT, MAX_HEADER = 1 << 20, 1 << 26, 1 << 20  # bytes of these files, and of the header of tensors
+MAX_PARAMETERS = 1 << 30
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
 KINDS = {
     "rnnsearch": (rnnsearch.RNNsearchConfig, rnnsearch.RNNsearch),
@@ -37,6 +38,8 @@ KINDS = {
 ARCHITECTURES = dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch")
 ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq")
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
+# The most that a model may recommend, as it may be a stranger's, and whoever uses it waits for the search.
+MOST = {"beam": 50, "max_len_a": 3, "max_len_b": 1000, "min_len": 1000}
 EXPORT = "export the model again"
 TRAIN = "give a checkpoint of fairseq-train with a model of this package, or a folder that rnnsearch export wrote"
 # --eval-bleu leaves NumPy's numbers in a checkpoint, and what argparse configures, a Namespace.
@@ -44,15 +47,6 @@ _NUMPY = {"scalar": np.float64(0).__reduce__()[0], "_reconstruct": np.empty(0)._
 PLAIN_CLASSES = [argparse.Namespace, np.ndarray, np.dtype]
 PLAIN_CLASSES += [type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")]
 PLAIN_CLASSES += [(_NUMPY[name], f"numpy.{core}.multiarray.{name}") for name in _NUMPY for core in ("core", "_core")]
-
-
-@dataclass(frozen=True)
-class TextSettings:
-    """The languages, vocabularies and preparations of source and target text; preparations are None if not known."""
-
-    languages: tuple[str, str]
-    vocabularies: tuple[Vocabulary, Vocabulary]
-    preparations: tuple[Preparation, Preparation] | None
 
 
 @dataclass(frozen=True)
@@ -65,6 +59,12 @@ class Usage:
 
     def __post_init__(self) -> None:
         SearchOptions(**self.search)
+        if any(self.search.get(name, 0) > most for name, most in MOST.items()) or "length_statistics" in self.search:
+            bounds = ", ".join(f"{option(name)} {most:,}" for name, most in MOST.items())
+            raise InputError(f"a model recommends at most {bounds}, and no --length-statistics; leave it out")
+        if not isinstance(self.examples, list):
+            raise ValueError("the examples are a list")
+        "".join([self.description, *self.examples]).encode()  # fails for what is not text, or half of a character
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def load_members(path: str | Path) -> list[Member]:
     """Load a model or an ensemble; see :func:`~rnnsearch_fairseq.inference.translator.load`."""
     members: list[Member] = []
     for part in split_paths(path):
-        members += _read_folder(part) if os.path.exists(part / CONFIG) else [_member_of(read_checkpoint(part), part)]
+        members += _read_folder(part) if os.path.exists(part / CONFIG) else [_read_training(part)]
     if any(member.text != members[0].text for member in members):
         raise InputError(
             f"{path}: the models differ in languages, vocabularies or preparation; give models of one text"
@@ -106,31 +106,41 @@ def tensor_files(members: int) -> list[str]:
     return ["model.safetensors"] if members == 1 else [f"model{number}.safetensors" for number in range(1, members + 1)]
 
 
+@contextlib.contextmanager
+def _name_file(path: Path, cure: str) -> Iterator[None]:
+    """Name the file and the cure in each error of reading it; damaged files raise many kinds of errors."""
+    try:
+        yield
+    except Exception as error:
+        what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"{path}: cannot be read ({in_short(what)}); {cure}") from error
+
+
 def _read_folder(folder: Path) -> list[Member]:
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    where, path = folder / CONFIG, folder
-    check_rereadable(*(folder / name for name in (CONFIG, *VOCABULARIES, *SUBWORDS.values(), *tensor_files(1))))
-    try:
-        values = json.loads(where.read_bytes())
-        languages, models, preparations = (values.pop(name) for name in ("languages", "models", "preparation"))
-        if preparations is not None:
-            preparations = tuple(read_preparation(preparations[name], name, folder, str(where)) for name in languages)
-        source, target = (Vocabulary.read(folder / name) for name in VOCABULARIES)
-        text, usage = TextSettings(tuple(languages), (source, target), preparations), Usage(**values)
-        members = []
-        for name, model in zip(tensor_files(len(models)), models):
-            path = folder / name
-            options = model["architecture"], model["config"]
-            members.append(_make_member(*options, load_file(path), text, path, EXPORT, usage=usage))
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: not a file of tensors ({in_short(error)}); {EXPORT}") from error
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{where}: not a model's configuration ({in_short(error)}); {EXPORT}") from error
+    with _name_file(folder / TEXT, EXPORT):
+        text = TextSettings.from_record(json.loads(_check_file(folder / TEXT, MAX_TEXT).read_bytes()))
+    with _name_file(folder / CONFIG, EXPORT):
+        values = json.loads(_check_file(folder / CONFIG, MAX_CONFIG).read_bytes())
+        models, usage = values.pop("models"), Usage(**values)
+        members = [_make_member(model["architecture"], model["config"], text, usage=usage) for model in models]
+        members[0]  # there is one
+    for name, member in zip(tensor_files(len(members)), members):
+        with _name_file(folder / name, EXPORT):
+            most = MAX_HEADER + 8 * _count(member.network)
+            _fill(member.network, load_file(_check_file(folder / name, most)))
     return members
+
+
+def _check_file(path: Path, most: int) -> Path:
+    """A file of a model's folder, which may be a stranger's: a regular file of at most ``most`` bytes, and no link."""
+    about = os.lstat(path)
+    if not stat.S_ISREG(about.st_mode):
+        raise InputError("not a regular file, or a link")
+    if about.st_size > most:
+        raise InputError(f"it has {about.st_size:,} bytes, and such a model's at most {most:,}")
+    return path
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -146,31 +156,23 @@ def find_checkpoint(path: Path) -> Path:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint of fairseq, of any model; its tensors stay in the file until they are used."""
     path = find_checkpoint(path)
-    try:
-        torch.serialization.add_safe_globals(PLAIN_CLASSES)
+    torch.serialization.add_safe_globals(PLAIN_CLASSES)
+    with _name_file(path, TRAIN):
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         state |= {name: {**state[name]} for name in ("model", "cfg")}
         if not all(isinstance(name, str) for name in state["model"]):
             raise ValueError("names of parameters are text")
-    except Exception as error:  # damaged files raise many kinds of errors
-        raise InputError(f"{path}: not a checkpoint ({type(error).__name__}); {TRAIN}") from error
     return state
 
 
-def _member_of(state: dict[str, Any], path: Path) -> Member:
-    try:
+def _read_training(path: Path) -> Member:
+    state = read_checkpoint(path)
+    with _name_file(path, TRAIN):
         values, tensors = {**(state["cfg"].get("model") or {})}, {**state["model"]}
-        settings = tensors.pop(STATE)
-        preparations = settings["preparation"] and tuple(Preparation(**one) for one in settings["preparation"])
-        source, target = (Vocabulary(symbols, str(path)) for symbols in settings["vocabularies"])
-        text = TextSettings(tuple(settings["languages"]), (source, target), preparations)
-        tensors = {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()}
-        training = f"{count_updates(state):,} updates"
-        return _make_member(values.get("_name"), values, tensors, text, path, TRAIN, training=training)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: does not hold a model and its vocabularies ({in_short(error)}); {TRAIN}") from error
+        text = TextSettings.from_record(tensors.pop(STATE))
+        member = _make_member(values.get("_name"), values, text, training=f"{count_updates(state):,} updates")
+        _fill(member.network, {name.replace(".network.", ".", 1): tensor for name, tensor in tensors.items()})
+    return member
 
 
 def count_updates(state: dict[str, Any]) -> int:
@@ -190,45 +192,43 @@ def write_checkpoint(path: Path, cfg: Mapping[str, Any], model: Mapping[str, Any
 
 def write_member(path: Path, member: Member) -> None:
     """Write a loaded model as a checkpoint, for ``fairseq-train --finetune-from-model``."""
-    text = member.text
-    preparations = text.preparations and [asdict(one) for one in text.preparations]
-    vocabularies = [vocabulary.symbols for vocabulary in text.vocabularies]
-    settings = {"languages": [*text.languages], "vocabularies": vocabularies, "preparation": preparations}
     model = {name.replace(".", ".network.", 1): tensor for name, tensor in member.network.state_dict().items()}
-    write_checkpoint(path, {"model": {"_name": member.kind, **asdict(member.config)}}, {**model, STATE: settings})
+    source, target = member.text.languages
+    task = {"_name": "translation", "source_lang": source, "target_lang": target}
+    cfg = {"model": {"_name": member.kind, **asdict(member.config)}, "task": task}
+    write_checkpoint(path, cfg, {**model, STATE: member.text.to_record()})
 
 
-def _make_member(
-    name: str,
-    values: Mapping[str, Any],
-    tensors: dict[str, Tensor],
-    text: TextSettings,
-    path: Path,
-    cure: str,
-    **more: Any,
-) -> Member:
-    """A member of the architecture ``name`` with the options in ``values``, and these parameters in float32."""
+def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, **more: Any) -> Member:
+    """A member of the architecture ``name`` with the options in ``values``; its parameters have no storage yet."""
     if name not in ARCHITECTURES:
-        raise InputError(f"{path}: its model is {in_short(name)!r}, and this reads {' and '.join(KINDS)}; {cure}")
+        raise InputError(f"its model is {in_short(name)!r}, and this package reads {' and '.join(KINDS)}")
     kind = ARCHITECTURES[name]
     config_class, network_class = KINDS[kind]
-    try:
-        config = config_class.of(values)
-        with torch.device("meta"), _SkipInitialization():
-            network = network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False)
-    except InputError as error:
-        raise InputError(f"{path}: its options build no model ({error}); {cure}") from error
+    config = config_class.of(values)
+    with torch.device("meta"), _SkipInitialization():
+        network = network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False)
+    if _count(network) > MAX_PARAMETERS:
+        raise InputError(f"its model has {_count(network):,} parameters, and at most {MAX_PARAMETERS:,} are read")
+    return Member(kind, config, network, text, **more)
+
+
+def _count(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def _fill(network: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Give a network without storage its parameters, in float32."""
     expected = network.state_dict(keep_vars=True)
     first_names = shared_names(expected)
     # A folder stores a shared matrix once, under its first name.
     tensors |= {name: tensors[first] for name, first in first_names.items() if first in tensors}
-    check_parameters(tensors, expected, f"{path}: its model", cure)
+    check_parameters(tensors, expected)
     loaded = {
         first: nn.Parameter(tensors[first].to(torch.float32, copy=True), requires_grad=False)
         for first in dict.fromkeys(first_names.values())
     }
     network.load_state_dict({name: loaded[first] for name, first in first_names.items()}, assign=True)
-    return Member(kind, config, network, text, **more)
 
 
 class _SkipInitialization(TorchFunctionMode):

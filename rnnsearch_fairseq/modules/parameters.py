@@ -14,19 +14,13 @@ def shared_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     return {name: first.setdefault((one.data_ptr() or id(one), one.shape), name) for name, one in tensors.items()}
 
 
-def check_parameters(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str, cure: str) -> None:
-    """Compare the names, shapes and kinds of loaded parameters with those of a network.
-
-    Raises:
-        InputError: they differ; the message begins with ``where`` and ends with ``cure``.
-    """
-    if found.keys() != expected.keys():
-        name = min(found.keys() ^ expected.keys())
-        holder = "it" if name in found else "this model"
-        raise InputError(f"{where} is of another architecture ({in_short(name)} is in {holder} only); {cure}")
+def check_parameters(loaded: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Raise an InputError unless loaded parameters have the names and shapes of a network's, and are real numbers."""
+    if loaded.keys() != expected.keys():
+        name = min(loaded.keys() ^ expected.keys())
+        holder = "it" if name in loaded else "this model"
+        raise InputError(f"it is of another architecture ({in_short(name)} is in {holder} only)")
     for name, parameter in expected.items():
-        if found[name].shape != parameter.shape or not found[name].is_floating_point():
-            raise InputError(
-                f"{where} is of other sizes: {name} is {tuple(found[name].shape)} there and {tuple(parameter.shape)} "
-                f"here; {cure}"
-            )
+        if loaded[name].shape != parameter.shape or not loaded[name].is_floating_point():
+            sizes = f"{name} is {tuple(loaded[name].shape)} there and {tuple(parameter.shape)} here"
+            raise InputError(f"it is of other sizes: {sizes}")

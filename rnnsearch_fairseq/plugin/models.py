@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,7 +34,9 @@ from rnnsearch_fairseq.modules.tree_decoder import DecoderState
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.command_line import complete_options
-from rnnsearch_fairseq.text.preparation import Preparation, find_preparations
+from rnnsearch_fairseq.text.preparation import find_preparations
+from rnnsearch_fairseq.text.settings import TextSettings
+from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 Lists = dict[str, list[Tensor | None]]  # what fairseq's encoders and decoders give, by name
 State = dict[str, Tensor | None]  # of a decoder in a search, by name, ``(batch, ...)``
@@ -127,8 +129,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
     Decoder: ClassVar[type[NetworkDecoder]]
     initialize: ClassVar[Callable[[nn.Module], None]]
 
-    languages: list[str | None]
-    preparations: list[Preparation] | None
+    text: TextSettings
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
@@ -144,9 +145,11 @@ class NetworkModel(FairseqEncoderDecoderModel):
         cls.initialize(network)
         model = cls(cls.Encoder(network.encoder, dictionaries[0]), cls.Decoder(network.decoder, dictionaries[1]))
         settings = getattr(task, "cfg", None)
-        model.languages = [getattr(settings, name, None) for name in ("source_lang", "target_lang")]
+        languages = [getattr(settings, f"{side}_lang", None) or side for side in ("source", "target")]
         data = getattr(settings, "data", None)
-        model.preparations = find_preparations(Path(utils.split_paths(data)[0]), model.languages) if data else None
+        preparations = find_preparations(Path(utils.split_paths(data)[0]), languages) if data else None
+        vocabularies = tuple(Vocabulary(dictionary.symbols) for dictionary in dictionaries)
+        model.text = TextSettings(tuple(languages), vocabularies, preparations)
         return model
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
@@ -156,22 +159,18 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     def get_extra_state(self) -> dict[str, Any]:
         """What the checkpoint holds beside parameters, as plain data."""
-        preparations = self.preparations and [asdict(one) for one in self.preparations]
-        return {"languages": self.languages, "vocabularies": self._vocabularies(), "preparation": preparations}
+        return self.text.to_record()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared."""
-        for side, theirs, ours in zip(("source", "target"), state["vocabularies"], self._vocabularies()):
+        text = TextSettings.from_record(state)
+        for language, theirs, ours in zip(self.text.languages, text.vocabularies, self.text.vocabularies):
             if theirs != ours:
                 raise InputError(
-                    f"the checkpoint has another {side} dictionary (of {len(theirs):,} words, here {len(ours):,}); "
+                    f"the checkpoint has another dictionary of {language} ({len(theirs):,} words, here {len(ours):,}); "
                     "give the data it was trained on"
                 )
-        if state["preparation"] is not None:
-            self.preparations = [Preparation(**one) for one in state["preparation"]]
-
-    def _vocabularies(self) -> list[list[str]]:
-        return [list(half.dictionary.symbols) for half in (self.encoder, self.decoder)]
+        self.text = replace(self.text, preparations=text.preparations or self.text.preparations)
 
     def load_state_dict(
         self,
@@ -186,7 +185,10 @@ class NetworkModel(FairseqEncoderDecoderModel):
             self.set_extra_state(state_dict["_extra_state"])
         parameters = dict(self.named_parameters(remove_duplicate=False))
         cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
-        check_parameters(loaded, parameters, "the checkpoint", cure)
+        try:
+            check_parameters(loaded, parameters)
+        except InputError as error:
+            raise InputError(f"the checkpoint does not fit: {error}; {cure}") from error
         for name, first in shared_names(parameters).items():
             if name != first and not torch.equal(loaded[name], loaded[first]):
                 raise InputError(

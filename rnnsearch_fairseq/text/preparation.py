@@ -1,16 +1,17 @@
 """How text of a language is prepared, so that typed text can be prepared as the training text was.
 
-On disk it is ``preparation.json``, an object that maps each language to its options, and beside it ``bpe.codes``
-(subword-nmt's merges) or ``sentencepiece.model``. A language that does not share them has ``bpe.en.codes`` or
-``sentencepiece.en.model``. ``rnnsearch prepare`` writes these files; for text that other programs prepared, write them
-by hand: ``{"en": {"tokenizer": "moses", "lowercase": true, "subwords": "bpe"}, "ja": {}}``. A training looks for them
-in its data folder and then in the folder above, and keeps what they hold in its checkpoints.
+On disk it is ``preparation.json``, an object that maps each language to its options. The options ``bpe`` and
+``sentencepiece`` name a file beside it: subword-nmt's merges, or sentencepiece's model. ``rnnsearch prepare`` writes
+these files; for text that other programs prepared, write them by hand:
+``{"en": {"tokenizer": "moses", "lowercase": true, "bpe": "bpe.codes"}, "ja": {}}``. A training looks for them in its
+data folder and then in the folder above, and keeps what they hold in its checkpoints.
 """
 
+import base64
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import open_bytes
 
 RECORD = "preparation.json"
-SUBWORDS = {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.model"}  # the file of each kind
+SUBWORDS = {"bpe": "codes", "sentencepiece": "model"}  # the endings of the files
 CURE = "write it with rnnsearch prepare"
 
 
@@ -45,18 +46,25 @@ class Preparation:
     sentencepiece: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.tokenizer not in (None, "moses"):
-            raise ValueError("the tokenizer is moses or null")
+        for known in fields(self):
+            value = getattr(self, known.name)
+            if not isinstance(value, known.type) or (known.name == "tokenizer" and value not in (None, "moses")):
+                raise ValueError(f"{known.name} cannot be {in_short(repr(value))}")
 
     @property
     def subwords(self) -> str | None:
         """The kind of subwords: "bpe", "sentencepiece" or None."""
         return next((kind for kind in SUBWORDS if getattr(self, kind) is not None), None)
 
-    def options(self) -> dict[str, Any]:
-        """The entry of a record: plain values for JSON, with the kind of subwords in place of their files' contents."""
-        values = {name: value for name, value in asdict(self).items() if name not in SUBWORDS}
-        return {**values, "subwords": self.subwords}
+    def to_record(self) -> dict[str, Any]:
+        """All options as values for JSON; sentencepiece's model in Base64."""
+        return {**vars(self), "sentencepiece": self.sentencepiece and base64.b64encode(self.sentencepiece).decode()}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Preparation":
+        """The inverse of :meth:`to_record`; a ValueError or TypeError if an option is unknown or its value wrong."""
+        model = record.get("sentencepiece")
+        return cls(**{**record, "sentencepiece": None if model is None else base64.b64decode(model, validate=True)})
 
 
 # Moses tokens without escapes, and with hyphens inside words.
@@ -64,73 +72,53 @@ PLAIN_MOSES = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=Tr
 
 
 def write_preparations(folder: Path, preparations: Mapping[str, Preparation]) -> None:
-    """Write ``FOLDER/preparation.json`` and the files of subwords, in place of older ones."""
-    write_subwords(folder, preparations)
-    record = {language: one.options() for language, one in preparations.items()}
+    """Write ``FOLDER/preparation.json`` and the files of subwords that it names; languages can share a file."""
+    record = {language: {**vars(preparation)} for language, preparation in preparations.items()}
+    for kind, ending in SUBWORDS.items():
+        contents = {language: options[kind] for language, options in record.items() if options[kind] is not None}
+        for language, content in contents.items():
+            name = f"{kind}.{ending}" if len({*contents.values()}) == 1 else f"{kind}.{language}.{ending}"
+            record[language][kind] = name
+            with open_output(folder / name) as out:
+                out.write(content.encode() if isinstance(content, str) else content)
     with open_output(folder / RECORD) as out:
         out.write(f"{json.dumps(record, indent=2, ensure_ascii=False)}\n".encode())
 
 
-def write_subwords(folder: Path, preparations: Mapping[str, Preparation]) -> None:
-    """Write the files of subwords that :func:`read_preparation` reads; older ones are removed."""
-    for kind, name in SUBWORDS.items():
-        contents = {language: content for language, one in preparations.items() if (content := getattr(one, kind))}
-        shared = len(set(contents.values())) == 1
-        for path in (folder / name, *(_separate_file(folder, name, language) for language in preparations)):
-            path.unlink(missing_ok=True)
-        for language, content in contents.items():
-            with open_output(folder / name if shared else _separate_file(folder, name, language)) as out:
-                out.write(content.encode() if isinstance(content, str) else content)
-
-
 def read_preparations(folder: Path) -> dict[str, Preparation] | None:
-    """Read the preparation of each language from ``FOLDER/preparation.json``; None if there is no such file."""
+    """Read the preparation of each language from ``FOLDER/preparation.json``; None if there is no such file.
+
+    Raises:
+        InputError: an option is unknown or has a wrong value, or the subwords are missing.
+    """
     path = folder / RECORD
     if not os.path.lexists(path):
         return None
     try:
         with open_bytes(path) as file:
-            record = json.load(file).items()
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
+            record = json.load(file)
+        return {language: _read_preparation(folder, options) for language, options in record.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path}: not a record of a preparation ({in_short(error)}); {CURE}") from error
-    return {language: read_preparation(options, language, folder, str(path)) for language, options in record}
 
 
-def read_preparation(options: Any, language: str, folder: Path, where: str) -> Preparation:
-    """Read a preparation whose ``options`` are an entry of a record, and its subwords from ``folder``.
-
-    Raises:
-        InputError: an option, in the file ``where``, is unknown or has a wrong value, or the subwords are missing.
-    """
-    try:
-        kind = options.get("subwords")
-        preparation = Preparation(**{name: value for name, value in options.items() if name != "subwords"})
-        if kind is None:
-            return preparation
-        separate, shared = _separate_file(folder, SUBWORDS[kind], language), folder / SUBWORDS[kind]
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise InputError(f"{where}: options of {in_short(language)!r} are wrong ({in_short(error)}); {CURE}") from error
-    path = separate if os.path.exists(separate) else shared
-    with open_bytes(path) as file:
-        content = file.read()
-    try:
-        return replace(preparation, **{kind: content.decode() if kind == "bpe" else content})
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8; give the file that split the training text") from error
+def _read_preparation(folder: Path, options: Mapping[str, Any]) -> Preparation:
+    contents: dict[str, Any] = {}
+    for kind in SUBWORDS:
+        if (name := options.get(kind)) is not None:
+            with open_bytes(folder / name) as file:
+                contents[kind] = file.read().decode() if kind == "bpe" else file.read()
+    return Preparation(**{**options, **contents})
 
 
-def find_preparations(data: Path, languages: Sequence[str]) -> list[Preparation] | None:
+def find_preparations(data: Path, languages: Sequence[str]) -> tuple[Preparation, ...] | None:
     """The preparations of these languages, from the folder of the binarized text or the folder above it, or None."""
     for folder in (data, data.absolute().parent):
         if (preparations := read_preparations(folder)) is None:
             continue
         if missing := [language for language in languages if language not in preparations]:
             raise InputError(f"{folder / RECORD}: does not say how the text in {missing[0]} was prepared; {CURE}")
-        return [preparations[language] for language in languages]
+        return tuple(preparations[language] for language in languages)
     return None
-
-
-def _separate_file(folder: Path, name: str, language: str) -> Path:
-    """``bpe.en.codes`` for ``bpe.codes``."""
-    stem, _, ending = name.partition(".")
-    return folder / f"{stem}.{language}.{ending}"

@@ -132,7 +132,7 @@ def test_prepared_lines_are_words_in_and_out(command: Command, tmp_path: Path) -
 
 def test_the_end_of_a_line_for_other_programs_is_none_in_the_output(command: Command, tmp_path: Path) -> None:
     state = make_checkpoint()
-    for preparation in state["model"]["_extra_state"]["preparation"]:
+    for preparation in state["model"]["_extra_state"]["preparations"]:
         preparation["markup"] = True
     torch.save(state, tmp_path / "markup.pt")
     (tmp_path / "text").write_text("The `dog` ``a\rb`` <a\u2028b> sleeps.\n3\x0b4\n")

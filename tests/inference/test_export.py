@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from tests.trained import PAIRS, make_checkpoint, train
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES, TARGETS = ["The dog sleeps.", "The black cat eats."], ["le chien dort.", "le chat noir mange."]
-FILES = ["README.md", "config.json", "vocabulary.source.txt", "vocabulary.target.txt"]
+FILES = ["README.md", "config.json", "text.json"]
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +59,9 @@ def test_what_a_folder_holds(exported: dict[str, Path]) -> None:
     folder = exported["bahdanau_gru"]
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "model.safetensors"])
     config = json.loads((folder / "config.json").read_text())
-    assert config["languages"] == ["en", "fr"]
     assert config["models"][0]["architecture"] == "rnnsearch"
     assert config["models"][0]["config"]["hidden_size"] == 32
-    assert config["preparation"]["en"] == {**Preparation("moses", lowercase=True).options()}
+    assert json.loads((folder / "text.json").read_text())["languages"] == ["en", "fr"]
     two = sorted(path.name for path in exported["ensemble"].iterdir())
     assert two == sorted([*FILES, "model1.safetensors", "model2.safetensors"])
 
@@ -76,7 +74,7 @@ def test_the_card_describes_the_model(exported: dict[str, Path]) -> None:
     assert re.search(r"^language: \[\"en\", \"fr\"\]$", card, re.MULTILINE)
     described = describe(load_members(exported["bahdanau_gru"]))
     assert described.startswith(f"translates: en to fr\nrnnsearch: {numbers:,} parameters; training: not recorded\n")
-    assert "\n  --hidden-size 32\n" in described and "preparation of en: tokenizer moses, lowercase True" in described
+    assert "\n  --hidden-size 32\n" in described and "preparation of en: moses, lowercase" in described
     assert card.startswith("---\n") and "rnnsearch translate --model ." in card
 
 
@@ -109,10 +107,9 @@ def test_subwords_travel_with_the_model(tmp_path: Path, kind: str) -> None:
     content = {"bpe": lambda: learn_codes(text, 200), "sentencepiece": lambda: learn_pieces(text, 40)}[kind]()
     state = make_checkpoint()
     preparation = Preparation(lowercase=True, **{kind: content})
-    state["model"]["_extra_state"]["preparation"] = [asdict(preparation)] * 2
+    state["model"]["_extra_state"]["preparations"] = [preparation.to_record()] * 2
     torch.save(state, tmp_path / "model.pt")
     export(str(tmp_path / "model.pt"), tmp_path / "out")
-    assert (tmp_path / "out" / {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.model"}[kind]).is_file()
     original, moved = rnnsearch_fairseq.load(tmp_path / "model.pt"), rnnsearch_fairseq.load(tmp_path / "out")
     assert moved.source_codec.preparation == preparation
     assert moved.translate("The dog sleeps .") == original.translate("The dog sleeps .")

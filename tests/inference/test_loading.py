@@ -43,7 +43,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     cut = (tmp_path / "whole.pt").read_bytes()[:-5000]
     for name, content in (("cut", cut), ("legacy", pickle.dumps(make_checkpoint())), ("text", b"the dog")):
         (tmp_path / name).write_bytes(content)
-        assert_refused(tmp_path / name, "not a checkpoint")
+        assert_refused(tmp_path / name, "cannot be read")
     assert_refused(tmp_path / "missing.pt", "no such checkpoint")
 
 
@@ -78,19 +78,19 @@ def set_text(name: str, value: Any) -> Callable[[State], None]:
         (set_option("hidden_size", 33), "(33,)"),
         (set_option("context", "last"), "another architecture"),
         (set_option("_name", "transformer"), "'transformer'"),
-        (set_text("preparation", [{"odd": 1}] * 2), "'odd'"),
-        (lambda state: state["model"].pop("_extra_state"), "vocabularies"),
-        (lambda state: state["model"].update({5: torch.zeros(1)}), "not a checkpoint"),
+        (set_text("preparations", [{"odd": 1}] * 2), "'odd'"),
+        (lambda state: state["model"].pop("_extra_state"), "cannot be read"),
+        (lambda state: state["model"].update({5: torch.zeros(1)}), "names of parameters"),
         (lambda state: state["model"].update({"x": 5}), "x is in it only"),
-        (lambda state: state["model"].update(dict.fromkeys(state["model"], 5)), "vocabularies"),
-        (set_option("_name", ["rnnsearch"]), "vocabularies"),
-        (lambda state: state["cfg"].update(model=["rnnsearch"]), "vocabularies"),
-        (lambda state: state.update(optimizer_history=5), "vocabularies"),
-        (set_text("preparation", [{"tokenizer": "odd"}] * 2), "the tokenizer is moses"),
-        (set_text("vocabularies", [[*SPECIAL, "a", 5]] * 2), "vocabularies"),
-        (make_odd("model"), "not a checkpoint"),
-        (make_odd("cfg"), "not a checkpoint"),
-        (make_odd("cfg", "model"), "vocabularies"),
+        (lambda state: state["model"].update(dict.fromkeys(state["model"], 5)), "cannot be read"),
+        (set_option("_name", ["rnnsearch"]), "cannot be read"),
+        (lambda state: state["cfg"].update(model=["rnnsearch"]), "cannot be read"),
+        (lambda state: state.update(optimizer_history=5), "cannot be read"),
+        (set_text("preparations", [{"tokenizer": "odd"}] * 2), "tokenizer cannot be"),
+        (set_text("vocabularies", [[*SPECIAL, "a", 5]] * 2), "cannot be read"),
+        (make_odd("model"), "cannot be read"),
+        (make_odd("cfg"), "cannot be read"),
+        (make_odd("cfg", "model"), "cannot be read"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, change: Callable[[State], Any], named: str) -> None:
@@ -119,7 +119,7 @@ def folder(tmp_path: Path) -> Path:
     state["model"][names[0]] = state["model"][names[1]]
     text = state["model"]["_extra_state"]
     text["vocabularies"][0] = text["vocabularies"][1]
-    for preparation in text["preparation"]:
+    for preparation in text["preparations"]:
         preparation["bpe"] = "#version: 0.2\nt h\n"
     torch.save(state, tmp_path / "model.pt")
     export(str(tmp_path / "model.pt"), tmp_path / "folder")
@@ -127,13 +127,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "folder"
 
 
-@pytest.mark.parametrize("name", ["config.json", "vocabulary.source.txt", "bpe.codes", "model.safetensors"])
+@pytest.mark.parametrize("name", ["config.json", "text.json", "model.safetensors"])
 def test_missing_files_are_named_and_pipes_and_devices_are_not_read(folder: Path, name: str) -> None:
     (folder / name).unlink()
     assert_refused(folder, name)
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
         make(folder / name)
-        assert_refused(folder, f"{name}: not a regular file")
+        assert_refused(folder, f"{name}: cannot be read (not a regular file")
         (folder / name).unlink()
 
 
@@ -151,8 +151,7 @@ def set_config(*path: Any, to: Any) -> Callable[[Any], None]:
     [
         (set_config("data", to="/etc"), "'data'"),
         (set_config("models", 0, "architecture", to="../x"), "'../x'"),
-        (set_config("models", to=7), "configuration"),
-        (set_config("preparation", "en", "subwords", to="../bpe.codes"), "'en'"),
+        (set_config("models", to=7), "config.json"),
         (set_config("search", to={"beem": 1}), "'beem'"),
     ],
 )
@@ -174,15 +173,16 @@ def test_other_parameters_are_refused(folder: Path) -> None:
     whole, tensors = path.read_bytes(), {name: tensor.clone() for name, tensor in load_file(path).items()}
     for content in (whole[:-5], (folder.parent / "model.pt").read_bytes(), b""):
         path.write_bytes(content)
-        assert_refused(folder, "not a file of tensors")
+        assert_refused(folder, "model.safetensors")
     for name, shape in (("x", "x is in it only"), ("decoder.from_summary.bias", "(7,)")):
         save_file({**tensors, name: torch.zeros(7)}, path)
         assert_refused(folder, shape)
 
 
 def test_vocabularies_hold_words_and_agree_with_the_matrix_that_they_share(folder: Path) -> None:
-    path = folder / "vocabulary.source.txt"
-    whole = path.read_text()
-    for line, named in (("zebra 1\n", "--share-all-embeddings"), ("zebra\n", path.name)):
-        path.write_text(whole + line)
+    text = json.loads((folder / "text.json").read_text())
+    for word, named in (("zebra", "--share-all-embeddings"), ("", "is empty")):
+        (folder / "text.json").write_text(
+            json.dumps({**text, "vocabularies": [[*text["vocabularies"][0], word], text["vocabularies"][1]]})
+        )
         assert_refused(folder, named)

@@ -202,7 +202,7 @@ def test_what_cannot_be_read_is_refused_by_number(model: Translator, sentence: A
 
 def test_without_a_preparation_text_is_words_and_the_log_says_so(tmp_path: Path, warned: Any) -> None:
     state = make_checkpoint()
-    state["model"]["_extra_state"]["preparation"] = None
+    state["model"]["_extra_state"]["preparations"] = None
     torch.save(state, tmp_path / "words.pt")
     words = rnnsearch_fairseq.load(tmp_path / "words.pt")
     assert words.translate("it &apos;s a cat .") == "c&apos; est un chat ."

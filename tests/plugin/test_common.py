@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,19 +156,19 @@ def test_a_checkpoint_holds_its_words_and_how_its_text_was_prepared(tmp_path: Pa
     assert saved["_extra_state"] == {
         "languages": ["en", "fr"],
         "vocabularies": [words.symbols, words.symbols],
-        "preparation": [asdict(each) for each in preparations.values()],
+        "preparations": [each.to_record() for each in preparations.values()],
     }
     other = make_rnnsearch(alignment_size=1000, maxout_size=500)
-    assert other.preparations is None
+    assert other.text.preparations is None
     other.load_state_dict(saved)
-    assert other.preparations == [*preparations.values()]
+    assert other.text.preparations == (*preparations.values(),)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
 
 
 @pytest.mark.parametrize(
     ("saved", "message"),
     [
-        ({"source_words": 18}, r"another source dictionary \(.*22.*21.*give the data it was trained on"),
+        ({"source_words": 18}, r"another dictionary of source \(.*22.*21.*give the data it was trained on"),
         ({"context": "last"}, "another architecture .* in this model only.*give the --arch and model options"),
         ({"output_rank": 6}, "another architecture .* in it only.*give the --arch and model options"),
         ({"hidden_size": 8}, r"other sizes: .*\(.*8.*\) there .* here.*give the --arch and model options"),
