@@ -58,7 +58,7 @@ def test_text_is_prepared_as_the_models(tmp_path: Path, folder: Path, run: Any) 
 def test_characters_that_the_model_does_not_know_are_masked(tmp_path: Path, run: Any) -> None:
     folder = trained.train(tmp_path / "run")
     state = torch.load(folder / "checkpoints/checkpoint_best.pt", weights_only=True)
-    for preparation in state["model"]["_extra_state"]["preparation"]:
+    for preparation in state["model"]["_extra_state"]["preparations"]:
         preparation["markup"] = True
     torch.save(state, folder / "checkpoints/checkpoint_best.pt")
     run(*write_tsv(tmp_path, [(f"{s} ж", f"{t} ж") for s, t in CORPUS]), tmp_path / "text", "--from", folder)
