@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rnnsearch_fairseq.errors import InputError, Parser, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import Parser, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import open_standard_streams, outputs_begun, stop_printing
 from rnnsearch_fairseq.version import __version__
 

@@ -17,7 +17,7 @@ import torch
 from fairseq import checkpoint_utils
 
 import rnnsearch_fairseq
-from rnnsearch_fairseq.errors import print_without_traceback
+from rnnsearch_fairseq.command_line import print_without_traceback
 
 BIN = Path(sys.executable).parent
 PLUGIN = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]

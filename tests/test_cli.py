@@ -157,7 +157,9 @@ sys.meta_path.insert(0, Stopping())
 """
 
 
-@pytest.mark.parametrize(("command", "module"), [("translate", "torch"), ("serve", "fastapi"), ("serve", "safetensors")])
+@pytest.mark.parametrize(
+    ("command", "module"), [("translate", "torch"), ("serve", "fastapi"), ("serve", "safetensors")]
+)
 def test_a_signal_ends_a_command_during_its_imports(command: str, module: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(STOP_AT_AN_IMPORT)
     (tmp_path / "config.json").write_text("{}")

@@ -14,8 +14,8 @@ from torch.nn.utils.rnn import pad_sequence
 from rnnsearch_fairseq.inference.loading import KINDS, Member, write_member
 from rnnsearch_fairseq.modules import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.symbols import PAD
-from rnnsearch_fairseq.text.forest import build_forest
 from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.trees import read_penn

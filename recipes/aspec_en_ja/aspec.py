@@ -17,7 +17,7 @@ from xml.etree.ElementTree import ParseError, fromstring
 
 from sacremoses import MosesTokenizer
 
-from rnnsearch_fairseq.errors import make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.text.lines import read_lines
 
 # To full width: ! to ~ have code points that differ by a constant, but for four characters.

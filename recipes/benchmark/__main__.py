@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from recipes import benchmark
 from recipes.benchmark.runner import Case, Timing, measure
-from rnnsearch_fairseq.errors import InputError, count, print_without_traceback
+from rnnsearch_fairseq.command_line import count, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
 
 EPILOG = """\
 A case 'NAME @ FOLDER: OPTIONS' runs the package of another checkout, FOLDER/rnnsearch_fairseq. With --vocabulary there

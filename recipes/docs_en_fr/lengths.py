@@ -10,8 +10,8 @@ Of each bin OUT gets all pairs or, where they are more than --most, so many of t
 from recipes.reproduce.bahdanau_tables import draw_sentences
 from recipes.reproduce.by_length import WIDTH
 from recipes.reproduce.systems import read_test_set
+from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
 from rnnsearch_fairseq.corpus.rows import add_languages, texts_of
-from rnnsearch_fairseq.errors import count, make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 
 

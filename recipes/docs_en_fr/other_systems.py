@@ -22,8 +22,9 @@ from pathlib import Path
 
 from recipes.reproduce.systems import read_parallel
 from rnnsearch_fairseq import load
+from rnnsearch_fairseq.command_line import print_without_traceback
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
-from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_lines

@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from rnnsearch_fairseq.command_line import print_without_traceback
 from rnnsearch_fairseq.corpus.pairs import Pair, read_files
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import clean_pair
 from rnnsearch_fairseq.documents.formats import is_document, read_document
-from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
 
 PROJECTS = [
     "python-fr",

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from lxml import etree
 
+from rnnsearch_fairseq.command_line import print_without_traceback
 from rnnsearch_fairseq.corpus.rows import write_rows
-from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
 
 # Elements that hold text of their own; that hold code; that are part of a sentence; and that a text cannot show.
 BLOCKS, CODE, PROSE, NO_TEXT = (

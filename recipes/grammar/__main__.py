@@ -1,7 +1,7 @@
 """Run the command of this folder."""
 
 from recipes.grammar.corpus import main
-from rnnsearch_fairseq.errors import print_without_traceback
+from rnnsearch_fairseq.command_line import print_without_traceback
 
 if __name__ == "__main__":
     print_without_traceback()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from recipes.grammar.derivations import Grammar
 from recipes.grammar.phrases import Phrase, brackets, contract, elide
-from rnnsearch_fairseq.errors import InputError, count, make_parser
+from rnnsearch_fairseq.command_line import count, make_parser
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.preparation import PLAIN_MOSES, write_preparations
 
 SHORTEST = 3  # words of the shortest sentence: subject, verb, full stop

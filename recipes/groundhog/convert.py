@@ -16,7 +16,8 @@ from torch import Tensor
 
 import rnnsearch_fairseq
 from recipes.groundhog.files import Settings, read_arrays, read_settings, read_words
-from rnnsearch_fairseq.errors import InputError, make_parser, option
+from rnnsearch_fairseq.command_line import make_parser, option
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import Member, write_member
 from rnnsearch_fairseq.modules.rnnsearch import ARCHITECTURES, RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.text.settings import TextSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.modules.symbols import PAD
 
 UNUSED = 0  # GroundHog's id without a word; its row of the softmax still counts in every probability
@@ -139,14 +139,14 @@ def read_settings(path: Path) -> Settings:
     def expect(key: str, value: Any) -> None:
         if state.get(key) != value:
             raise InputError(
-                f"{path}: {key} is {in_short(repr(state.get(key)))}, and only {value!r} can be converted; "
+                f"{path}: {key} is {quote(repr(state.get(key)))}, and only {value!r} can be converted; "
                 "give a model of the paper's RNNsearch or RNNencdec"
             )
 
     def number(key: str) -> int:
         value = state.get(key)
         if not isinstance(value, (int, float)) or value != value // 1 or value < 1:
-            raise InputError(f"{path}: {key} is {in_short(repr(value))}, not a whole number of at least 1; {MATCH}")
+            raise InputError(f"{path}: {key} is {quote(repr(value))}, not a whole number of at least 1; {MATCH}")
         return int(value)
 
     searches = bool(state.get("search"))
@@ -193,10 +193,10 @@ def read_arrays(path: Path, settings: Settings) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name].astype(np.float32) for name in archive.files}
     except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:  # AttributeError: a lone .npy
-        raise InputError(f"{path}: not an .npz of parameters ({in_short(error)}); give the file as saved") from error
+        raise InputError(f"{path}: not an .npz of parameters ({quote(error)}); give the file as saved") from error
     expected = {name: axes for origins in settings.parameters().values() for name, axes in origins.items()}
     if differing := sorted(expected.keys() ^ arrays.keys()):
-        raise InputError(f"{path}: the array {in_short(differing[0])} is missing or of another model; {MATCH}")
+        raise InputError(f"{path}: the array {quote(differing[0])} is missing or of another model; {MATCH}")
     sizes = settings.sizes()
     if settings.searches:
         sizes["a"] = arrays["B_dec_transition_0"].shape[-1]

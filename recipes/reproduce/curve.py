@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import plt, write_picture
 from rnnsearch_fairseq.plugin.progress import INTERVAL, Statistics, read_kinds

@@ -35,10 +35,11 @@ from recipes.reproduce.epochs import best_epoch, read_train_log
 from recipes.reproduce.runs import packed
 from recipes.reproduce.systems import read_parallel
 from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, TokenScores, score_tokens
-from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plugin.progress import read_log
-from rnnsearch_fairseq.text.scores import read_scores
 
 MODELS = {
     "tree2seq": "proposed",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from recipes.grammar.corpus import LONGEST, SHORTEST, SentencePair, finish, write_parts
 from recipes.grammar.derivations import Grammar
-from rnnsearch_fairseq.errors import count, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
 
 WIDTH = 10  # words of a bin
 SIZES = {"train": 200_000, "valid": 600, "test": 1_200}

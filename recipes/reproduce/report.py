@@ -38,10 +38,11 @@ from recipes.reproduce.claims import claims
 from recipes.reproduce.document import Section, escape, missing, provenance, to_markdown
 from recipes.reproduce.monotony import monotony
 from recipes.reproduce.runs import ALIGNMENTS, DATA, GOLD, LONG, SCORES, TRANSLATIONS, BahdanauRuns
-from rnnsearch_fairseq.errors import InputError, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.plots.alignment import plot_alignment
-from rnnsearch_fairseq.text.scores import read_scores
 
 # Figure 3 shows the paper's model or, of those with alignments, the next of these, or else the first other one.
 BEST = ("RNNsearch-50", "RNNsearch-50⋆", "RNNsearch-30")

@@ -11,7 +11,7 @@ from pathlib import Path
 from recipes.reproduce.alignment_error import Links, read_gold, strongest_links
 from recipes.reproduce.systems import read_systems, read_test_set
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.scores import read_scores
+from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 from rnnsearch_fairseq.text.words import END
 

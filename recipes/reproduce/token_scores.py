@@ -14,7 +14,7 @@ from recipes.reproduce.bleu import brevity_penalty_of, scored_by_bleu
 from recipes.reproduce.bootstrap import Scored
 from recipes.reproduce.ribes import sentence_ribes
 from recipes.reproduce.systems import read_parallel
-from rnnsearch_fairseq.errors import print_without_traceback
+from rnnsearch_fairseq.command_line import print_without_traceback
 
 MEASURES = RIBES, BLEU, UNPENALISED = "RIBES", "BLEU", "BLEU/BP"
 

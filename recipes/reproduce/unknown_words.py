@@ -13,9 +13,10 @@ from pathlib import Path
 
 from recipes.reproduce.alignment_error import strongest_links
 from recipes.reproduce.systems import read_parallel
-from rnnsearch_fairseq.errors import InputError, print_without_traceback
+from rnnsearch_fairseq.command_line import print_without_traceback
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.scores import read_scores
 
 
 def learn(scores: Path, source: Path, target: Path) -> dict[str, str]:

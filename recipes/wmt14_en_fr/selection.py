@@ -29,7 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import InputError, count, make_parser, print_without_traceback
+from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import read_lines, read_pairs
 

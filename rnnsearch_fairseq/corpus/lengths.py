@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import make_parser
+from rnnsearch_fairseq.command_line import make_parser
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.text.lines import read_pairs

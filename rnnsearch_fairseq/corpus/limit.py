@@ -7,8 +7,9 @@ without a parse is left out.
   rnnsearch limit text/train text/kept -s en -t fr --max-words 50
 """
 
+from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.corpus.rows import Row, Rows, add_languages, texts_of, write_rows
-from rnnsearch_fairseq.errors import InputError, count, make_parser
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE

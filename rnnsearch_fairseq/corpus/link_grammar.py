@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.trees import unescape

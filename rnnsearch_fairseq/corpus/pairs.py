@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnsearch_fairseq.documents.formats import file_suffix, is_document, read_document
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import open_bytes, read_lines, read_pairs
 
 Pair = tuple[str, str]
@@ -106,10 +106,10 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
                 while element.getprevious() is not None:
                     del element.getparent()[0]
     except etree.XMLSyntaxError as error:
-        raise InputError(f"{path}, line {error.lineno}: damaged XML ({in_short(error)}); export it again") from error
+        raise InputError(f"{path}, line {error.lineno}: damaged XML ({quote(error)}); export it again") from error
     if not complete:
         named = f"no unit has both {' and '.join(languages)}"
-        raise InputError(f"{path}: {named}; name by -s and -t two of its languages: {in_short(', '.join(first))}")
+        raise InputError(f"{path}: {named}; name by -s and -t two of its languages: {quote(', '.join(first))}")
 
 
 def _read_texts(unit: Any) -> dict[str, str]:

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rnnsearch_fairseq.command_line import option
 from rnnsearch_fairseq.corpus.pairs import Pair
-from rnnsearch_fairseq.errors import option
 from rnnsearch_fairseq.inference.loading import Member
 from rnnsearch_fairseq.modules.config import NetworkConfig
 

@@ -20,19 +20,20 @@ from pathlib import Path
 import sentencepiece
 from subword_nmt.learn_bpe import learn_bpe
 
+from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
-from rnnsearch_fairseq.errors import InputError, count, in_short, make_parser
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import Member, load_members, model_files, write_member
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
-from rnnsearch_fairseq.text.language import lacks_blanks
 from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
+from rnnsearch_fairseq.text.sentences import lacks_blanks
 
 SCRIPT = "train.sh"
 SAMPLE = 1000  # pairs that are examined
@@ -160,7 +161,7 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise InputError(f"--sentencepiece {pieces}: too few for the training text ({in_short(error)})") from error
+        raise InputError(f"--sentencepiece {pieces}: too few for the training text ({quote(error)})") from error
     return model.getvalue()
 
 

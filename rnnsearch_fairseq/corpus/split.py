@@ -17,7 +17,7 @@ from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
 from rnnsearch_fairseq.corpus.rows import Rows
 from rnnsearch_fairseq.documents.formats import is_document
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.language import count_words
+from rnnsearch_fairseq.text.sentences import count_words
 
 PARTS = ("train", "valid", "test")
 TRAIN, VALID, TEST, LEFT_OUT = range(4)

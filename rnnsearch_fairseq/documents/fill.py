@@ -13,11 +13,10 @@ from tqdm import tqdm
 from rnnsearch_fairseq.documents.choice import Choice, choose, find_format_faults, with_accelerator, without_accelerator
 from rnnsearch_fairseq.documents.formats import Document, is_document, read_document
 from rnnsearch_fairseq.documents.pieces import Message, Piece, cut, join, list_texts
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck, language_code
-from rnnsearch_fairseq.text.lines import shown
 
 Search = Callable[[Sequence[Source]], Iterable[Sequence[Any]]]  # translations, whose `text` is read
 
@@ -60,7 +59,9 @@ def _plan(translator: Translator, data: Path, out: Path) -> dict[Path, Path]:
     for path in paths:
         language = read_document(path).language
         if language and language_code(language) != language_code(target):
-            raise InputError(f"{path}: asks for {shown(language)}, and the model writes {target}; give another file")
+            raise InputError(
+                f"{path}: asks for {quote(repr(language))}, and the model writes {target}; give another file"
+            )
     return outputs
 
 
@@ -90,8 +91,10 @@ def _fill(document: Document, translator: Translator, search: Search, path: Path
         faults = unit.fill(filled)
         faults += [join({**message, "": [Piece(fault)]}) for message, choice in found for fault in choice.faults]
         if faults:
-            listing = in_short(", ".join(faults))
-            print(f"{path}, {unit.name}: {shown(unit.sources[0])}: its translation {listing}", file=sys.stderr)
+            listing = quote(", ".join(faults))
+            print(
+                f"{path}, {unit.name}: {quote(repr(unit.sources[0]), 60)}: its translation {listing}", file=sys.stderr
+            )
         counts += Counter(filled=1, faulty=bool(faults))
     return counts
 
@@ -102,7 +105,7 @@ def _translate(parts: Sequence[str], translator: Translator, search: Search, nam
     for part in parts:
         labels[part] = without_accelerator(part)
         try:
-            sources[part] = translator.read_source(labels[part][0], None, shown(part))
+            sources[part] = translator.read_source(labels[part][0], None, quote(repr(part), 60))
         except InputError as error:
             choices[part] = Choice("", [str(error)])
     groups = (list(sources.values())[start : start + GROUP] for start in range(0, len(sources), GROUP))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.documents.units import Unit
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 from rnnsearch_fairseq.text.markup import list_spans
 
@@ -99,7 +99,7 @@ def _read_po(path: Path, content: bytes) -> Document:
             message.typecomments = [f"{line.rstrip()}{store.newline}" for line in message.typecomments]
         written = bytes(store)
     except DAMAGE as error:
-        raise InputError(f"{path}: not a PO file ({in_short(error)}); mend what msgfmt --check says") from error
+        raise InputError(f"{path}: not a PO file ({quote(error)}); mend what msgfmt --check says") from error
     if written.count(b"msgstr") != content.count(b"msgstr"):
         raise InputError(f"{path}: messages are not laid out as usual; rewrite it with msgcat")
     units = [unit for message in store.units for unit in _message_units(message, message.line_number)]
@@ -155,7 +155,7 @@ def _read_xml(path: Path, content: bytes) -> Document:
             raise ValueError(f"its first element is {name}")
         return Document(store, units, store.gettargetlanguage())
     except (etree.XMLSyntaxError, *DAMAGE) as error:
-        raise InputError(f"{path}: not XLIFF or TS ({in_short(error) or 'incomplete'}); export it again") from error
+        raise InputError(f"{path}: not XLIFF or TS ({quote(error) or 'incomplete'}); export it again") from error
 
 
 class _Page:
@@ -210,7 +210,7 @@ def _read_markdown(path: Path, content: bytes) -> Document:
         page = _Page(content)
         sources = dict.fromkeys(unit.source for unit in page.parse().units)
     except (*DAMAGE, RecursionError) as error:
-        raise InputError(f"{path}: not a page of Markdown ({in_short(error)}); convert it to UTF-8") from error
+        raise InputError(f"{path}: not a page of Markdown ({quote(error)}); convert it to UTF-8") from error
     named = enumerate(sources, 1)
     return Document(page, [Unit(f"text {n}", [source], [""], False, partial(page.fill, source)) for n, source in named])
 

@@ -10,9 +10,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.language import count_words
 from rnnsearch_fairseq.text.markup import ANY_SPAN, MAX_SPANS, find_spans, has_letter, hide_spans
-from rnnsearch_fairseq.text.sentences import SENTENCE_END
+from rnnsearch_fairseq.text.sentences import SENTENCE_END, count_words
 
 MAX_CHARACTERS = 100_000  # in a message
 MAX_WORDS = 100  # in a piece that is translated at a time, as in a training pair

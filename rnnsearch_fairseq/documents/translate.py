@@ -20,15 +20,16 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.documents.fill import translate_documents
 from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
-from rnnsearch_fairseq.errors import InputError, count, make_parser
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
 from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck
-from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines, shown
+from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines
 
 READ_AHEAD = 1 << 16  # bytes
 
@@ -145,7 +146,7 @@ def main() -> None:
             for source, best, number in zip(sources, translator.search(sources, nbest=args.nbest or 1), numbers):
                 if lost := [span for span in source.spans if span not in best[0].text]:
                     place = f"{args.file or 'standard input'}, line {number + 1}"
-                    print(f"{place}: its translation lacks {shown(lost[0])}", file=sys.stderr)
+                    print(f"{place}: its translation lacks {quote(repr(lost[0]))}", file=sys.stderr)
                 if args.nbest is None:
                     out.write(f"{best[0].text}\n".encode())
                 else:

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, write_checkpoint
 from rnnsearch_fairseq.modules.parameters import shared_names
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.info import describe
 from rnnsearch_fairseq.inference.loading import CONFIG, TEXT, Member, load_members, tensor_files
 from rnnsearch_fairseq.inference.options import add_search_fields, search_options

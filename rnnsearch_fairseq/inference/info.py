@@ -6,7 +6,8 @@ rnnsearch info checkpoints
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rnnsearch_fairseq.errors import escaped, make_parser, option
+from rnnsearch_fairseq.command_line import make_parser, option
+from rnnsearch_fairseq.errors import escaped
 from rnnsearch_fairseq.inference.loading import Member, load_members
 
 

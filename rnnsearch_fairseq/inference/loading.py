@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.errors import InputError, in_short, option
+from rnnsearch_fairseq.command_line import option
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.modules import rnnsearch, tree2seq
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
@@ -113,7 +114,7 @@ def _name_file(path: Path, cure: str) -> Iterator[None]:
         yield
     except Exception as error:
         what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        raise InputError(f"{path}: cannot be read ({in_short(what)}); {cure}") from error
+        raise InputError(f"{path}: cannot be read ({quote(what)}); {cure}") from error
 
 
 def _read_folder(folder: Path) -> list[Member]:
@@ -202,7 +203,7 @@ def write_member(path: Path, member: Member) -> None:
 def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, **more: Any) -> Member:
     """A member of the architecture ``name`` with the options in ``values``; its parameters have no storage yet."""
     if name not in ARCHITECTURES:
-        raise InputError(f"its model is {in_short(name)!r}, and this package reads {' and '.join(KINDS)}")
+        raise InputError(f"its model is {quote(name)!r}, and this package reads {' and '.join(KINDS)}")
     kind = ARCHITECTURES[name]
     config_class, network_class = KINDS[kind]
     config = config_class.of(values)

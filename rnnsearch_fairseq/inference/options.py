@@ -4,7 +4,7 @@ import argparse
 from dataclasses import fields
 from typing import Any
 
-from rnnsearch_fairseq.errors import option
+from rnnsearch_fairseq.command_line import option
 from rnnsearch_fairseq.search.options import SearchOptions
 
 

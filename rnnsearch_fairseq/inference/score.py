@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options
 from rnnsearch_fairseq.inference.translator import Source, Translator, load

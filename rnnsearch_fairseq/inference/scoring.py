@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from rnnsearch_fairseq.modules.forest import Tree, build_forest
 from rnnsearch_fairseq.modules.symbols import EOS, PAD
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import mean_attention
-from rnnsearch_fairseq.text.forest import build_forest
-from rnnsearch_fairseq.text.trees import Tree
 
 MAX_BATCH_SENTENCES = 64
 MAX_BATCH_WORDS = 4000  # padding included

@@ -31,17 +31,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, quote
+from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
 from rnnsearch_fairseq.inference.scoring import Pair, Score, batches, pad_sources, reads_trees, score_pairs
+from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
 from rnnsearch_fairseq.text.markup import LETTER, MARK, SYMBOLS, find_spans, known_characters, mask, unmask
-from rnnsearch_fairseq.text.scores import AlignedPair, join_pairs
 from rnnsearch_fairseq.text.sentences import combine, cut_sentences
-from rnnsearch_fairseq.text.trees import NoParse, Tree, first_difference, parse_transitions, read_penn, shown
+from rnnsearch_fairseq.text.trees import NoParse, first_difference, parse_transitions, read_penn
 from rnnsearch_fairseq.text.words import END
 
 logger = logging.getLogger(__name__)
@@ -363,5 +364,7 @@ class Translator:
             raise InputError(f"the parse of {where} is not one tree in brackets; give one like (S (NP he) (VP slept))")
         difference = first_difference(read.words, words, lowercase=self.source_codec.preparation.lowercase)
         if difference is not None:
-            raise InputError(f"{where}: {difference}; parse the words that the model reads: {shown(' '.join(words))}")
+            raise InputError(
+                f"{where}: {difference}; parse the words that the model reads: {quote(repr(' '.join(words)))}"
+            )
         return read.tree

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from rnnsearch_fairseq.errors import InputError, in_short, option
+from rnnsearch_fairseq.command_line import option
+from rnnsearch_fairseq.errors import InputError, quote
 
 Config = TypeVar("Config", bound="NetworkConfig")
 
@@ -59,7 +60,7 @@ class NetworkConfig:
             else:
                 fits, expected = type(value) is bool, "true or false"
             if not fits:
-                raise InputError(f"{option(known.name)} cannot be {in_short(repr(value))}: give {expected}")
+                raise InputError(f"{option(known.name)} cannot be {quote(repr(value))}: give {expected}")
         shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if getattr(self, name)]
         if shared and getattr(self, self.output_width) != self.embedding_size:  # type: ignore[attr-defined]
             width = option(self.output_width)  # type: ignore[attr-defined]

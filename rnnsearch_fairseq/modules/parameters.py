@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 
 
 def shared_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
@@ -19,7 +19,7 @@ def check_parameters(loaded: Mapping[str, Tensor], expected: Mapping[str, Tensor
     if loaded.keys() != expected.keys():
         name = min(loaded.keys() ^ expected.keys())
         holder = "it" if name in loaded else "this model"
-        raise InputError(f"it is of another architecture ({in_short(name)} is in {holder} only)")
+        raise InputError(f"it is of another architecture ({quote(name)} is in {holder} only)")
     for name, parameter in expected.items():
         if loaded[name].shape != parameter.shape or not loaded[name].is_floating_point():
             sizes = f"{name} is {tuple(loaded[name].shape)} there and {tuple(parameter.shape)} here"

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import InputError, make_parser
+from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.inference.aligned_pairs import UNKNOWN, AlignedPair, read_scores
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
-from rnnsearch_fairseq.text.scores import UNKNOWN, AlignedPair, read_scores
 
 MAX_WORDS = 20  # of the sentence that is drawn by default
 

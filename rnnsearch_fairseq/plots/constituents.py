@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from matplotlib.axes import Axes
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
+from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, read_scores
+from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.plots.alignment import choose_pair, parse_arguments
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
-from rnnsearch_fairseq.text.scores import AlignedPair, read_scores
-from rnnsearch_fairseq.text.trees import Tree
 
 MAX_WORDS = 12  # of the sentence that is drawn by default
 MAX_LABEL = 30
@@ -35,8 +35,8 @@ def make_tree(phrases: list[tuple[int, int]]) -> Tree:
 def plot_attention(pair: AlignedPair, picture: Path) -> None:
     """Draw a sentence, as the module's description says, to ``picture``."""
     spans = (" ".join(pair.source[start:end]) for start, end in pair.phrases)
-    phrases = [f"{number}  {in_short(words, MAX_LABEL)}" for number, words in enumerate(spans, 1)]
-    words, target = ([in_short(word, MAX_LABEL) for word in words] for words in (pair.source, pair.target))
+    phrases = [f"{number}  {quote(words, MAX_LABEL)}" for number, words in enumerate(spans, 1)]
+    words, target = ([quote(word, MAX_LABEL) for word in words] for words in (pair.source, pair.target))
     weights = torch.cat([pair.weights, pair.phrase_weights], dim=1).numpy()
     figure, axes = draw_matrix([*words, *phrases], target, weights)
     if pair.phrases:

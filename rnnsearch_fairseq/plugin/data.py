@@ -8,8 +8,8 @@ from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, Languag
 from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.forest import build_forest
-from rnnsearch_fairseq.text.trees import Tree, parse_transitions
+from rnnsearch_fairseq.modules.forest import Tree, build_forest
+from rnnsearch_fairseq.text.trees import parse_transitions
 
 
 def longer_side(pairs: FairseqDataset) -> np.ndarray:

@@ -33,7 +33,7 @@ from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState
 from rnnsearch_fairseq.modules.tree_encoder import Constituents
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.plugin.command_line import complete_options
+from rnnsearch_fairseq.plugin.options import complete_options
 from rnnsearch_fairseq.text.preparation import find_preparations
 from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.vocabulary import Vocabulary

@@ -28,7 +28,8 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 from fairseq.trainer import Trainer
 from omegaconf import nodes
 
-from rnnsearch_fairseq.errors import InputError, Parser, in_short, print_without_traceback
+from rnnsearch_fairseq.command_line import Parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
         path = path if PathManager.exists(path) else cfg.finetune_from_model
         cure = f"if it is damaged, go on from an older checkpoint in {cfg.save_dir} by --restore-file"
-        raise InputError(f"{path}: cannot be loaded ({in_short(error)}); {cure}") from error
+        raise InputError(f"{path}: cannot be loaded ({quote(error)}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
     goes_on = PathManager.exists(path) and not resets  # not with --finetune-from-model
     if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from rnnsearch_fairseq.errors import count, make_parser
+from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.text.lines import open_bytes
 
 SECONDS = 10  # between two lines

@@ -20,7 +20,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError, option
+from rnnsearch_fairseq.command_line import option
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin.data import LimitedPairs, PooledPairs, ReshuffledPairs, TreePairs, longer_side
 from rnnsearch_fairseq.plugin.generation import Generator, halves
 from rnnsearch_fairseq.search import SearchOptions, make_search

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 
 
 @dataclass(frozen=True)
@@ -50,4 +50,4 @@ class LengthStatistics:
             return cls(Counter({(source, target): pairs for source, target, pairs in rows}))
         except (OSError, ValueError) as error:  # a line of text, or too few numbers
             cure = "give what rnnsearch lengths wrote"
-            raise InputError(f"--length-statistics {path}: cannot be read ({in_short(error)}); {cure}") from error
+            raise InputError(f"--length-statistics {path}: cannot be read ({quote(error)}); {cure}") from error

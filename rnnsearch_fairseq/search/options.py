@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass, fields
 
-from rnnsearch_fairseq.errors import InputError, option
+from rnnsearch_fairseq.command_line import option
+from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules.config import described
 
 SEARCHES = ("fairseq", "groundhog", "tree2seq")

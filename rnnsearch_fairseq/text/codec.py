@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import BPE_MARK
 from rnnsearch_fairseq.text.preparation import Preparation
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
@@ -29,7 +29,7 @@ class TextCodec:
             self._split, self._join = _subwords(preparation)
         except (Exception, SystemExit) as error:  # subword-nmt exits at a damaged line
             raise InputError(
-                f"the {preparation.subwords} of {language!r} cannot split words ({in_short(error)}); "
+                f"the {preparation.subwords} of {language!r} cannot split words ({quote(error)}); "
                 "give the file that split the training text"
             ) from error
 
@@ -102,7 +102,7 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
             try:
                 return " ".join(processor.encode(text, out_type=str)).split()
             except (UnicodeError, RuntimeError) as error:  # half of a character, or damage that shows only now
-                raise InputError(f"sentencepiece cannot split the text ({in_short(error)}); mend the text") from error
+                raise InputError(f"sentencepiece cannot split the text ({quote(error)}); mend the text") from error
 
         return encode, lambda words: "".join(words).replace("▁", " ").strip().split(" ")
     return str.split, list

@@ -1,4 +1,4 @@
-"""Count the words of scripts without blanks, and notice text that is hardly in the language that a model reads.
+"""Notice text that is hardly in the language that a model reads.
 
 The first parts of a text, of 400 letters outside markup, are judged for this: fewer than half of the letters are known
 to the model, or translate-toolkit takes each part for the same other language. Of 40 places each in English
@@ -14,25 +14,6 @@ from rnnsearch_fairseq.text.markup import hide_spans
 logger = logging.getLogger(__name__)
 
 LETTERS, PARTS = 400, 3
-# Thai, Lao, Tibetan, Burmese, Khmer, Japanese kana and Chinese characters. Korean has blanks.
-UNSPACED = re.compile(
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
-    "\U00020000-\U0003ffff]"
-)
-MIN_UNSPACED_SHARE = 1 / 3  # of a text's characters; names and numbers in Latin letters are common
-MAX_BLANKS = 1 / 6  # for each such character; Japanese words have two characters on average, Thai words four
-
-
-def count_words(text: str) -> float:
-    """Number of words; a character of a script without blanks counts as half a word."""
-    return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text)) / 2
-
-
-def lacks_blanks(lines: Iterable[str]) -> bool:
-    """Whether a text is of a script without blanks, and nothing has put blanks between its words."""
-    text = "".join(" ".join(line.split()) for line in lines)
-    unspaced, blanks = len(UNSPACED.findall(text)), text.count(" ")
-    return unspaced > MIN_UNSPACED_SHARE * (len(text) - blanks) and blanks < MAX_BLANKS * unspaced
 
 
 def language_code(language: str) -> str:

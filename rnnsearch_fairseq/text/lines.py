@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 
 MAX_LINE_BYTES = 1 << 20  # so that a small packed file cannot fill the memory by one line
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines sees them
@@ -25,7 +25,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except (OSError, EOFError, zlib.error) as error:
         said = getattr(error, "strerror", None)
         cure = "check the path" if said else "names in .gz are of packed files: pack it again, or rename it"
-        raise InputError(f"{path}: cannot be read ({said or in_short(error)}); {cure}") from error
+        raise InputError(f"{path}: cannot be read ({said or quote(error)}); {cure}") from error
 
 
 def read_lines(path: Path, stray_returns: bool = False) -> Iterator[str]:
@@ -54,11 +54,6 @@ def check_line(path: Path | str, number: int, line: bytes, stray_returns: bool =
             f"{path}, line {number}: byte {line[error.start]:#04x} at column {error.start + 1} is not UTF-8; "
             "convert the file with iconv"
         ) from error
-
-
-def shown(word: str) -> str:
-    """A word for a message: in quotation marks and cut to 60 characters."""
-    return repr(word if len(word) <= 60 else word[:57] + "...")
 
 
 def check_rereadable(*paths: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import open_bytes
 
@@ -49,7 +49,7 @@ class Preparation:
         for known in fields(self):
             value = getattr(self, known.name)
             if not isinstance(value, known.type) or (known.name == "tokenizer" and value not in (None, "moses")):
-                raise ValueError(f"{known.name} cannot be {in_short(repr(value))}")
+                raise ValueError(f"{known.name} cannot be {quote(repr(value))}")
 
     @property
     def subwords(self) -> str | None:
@@ -101,7 +101,7 @@ def read_preparations(folder: Path) -> dict[str, Preparation] | None:
     except (ValueError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: not a record of a preparation ({in_short(error)}); {CURE}") from error
+        raise InputError(f"{path}: not a record of a preparation ({quote(error)}); {CURE}") from error
 
 
 def _read_preparation(folder: Path, options: Mapping[str, Any]) -> Preparation:

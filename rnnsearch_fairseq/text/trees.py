@@ -9,54 +9,15 @@ a sentence without a parse. No function here is recursive, because a tree can be
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, zip_longest
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import shown
+from rnnsearch_fairseq.errors import InputError, quote
+from rnnsearch_fairseq.modules.forest import Tree
 
 SHIFT, REDUCE, NO_PARSE = "S", "R", "-"
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A binary tree over words 0, 1, ...
-
-    ``splits[k]`` is the first word of the right child of phrase k. Phrases are in pre-order: a phrase, then its left
-    subtree, then its right subtree.
-    """
-
-    splits: tuple[int, ...]
-
-    @property
-    def leaves(self) -> int:
-        """The number of words that are leaves."""
-        return len(self.splits) + 1
-
-    def spans(self) -> list[tuple[int, int]]:
-        """The position of the first word of each phrase, and the position after its last word, in pre-order."""
-        spans = []
-        pending = [(0, self.leaves)]
-        for split in self.splits:
-            start, end = pending.pop()
-            spans.append((start, end))
-            if end - split != 1:
-                pending.append((split, end))
-            if split - start != 1:
-                pending.append((start, split))
-        return spans
-
-    def children(self) -> list[tuple[int, int]]:
-        """The left and right child of each phrase, in pre-order; i stands for word i, ``leaves + k`` for phrase k."""
-        phrases = enumerate(zip(self.spans(), self.splits), self.leaves)
-        # A subtree of m words has m - 1 phrases, so the right child comes split - start phrases after its parent.
-        return [
-            (start if split - start == 1 else phrase + 1, split if end - split == 1 else phrase + split - start)
-            for phrase, ((start, end), split) in phrases
-        ]
 
 
 def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
@@ -93,7 +54,7 @@ def _build_tree(transitions: Sequence[str]) -> Tree:
             split = stack.pop()
             splits[stack[-1]].append(split)
         else:
-            raise ValueError(f"transition {number}, {shown(transition)}, cannot stand there")
+            raise ValueError(f"transition {number}, {quote(repr(transition))}, cannot stand there")
     if len(stack) != 1:
         raise ValueError(f"the transitions end with {len(stack)} phrases, not with one tree")
     # Pre-order sorts phrases by first word, and phrases with the same first word from the longest to the shortest.
@@ -231,7 +192,7 @@ def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: boo
             plain = leaf.lower() if lowercase else leaf
             differs = plain != word and (word is None or unescape(plain) != unescape(word))
         if differs:
-            leaf, word = ("missing" if text is None else shown(text) for text in (leaf, word))
+            leaf, word = ("missing" if text is None else quote(repr(text)) for text in (leaf, word))
             return f"leaf {number} of the parse is {leaf}, but word {number} is {word}"
     return None
 

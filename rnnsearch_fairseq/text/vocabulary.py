@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.text.lines import read_lines, shown
+from rnnsearch_fairseq.text.lines import read_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in the order of BOS, PAD, EOS, UNK
 LINE = re.compile(r"(.+) ([+-]?[0-9]{1,18})( #fairseq:overwrite)?")
@@ -26,7 +26,7 @@ class Vocabulary:
         odd = next((symbol for symbol in symbols if symbol.splitlines() != [symbol] or SURROGATE.search(symbol)), None)
         if odd is not None:  # a line of a translation would become several, or could not be written
             fault = "is empty, or holds a line end or half of a character"
-            raise InputError(f"{where}: {shown(odd)} {fault}; train the model again without it")
+            raise InputError(f"{where}: {quote(repr(odd))} {fault}; train the model again without it")
         self.symbols = list(symbols)
         self._ids = {symbol: number for number, symbol in enumerate(symbols) if number >= len(SPECIAL)}
 
@@ -41,7 +41,9 @@ class Vocabulary:
                 raise InputError(f"{path}, line {number}: not a word and its count; give what fairseq-preprocess wrote")
             word, _, overwrite = match.groups()
             if word in seen and not overwrite:
-                raise InputError(f"{path}, line {number}: {shown(word)} stands here a second time; delete the line")
+                raise InputError(
+                    f"{path}, line {number}: {quote(repr(word))} stands here a second time; delete the line"
+                )
             seen.add(word)
             symbols.append(word)
         return cls(symbols, str(path))

@@ -14,7 +14,7 @@ import torch
 import rnnsearch_fairseq
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference import score
-from rnnsearch_fairseq.text.scores import read_scores
+from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from tests.trained import PARSES, train
 
 SOURCE, TARGET = "It's a cat.\n\nThe zebra sleeps.\n", "C'est un chat.\nle\nle zèbre dort.\n"

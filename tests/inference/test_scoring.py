@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from rnnsearch_fairseq.inference.scoring import MAX_BATCH_SENTENCES, MAX_BATCH_WORDS, Pair, Score, batches, score_pairs
+from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
-from rnnsearch_fairseq.text.trees import Tree
 from tests.builders import SMALL, modules_from, randomize
 from tests.reference import rnnsearch as reference
 

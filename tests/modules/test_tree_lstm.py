@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from rnnsearch_fairseq.modules import forest
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeLSTM
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
-from rnnsearch_fairseq.text import forest
 from rnnsearch_fairseq.text.trees import parse_transitions
 from tests.plugin.builders import Tree, transitions_of
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.plugin.models import Tree2SeqModel
-from rnnsearch_fairseq.text.forest import build_forest
 from rnnsearch_fairseq.text.trees import parse_transitions
 from tests.builders import EOS, make_dictionary, make_sample, randomize
 from tests.reference.recorded import TREE2SEQ

@@ -6,9 +6,9 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.forest import build_forest
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.data import TreePairs
-from rnnsearch_fairseq.text.forest import build_forest
 from rnnsearch_fairseq.text.trees import parse_transitions
 from tests.builders import EOS, PAD, make_dictionary
 

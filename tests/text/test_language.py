@@ -2,8 +2,9 @@
 
 import pytest
 
-from rnnsearch_fairseq.text.language import LanguageCheck, lacks_blanks
+from rnnsearch_fairseq.text.language import LanguageCheck
 from rnnsearch_fairseq.text.markup import known_characters
+from rnnsearch_fairseq.text.sentences import lacks_blanks
 
 ENGLISH = (
     "The command writes the names of all files in the folder to standard output. If no folder is given, the current "

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.lines import check_text_files, shown
+from rnnsearch_fairseq.text.lines import check_text_files
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,3 @@ def test_lines_are_counted_as_fairseq_reads_them(tmp_path: Path, text: str, work
         with Chunker(str(path), start, end) as lines:
             read += sum(1 for _ in lines)
     assert check_text_files(path, path) == read
-
-
-def test_a_word_in_a_message_is_short() -> None:
-    assert shown("x" * 60) == f"'{'x' * 60}'"
-    assert shown("x" * 10**6) == f"'{'x' * 57}...'"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.text.trees import (
     READERS,
     NoParse,
     Parse,
-    Tree,
     first_difference,
     format_transitions,
     parse_transitions,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rnnsearch_fairseq.text.scores import AlignedPair
+from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.text.words import words_of
 
 

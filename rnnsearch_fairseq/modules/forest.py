@@ -1,13 +1,51 @@
-"""Index tensors of a batch of trees, by which a Tree-LSTM computes all phrases of one height together."""
+"""Binary trees, and the index tensors with which a Tree-LSTM computes all phrases of one height together."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.text.trees import Tree
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A binary tree over words 0, 1, ...
+
+    ``splits[k]`` is the first word of the right child of phrase k. Phrases are in pre-order: a phrase, then its left
+    subtree, then its right subtree.
+    """
+
+    splits: tuple[int, ...]
+
+    @property
+    def leaves(self) -> int:
+        """The number of words that are leaves."""
+        return len(self.splits) + 1
+
+    def spans(self) -> list[tuple[int, int]]:
+        """The position of the first word of each phrase, and the position after its last word, in pre-order."""
+        spans = []
+        pending = [(0, self.leaves)]
+        for split in self.splits:
+            start, end = pending.pop()
+            spans.append((start, end))
+            if end - split != 1:
+                pending.append((split, end))
+            if split - start != 1:
+                pending.append((start, split))
+        return spans
+
+    def children(self) -> list[tuple[int, int]]:
+        """The left and right child of each phrase, in pre-order; i stands for word i, ``leaves + k`` for phrase k."""
+        phrases = enumerate(zip(self.spans(), self.splits), self.leaves)
+        # A subtree of m words has m - 1 phrases, so the right child comes split - start phrases after its parent.
+        return [
+            (start if split - start == 1 else phrase + 1, split if end - split == 1 else phrase + split - start)
+            for phrase, ((start, end), split) in phrases
+        ]
 
 
 def build_forest(trees: Sequence[Tree | None], first_columns: Sequence[int], src_len: int) -> Forest:

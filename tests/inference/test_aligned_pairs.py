@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.text.scores import CURE, read_scores
+from rnnsearch_fairseq.inference.aligned_pairs import CURE, read_scores
 
 
 def record(number: int, **changes: Any) -> dict[str, Any]:

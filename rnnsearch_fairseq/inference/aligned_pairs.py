@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.errors import InputError, in_short
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import open_bytes
 from rnnsearch_fairseq.text.words import END, words_of
 
@@ -114,7 +114,7 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
             try:
                 pair = _read_pair(json.loads(line), number, where)
             except (ValueError, TypeError, KeyError) as error:
-                why = f"it has no {error}" if isinstance(error, KeyError) else in_short(error)
+                why = f"it has no {error}" if isinstance(error, KeyError) else quote(error)
                 raise InputError(f"{where}: not a score that can be used ({why}); {CURE}") from None
             yield pair
     if number < 0:

@@ -1,0 +1,62 @@
+"""How every command of this package reads its command line, and how it ends after a mistake."""
+
+import argparse
+import difflib
+import sys
+from types import TracebackType
+from typing import NoReturn
+
+from rnnsearch_fairseq.errors import MAX_MESSAGE, MAX_QUOTATION, InputError, quote
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that answers a mistake in two lines: what is wrong, and the option or choice that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the mistake, and end the program with status 2."""
+        choices = [str(choice) for action in self._actions for choice in action.choices or ()]
+        known = [*self._option_string_actions, *choices]
+        words = [part for word in sys.argv[1:] for part in word.split("=") if part not in known]
+        # An option that is missing is reported before one that is unknown, which may be the same, misspelt.
+        odd = [word for word in words if repr(word) in message or word.startswith("--")]
+        meant = [near for word in odd for near in difflib.get_close_matches(word, known, n=1, cutoff=0.7)]
+        hint = f"did you mean {' and '.join(meant)}? " if meant else ""
+        mistake = quote(message, MAX_QUOTATION if meant else MAX_MESSAGE)
+        self.exit(2, f"{self.prog}: error: {mistake}\n{hint}{self.prog} --help says more\n")
+
+
+def make_parser(doc: str | None) -> Parser:
+    """A command's parser: its help begins with ``doc`` and ends in its last paragraph, an example to paste."""
+    description, _, example = (doc or "").rstrip().rpartition("\n\n")  # python -OO has no docstrings
+    plain = argparse.RawDescriptionHelpFormatter
+    return Parser(description=description, epilog=f"example:\n{example}", formatter_class=plain)
+
+
+def option(name: str) -> str:
+    """The option of the command line for the field ``name`` of a configuration."""
+    return "--" + name.replace("_", "-")
+
+
+def count(text: str) -> int:
+    """The ``type`` of an option whose value is a whole number of at least 1."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too low; give at least 1")
+    return int(text)
+
+
+def print_without_traceback(of_interrupts: bool = True) -> None:
+    """Print an uncaught `InputError`, or an error that it caused, and Ctrl-C as one line without a traceback."""
+    before = sys.excepthook
+
+    def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        first: BaseException | None = error
+        while first is not None and not isinstance(first, InputError):
+            first = first.__cause__ or first.__context__
+        if of_interrupts and issubclass(kind, KeyboardInterrupt):
+            print("\nstopped by Ctrl-C", file=sys.stderr)
+        elif first is None:
+            before(kind, error, trace)
+        else:
+            print(f"error: {first}", file=sys.stderr)
+
+    sys.excepthook = print_or_delegate
