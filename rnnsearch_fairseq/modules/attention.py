@@ -1,4 +1,7 @@
-"""The decoder's context vector c_i: from the alignment model (Eq. 5 and 6), or RNNencdec's fixed vector."""
+"""The decoder's context vector c_i: from the alignment model (Eq. 5 and 6), or RNNencdec's fixed vector.
+
+An attention is a module with the two methods ``encode_keys`` and ``forward``. README.md shows how to add your own.
+"""
 
 from typing import NamedTuple
 
@@ -11,8 +14,7 @@ class Memory(NamedTuple):
 
     ``annotations`` are the h_j, ``(batch, src_len, 2n)``, or for RNNencdec the one vector →h_Tx, ``(batch, n)``.
     ``keys`` are the U_a h_j, ``(batch, src_len, n')``; None for RNNencdec. ``padding_mask`` ``(batch, src_len)`` is
-    true at padding; None if no sentence is padded. In a search, the adjacent rows of a sentence's hypotheses in the
-    states ``(batch · beam, n)`` share one row of the memory.
+    true at padding; None if no sentence is padded.
     """
 
     annotations: Tensor
@@ -37,18 +39,20 @@ class AlignmentModel(nn.Module):
         self.energy = nn.Linear(alignment_size, 1, bias=False)
 
     def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
-        """The memory of annotations ``(batch, src_len, 2n)``: these, the U_a h_j, and the mask."""
+        """The memory of annotations ``(batch, src_len, 2n)``, computed once for all target positions."""
         return Memory(annotations, self.from_annotation(annotations), padding_mask)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """c_i ``(rows, 2n)`` and alpha_i ``(rows, src_len)`` for s_{i-1} ``(rows, n)``. Padding has weight zero."""
-        queries = self.from_state(state).unflatten(0, (len(memory.keys), -1))  # (batch, beam, n')
-        aligned = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).tanh_()
-        return average_annotations(self.energy(aligned).squeeze(-1), memory)
+        """c_i ``(batch, 2n)`` and alpha_i ``(batch, src_len)`` for s_{i-1} ``(batch, n)``. Padding has weight zero."""
+        aligned = (self.from_state(state).unsqueeze(1) + memory.keys).tanh_()
+        return average_annotations(self.energy(aligned).mT, memory)
 
 
 def average_annotations(energies: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """c_i ``(batch · beam, 2n)`` and alpha_i ``(batch · beam, src_len)`` for the e_ij ``(batch, beam, src_len)``."""
+    """c_i ``(batch · k, 2n)`` and alpha_i ``(batch · k, src_len)`` for the e_ij of k states, ``(batch, k, src_len)``.
+
+    k is the number of a sentence's hypotheses in a search, and 1 elsewhere.
+    """
     if memory.padding_mask is not None:
         energies = energies.masked_fill(memory.padding_mask.unsqueeze(1), float("-inf"))
     # At least float32: in half precision a softmax over a long sentence loses its small weights.
@@ -65,10 +69,5 @@ class FixedContext(nn.Module):
         return Memory(annotations[:, -1], None, None)
 
     def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, None]:
-        """c_i ``(rows, n)``, equal at every step, and None for the alignment."""
-        return repeat_rows(memory.annotations, len(state)), None
-
-
-def repeat_rows(tensor: Tensor, rows: int) -> Tensor:
-    """Repeat each sentence of ``(batch, ...)`` for its hypotheses: ``(rows, ...)``, grouped by sentence."""
-    return tensor if len(tensor) == rows else tensor.repeat_interleave(rows // len(tensor), dim=0)
+        """c_i ``(batch, n)``, equal at every step, and None for the alignment."""
+        return memory.annotations, None

@@ -33,6 +33,12 @@ class NetworkConfig:
         "both languages (fairseq-preprocess --joined-dictionary)",
     )
     word_dropout: float = described(0.0, "probability that training replaces a word, source or previous, by <unk>")
+    scan: str = described(
+        "fused",
+        "implementation of the loops over time: 'fused' has hand-written gradients and is faster, "
+        "'reference' follows the paper's equations; the results are equal up to rounding",
+        choices=("fused", "reference"),
+    )
 
     @classmethod
     def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
@@ -100,12 +106,6 @@ class RNNsearchConfig(NetworkConfig):
     )
     dropout: float = described(0.0, "dropout on the source and target embeddings")
     readout_dropout: float = described(0.0, "dropout on the maxout layer")
-    scan: str = described(
-        "fused",
-        "implementation of the loops over time: 'fused' has hand-written gradients and is faster, "
-        "'reference' follows the paper's equations; the results are equal up to rounding",
-        choices=("fused", "reference"),
-    )
 
     @property
     def annotation_size(self) -> int:

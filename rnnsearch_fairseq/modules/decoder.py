@@ -13,7 +13,19 @@ from rnnsearch_fairseq.modules.encoder import Annotations
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 from rnnsearch_fairseq.modules.readout import DeepOutput
 
-States = tuple[Tensor, Tensor, Tensor | None, Tensor]  # see Decoder.step and Decoder.scan
+
+class DecoderStep(NamedTuple):
+    """What the decoder computes at a target position i, or at all of them: then with a first dimension ``tgt_len``.
+
+    ``read_state`` ``(batch, n)`` is s_{i-1} or s_i, which the readout takes; ``context`` is c_i ``(batch, 2n)``;
+    ``weights`` are the alpha_i ``(batch, src_len)``, None without an alignment model. ``state`` ``(batch, n)`` is the
+    recurrent state for the next position.
+    """
+
+    read_state: Tensor
+    context: Tensor
+    weights: Tensor | None
+    state: Tensor
 
 
 class DecoderOutput(NamedTuple):
@@ -72,17 +84,13 @@ class Decoder(nn.Module):
         """s_0 and the memory of the annotated source."""
         return self.initial_state(source.summary), self.attention.encode_keys(source.annotations, source.padding_mask)
 
-    def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
+    def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> DecoderStep:
         """One target position i: its context, alignment and state, in the order that the class describes.
 
         Args:
             projected: ``unit.project_input`` of E y_{i-1}, ``(batch, 3n)``.
             state: s_{i-1}, ``(batch, n)``; in the original code's order s_{i-2}, or s_0 at the first position.
             context: c_{i-1}, ``(batch, 2n)``; None at the first position. Only the original code's order reads it.
-
-        Returns:
-            The state for the readout ``(batch, n)``; c_i ``(batch, 2n)``; alpha_i ``(batch, src_len)`` or None; and the
-            state for the next position ``(batch, n)``.
         """
         if self.updates_with_current_word:
             # The original code updates the state at the end of position i - 1, when it knows y_{i-1}. Here the update
@@ -90,12 +98,12 @@ class Decoder(nn.Module):
             if context is not None:
                 state = self.unit(projected + self.unit.from_context(context), state)
             context, alpha = self.attention(state, memory)
-            return state, context, alpha, state
+            return DecoderStep(state, context, alpha, state)
         context, alpha = self.attention(state, memory)
         updated = self.unit(projected + self.unit.from_context(context), state)
-        return updated if self.reads_current_state else state, context, alpha, updated
+        return DecoderStep(updated if self.reads_current_state else state, context, alpha, updated)
 
-    def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
+    def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> DecoderStep:
         """All positions in turn, by one :meth:`step` after the other.
 
         Args:
@@ -103,16 +111,15 @@ class Decoder(nn.Module):
             state, context: of the position before; the context is None at the beginning of the sentence.
 
         Returns:
-            The states s_{i-1} or s_i, which the readout takes, ``(tgt_len, batch, n)``; c_i ``(tgt_len, batch, 2n)``;
-            alpha_ij ``(tgt_len, batch, src_len)`` or None; and the state after the last position, ``(batch, n)``.
+            The fields of all positions, but of ``state`` the last one, ``(batch, n)``.
         """
         steps = []
         for projected in self.unit.project_input(embedded):
             steps.append(self.step(projected, state, context, memory))
-            _, context, _, state = steps[-1]
+            state, context = steps[-1].state, steps[-1].context
         read_states, contexts, weights, _ = zip(*steps)
         weights = None if weights[0] is None else torch.stack(weights)
-        return torch.stack(read_states), torch.stack(contexts), weights, state
+        return DecoderStep(torch.stack(read_states), torch.stack(contexts), weights, state)
 
     def forward(
         self, previous_words: Tensor, state: Tensor, memory: Memory, context: Tensor | None = None
@@ -126,7 +133,8 @@ class Decoder(nn.Module):
         embedded = self.dropout(self.embedding(previous_words.T))
         if self.updates_with_current_word and context is None:
             embedded = F.pad(embedded[1:], (0, 0, 0, 0, 1, 0))  # zeros replace E y_0
-        states, contexts, weights, last = self.scan(embedded, state, context, memory)
-        features = self.readout(states, embedded, contexts).transpose(0, 1)
-        weights = None if weights is None else weights.transpose(0, 1)
-        return DecoderOutput(features, weights, last, contexts[-1] if self.updates_with_current_word else None)
+        steps = self.scan(embedded, state, context, memory)
+        features = self.readout(steps.read_state, embedded, steps.context).transpose(0, 1)
+        weights = None if steps.weights is None else steps.weights.transpose(0, 1)
+        last_context = steps.context[-1] if self.updates_with_current_word else None
+        return DecoderOutput(features, weights, steps.state, last_context)

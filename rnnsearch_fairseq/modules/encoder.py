@@ -38,27 +38,24 @@ class Encoder(nn.Module):
         self.forward_unit = GatedHiddenUnit(*sizes)
         self.backward_unit = GatedHiddenUnit(*sizes) if config.context == "attention" else None
 
-    def forward(self, words: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The annotations h_j ``(batch, src_len, 2n)`` (RNNencdec: n) and the summary ``(batch, n)``.
+    def forward(self, words: Tensor) -> Annotations:
+        """Annotate ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
 
-        ``words`` are ``(batch, src_len)``. Padding, left or right, does not change their annotations.
+        Padding does not change the annotations of the words.
         """
-        embedded = self.dropout(self.embedding(words))
-        forward_states = self.read(self.forward_unit, embedded, padding_mask)
-        if self.backward_unit is None:
-            return forward_states, forward_states[:, -1]
-        backward_states = self.read(self.backward_unit, embedded, padding_mask, backward=True)
-        return torch.cat([forward_states, backward_states], dim=-1), backward_states[:, 0]
-
-    def annotate(self, words: Tensor) -> Annotations:
-        """Annotate ``words`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right."""
         padding_mask = words.eq(PAD)
         # On a GPU the test for padding would wait for the device; the mask costs less.
         mask = padding_mask if words.is_cuda or padding_mask.any() else None
-        return Annotations(*self(words, mask), mask)
+        embedded = self.dropout(self.embedding(words))
+        states = self.scan(self.forward_unit, embedded, mask)
+        if self.backward_unit is None:
+            return Annotations(states, states[:, -1], mask)
+        backward_states = self.scan(self.backward_unit, embedded, mask, backward=True)
+        return Annotations(torch.cat([states, backward_states], dim=-1), backward_states[:, 0], mask)
 
-    @staticmethod
-    def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
+    def scan(
+        self, unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False
+    ) -> Tensor:
         """The states ``(batch, src_len, n)`` of one direction, starting from zero, in word order.
 
         The embedded words are ``(batch, src_len, m)``. Where ``padding_mask`` ``(batch, src_len)`` is true, the state

@@ -29,8 +29,8 @@ def initialize(model: nn.Module) -> None:
             for matrix in (module.from_reset_state.weight, *module.from_state.weight.detach().chunk(2)):
                 nn.init.orthogonal_(matrix)
         elif isinstance(module, AlignmentModel):
-            nn.init.normal_(module.from_state.weight, std=ALIGNMENT_STD)
-            nn.init.normal_(module.from_annotation.weight, std=ALIGNMENT_STD)
+            for layer in (module.from_state, module.from_annotation):
+                nn.init.normal_(layer.weight, std=ALIGNMENT_STD)
             nn.init.zeros_(module.energy.weight)
         elif isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx].detach())

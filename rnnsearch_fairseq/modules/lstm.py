@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class LSTM(nn.Module):
-    """The LSTM without peepholes, one step at a time or over a whole sentence::
+    """One step of the LSTM without peepholes::
 
         i, f, o = σ(W x + U h + b)                  each with its own W, U and b
         u       = tanh(W x + U h + b)
@@ -28,18 +28,3 @@ class LSTM(nn.Module):
         in_gate, forget_gate, out_gate = torch.sigmoid(gates).chunk(3, dim=-1)
         cell = in_gate * torch.tanh(candidate) + forget_gate * cell
         return out_gate * torch.tanh(cell), cell
-
-    def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """h and c of every word, ``(batch, src_len, d)`` each, starting from zero; zero at padding, left or right.
-
-        The embedded words are ``(batch, src_len, m)``; ``padding_mask`` ``(batch, src_len)`` is true at padding.
-        """
-        hidden = cell = inputs.new_zeros(inputs.size(0), self.size)
-        hiddens, cells = [], []
-        for j, projected in enumerate(self.from_input(inputs).unbind(dim=1)):
-            hidden, cell = self(projected, hidden, cell)
-            padded = padding_mask[:, j : j + 1]
-            hidden, cell = hidden.masked_fill(padded, 0), cell.masked_fill(padded, 0)
-            hiddens.append(hidden)
-            cells.append(cell)
-        return torch.stack(hiddens, dim=1), torch.stack(cells, dim=1)

@@ -38,5 +38,5 @@ class RNNsearch(nn.Module):
         The ``source`` is ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right. The
         ``previous_words`` y_{i-1} ``(batch, tgt_len)`` begin with end-of-sentence as y_0.
         """
-        output = self.decoder(previous_words, *self.decoder.start(self.encoder.annotate(source)))
+        output = self.decoder(previous_words, *self.decoder.start(self.encoder(source)))
         return self.decoder.to_vocabulary(output.features), output.weights

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
 from rnnsearch_fairseq.modules.embedding import share_embeddings
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
+from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
+from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -24,8 +26,9 @@ class Tree2Seq(nn.Module):
 
     def __init__(self, config: Tree2SeqConfig, source_size: int, target_size: int) -> None:
         super().__init__()
-        self.encoder = FusedTreeEncoder(config, source_size)
-        self.decoder = FusedTreeDecoder(config, target_size)
+        fused = FusedTreeEncoder, FusedTreeDecoder
+        encoder, decoder = fused if config.scan == "fused" else (TreeEncoder, TreeDecoder)
+        self.encoder, self.decoder = encoder(config, source_size), decoder(config, target_size)
         share_embeddings(config, self.encoder.embedding, self.decoder.embedding, self.decoder.to_vocabulary)
 
     def forward(self, source: Tensor, previous_words: Tensor, forest: Forest | None = None) -> tuple[Tensor, Tensor]:

@@ -35,14 +35,12 @@ class TreeEncoder(nn.Module):
     the words.
     """
 
-    LSTM, TreeLSTM = LSTM, TreeLSTM  # FusedTreeEncoder replaces them
-
     def __init__(self, config: Tree2SeqConfig, vocabulary_size: int) -> None:
         super().__init__()
         self.embedding = WordEmbedding(vocabulary_size, config.embedding_size, config.word_dropout)
         sequential = config.constituents != "phrases-only"
-        self.lstm = self.LSTM(config.embedding_size, config.hidden_size) if sequential else None
-        self.tree_lstm = self.TreeLSTM(config.hidden_size) if config.constituents != "words" else None
+        self.lstm = LSTM(config.embedding_size, config.hidden_size) if sequential else None
+        self.tree_lstm = TreeLSTM(config.hidden_size) if config.constituents != "words" else None
         self.reverse = config.reverse_source
 
     def forward(self, words: Tensor, forest: Forest | None = None) -> Constituents:
@@ -55,17 +53,45 @@ class TreeEncoder(nn.Module):
         if self.lstm is None:
             hidden, cell = embedded, torch.zeros_like(embedded)
         else:
-            hidden, cell = self.lstm.scan(embedded, padding_mask)
+            hidden, cell = self.scan(embedded, padding_mask)
         last = words.size(1) - 1 - padding_mask.flip(1).long().argmin(dim=1)
         end = tuple(states[torch.arange(len(words), device=words.device), last] for states in (hidden, cell))
         if self.reverse:
             hidden = reverse_words(hidden, padding_mask)
         if self.tree_lstm is None:
             return Constituents(hidden, padding_mask, end, None)
-        hiddens, cells = self.tree_lstm.encode(hidden.flatten(0, 1), cell.flatten(0, 1), forest)
+        hiddens, cells = self.join(hidden.flatten(0, 1), cell.flatten(0, 1), forest)
         root = tuple(states[forest.roots].masked_fill(forest.unparsed.unsqueeze(1), 0.0) for states in (hiddens, cells))
         states = torch.cat([hidden, hiddens[forest.phrases]], dim=1)
         return Constituents(states, torch.cat([padding_mask, forest.phrase_padding], dim=1), end, root)
+
+    def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """h and c of every word, ``(batch, src_len, d)`` each, starting from zero; zero at padding, left or right.
+
+        The embedded words are ``(batch, src_len, m)``; ``padding_mask`` ``(batch, src_len)`` is true at padding.
+        """
+        hidden = cell = inputs.new_zeros(inputs.size(0), self.lstm.size)
+        hiddens, cells = [], []
+        for j, projected in enumerate(self.lstm.from_input(inputs).unbind(dim=1)):
+            hidden, cell = self.lstm(projected, hidden, cell)
+            padded = padding_mask[:, j : j + 1]
+            hidden, cell = hidden.masked_fill(padded, 0), cell.masked_fill(padded, 0)
+            hiddens.append(hidden)
+            cells.append(cell)
+        return torch.stack(hiddens, dim=1), torch.stack(cells, dim=1)
+
+    def join(self, hidden: Tensor, cell: Tensor, forest: Forest) -> tuple[Tensor, Tensor]:
+        """(h, c) of words and phrases, ``(words + phrases, d)`` each, from (h, c) of the words, ``(words, d)`` each.
+
+        All phrases of one height are computed at once.
+        """
+        end = 0
+        for size in forest.height_sizes:
+            begin, end = end, end + size
+            left, right = ((hidden[rows[begin:end]], cell[rows[begin:end]]) for rows in (forest.left, forest.right))
+            phrase_hidden, phrase_cell = self.tree_lstm(left, right)
+            hidden, cell = torch.cat([hidden, phrase_hidden]), torch.cat([cell, phrase_cell])
+        return hidden, cell
 
 
 def reverse_words(words: Tensor, padding_mask: Tensor) -> Tensor:

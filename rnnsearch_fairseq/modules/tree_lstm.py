@@ -1,4 +1,4 @@
-"""The binary Tree-LSTM of Eriguchi, Hashimoto and Tsuruoka (2016), Section 3.1: all phrases of one height at once."""
+"""The binary Tree-LSTM of Eriguchi, Hashimoto and Tsuruoka (2016), Section 3.1."""
 
 from typing import NamedTuple
 
@@ -52,13 +52,3 @@ class TreeLSTM(nn.Module):
         in_gate, left_gate, right_gate, out_gate = torch.sigmoid(gates).chunk(4, dim=-1)
         cell = in_gate * torch.tanh(candidate) + left_gate * left[1] + right_gate * right[1]
         return out_gate * torch.tanh(cell), cell
-
-    def encode(self, hidden: Tensor, cell: Tensor, forest: Forest) -> tuple[Tensor, Tensor]:
-        """Return (h, c) of words and phrases, ``(words + phrases, d)``, given (h, c) of the words, ``(words, d)``."""
-        end = 0
-        for size in forest.height_sizes:
-            begin, end = end, end + size
-            left, right = ((hidden[rows[begin:end]], cell[rows[begin:end]]) for rows in (forest.left, forest.right))
-            phrase_hidden, phrase_cell = self(left, right)
-            hidden, cell = torch.cat([hidden, phrase_hidden]), torch.cat([cell, phrase_cell])
-        return hidden, cell

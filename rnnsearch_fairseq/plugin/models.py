@@ -230,7 +230,7 @@ class RNNsearchEncoder(NetworkEncoder):
         Returns:
             The fields of :class:`~rnnsearch_fairseq.modules.encoder.Annotations`; without padding, no mask.
         """
-        fields = self.network.annotate(src_tokens)._asdict()
+        fields = self.network(src_tokens)._asdict()
         return {name: [] if tensor is None else [tensor] for name, tensor in fields.items()}
 
 

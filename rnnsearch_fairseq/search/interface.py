@@ -16,9 +16,9 @@ OnStep = Callable[[dict[int, list[int]]], None]
 class Hypothesis:
     """A translation of T word ids, end-of-sentence included if it is finished; tensors are on the CPU.
 
-    ``score`` ranks the hypotheses. ``logprobs`` ``(T,)`` are ln p of the words, without penalties. ``weights``
-    ``(T, columns)`` are the attention to the source's words, padding included, then to its phrases; None without
-    attention, for a source without words, and if the search failed.
+    ``score`` ranks the hypotheses. ``logprobs`` ``(T,)``, in float64, are ln p of the words, without penalties.
+    ``weights`` ``(T, columns)`` are the attention to the source's words, padding included, then to its phrases; None
+    without attention, for a source without words, and if the search failed.
     """
 
     words: list[int]
@@ -45,11 +45,8 @@ class SearchModel(Protocol):
         """Score the next words, given the last word of each row ``(rows,)``, end-of-sentence at the beginning.
 
         Returns:
-            Log-probabilities in float32 at least, which the caller may overwrite, ``(rows, columns)``; the attention
-            ``(rows, source columns)`` or None; and the state with these words. Beyond the vocabulary, impossible words
-            (minus infinity) fill the columns up to a multiple of
-            :data:`~rnnsearch_fairseq.modules.fused.search_step.GROUP`, since the search looks for the best words group
-            by group.
+            Log-probabilities in float32 at least, which the caller may overwrite, ``(rows, K_y)``; the attention
+            ``(rows, source columns)`` or None; and the state with these words.
         """
 
     def select(self, state: Any, rows: Sequence[int]) -> Any:

@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -12,9 +13,13 @@ from torch import Tensor, nn
 from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.encoder import Encoder
-from rnnsearch_fairseq.modules.fused.search_step import Places, RecurrentState, SearchStep, vocabulary_product
-from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
-from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
+from rnnsearch_fairseq.modules.fused.forms import has_fused_form
+from rnnsearch_fairseq.modules.fused.products import packed_matmul
+from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
+from rnnsearch_fairseq.modules.fused.search_step import Places, RecurrentState, SearchStep
+from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder
+from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
+from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.interface import SearchModel
 
@@ -26,13 +31,76 @@ def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
 
     It copies parameters: make a new one when they change.
     """
-    members = [
-        (_RNNsearch if isinstance(decoder, Decoder) else _Tree2Seq)(encoder, decoder) for encoder, decoder in halves
-    ]
+    members = [_member(encoder, decoder) for encoder, decoder in halves]
     return members[0] if len(members) == 1 else Ensemble(members)
 
 
-class _RNNsearchState(NamedTuple):
+def _member(encoder: nn.Module, decoder: nn.Module) -> SearchModel:
+    if isinstance(decoder, TreeDecoder):
+        return _Tree2Seq(encoder, decoder)
+    return (_FusedRNNsearch if has_fused_form(decoder, FusedDecoder) else _RNNsearch)(encoder, decoder)
+
+
+class _State(NamedTuple):
+    """``recurrent`` and ``source`` have a row for each hypothesis; ``sentences`` are the numbers of their sentences."""
+
+    recurrent: tuple[Tensor | None, ...]
+    source: tuple[Tensor | None, ...]
+    sentences: list[int]
+
+
+class _Network:
+    """A network that computes each word with its own ``step``."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
+        self.encoder, self.decoder = encoder, decoder
+
+    def select(self, state: _State, rows: Sequence[int]) -> _State:
+        if rows == list(range(len(state.sentences))):
+            return state
+        sentences = [state.sentences[row] for row in rows]
+        source = state.source if sentences == state.sentences else _take(state.source, rows)
+        return _State(_take(state.recurrent, rows), source, sentences)
+
+
+class _Recurrent(NamedTuple):
+    """The arguments of a decoder's next call."""
+
+    state: Tensor
+    context: Tensor | None
+
+
+class _RNNsearch(_Network):
+    def begin(self, words: Tensor, forest: Forest | None) -> _State:
+        state, memory = self.decoder.start(self.encoder(words))
+        return _State(_Recurrent(state, None), memory, list(range(len(words))))
+
+    def step(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, _State]:
+        output = self.decoder(words.unsqueeze(1), memory=state.source, **state.recurrent._asdict())
+        scores = self.decoder.to_vocabulary(output.features.squeeze(1))
+        weights = None if output.weights is None else output.weights.squeeze(1)
+        return _log_softmax(scores), weights, state._replace(recurrent=_Recurrent(output.state, output.context))
+
+
+class _Tree2Seq(_Network):
+    def __init__(self, encoder: TreeEncoder, decoder: TreeDecoder) -> None:
+        super().__init__(encoder, decoder)
+        self.to_vocabulary: Callable[[Tensor], Tensor] = decoder.to_vocabulary
+        if has_fused_form(decoder, FusedTreeDecoder):
+            times_weight = packed_matmul(decoder.to_vocabulary.weight.detach())
+            self.to_vocabulary = partial(times_weight, summand=decoder.to_vocabulary.bias)
+
+    def begin(self, words: Tensor, forest: Forest | None) -> _State:
+        source = self.encoder(words, forest)
+        start = self.decoder.initial_state(source)
+        return _State(start, source._replace(end=None, root=None), list(range(len(words))))
+
+    def step(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor, _State]:
+        features, weights, recurrent = self.decoder.step(words, state.recurrent, state.source)
+        return _log_softmax(self.to_vocabulary(features)), weights, state._replace(recurrent=recurrent)
+
+
+class _FusedState(NamedTuple):
     """``memory`` holds each sentence once; ``sentences`` has the row of the memory that each hypothesis reads.
 
     ``places`` align the hypotheses with the memory where the sentences have unequally many.
@@ -44,20 +112,20 @@ class _RNNsearchState(NamedTuple):
     places: Places | None
 
 
-class _RNNsearch:
+class _FusedRNNsearch:
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         self.encoder, self.decoder, self.search_step = encoder, decoder, SearchStep(decoder)
 
-    def begin(self, words: Tensor, forest: Forest | None) -> _RNNsearchState:
-        state, memory = self.decoder.start(self.encoder.annotate(words))
+    def begin(self, words: Tensor, forest: Forest | None) -> _FusedState:
+        state, memory = self.decoder.start(self.encoder(words))
         memory = self.search_step.prepare_memory(memory)
-        return _RNNsearchState(RecurrentState(state), memory, list(range(len(words))), None)
+        return _FusedState(RecurrentState(state), memory, list(range(len(words))), None)
 
-    def step(self, words: Tensor, state: _RNNsearchState) -> tuple[Tensor, Tensor | None, _RNNsearchState]:
+    def step(self, words: Tensor, state: _FusedState) -> tuple[Tensor, Tensor | None, _FusedState]:
         scores, weights, recurrent = self.search_step(words, state.recurrent, state.memory, state.places)
-        return _log_softmax(scores), weights, _RNNsearchState(recurrent, *state[1:])
+        return _log_softmax(scores), weights, _FusedState(recurrent, *state[1:])
 
-    def select(self, state: _RNNsearchState, rows: Sequence[int]) -> _RNNsearchState:
+    def select(self, state: _FusedState, rows: Sequence[int]) -> _FusedState:
         if rows == list(range(len(state.sentences))):
             return state
         recurrent = _take(state.recurrent, rows)
@@ -69,37 +137,7 @@ class _RNNsearch:
             sizes = list(counts.values())
             sentences = [number for number, size in enumerate(sizes) for _ in range(size)]
             places = Places.of(sizes, memory.annotations.device)
-        return _RNNsearchState(recurrent, memory, sentences, places)
-
-
-class _Tree2SeqState(NamedTuple):
-    """``source`` has a row for each hypothesis; ``sentences`` are the numbers of their sentences."""
-
-    recurrent: DecoderState
-    source: Constituents
-    sentences: list[int]
-
-
-class _Tree2Seq:
-    def __init__(self, encoder: TreeEncoder, decoder: TreeDecoder) -> None:
-        self.encoder, self.decoder = encoder, decoder
-        self.times_vocabulary = vocabulary_product(decoder.to_vocabulary)
-
-    def begin(self, words: Tensor, forest: Forest | None) -> _Tree2SeqState:
-        source = self.encoder(words, forest)
-        return _Tree2SeqState(self.decoder.initial_state(source), source, list(range(len(words))))
-
-    def step(self, words: Tensor, state: _Tree2SeqState) -> tuple[Tensor, Tensor, _Tree2SeqState]:
-        features, weights, recurrent = self.decoder.step(words, state.recurrent, state.source)
-        return _log_softmax(self.times_vocabulary(features)), weights, _Tree2SeqState(recurrent, *state[1:])
-
-    def select(self, state: _Tree2SeqState, rows: Sequence[int]) -> _Tree2SeqState:
-        if rows == list(range(len(state.sentences))):
-            return state
-        sentences, source = [state.sentences[row] for row in rows], state.source
-        if sentences != state.sentences:
-            source = _take(source._replace(end=None, root=None), rows)
-        return _Tree2SeqState(_take(state.recurrent, rows), source, sentences)
+        return _FusedState(recurrent, memory, sentences, places)
 
 
 def _take(tensors: Tensors, rows: Sequence[int]) -> Tensors:

@@ -8,14 +8,17 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules.fused.search_step import GROUP, Places
 from rnnsearch_fairseq.modules.symbols import EOS, PAD, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.interface import Hypothesis, OnStep, SearchModel
 from rnnsearch_fairseq.search.options import SearchOptions
+
+GROUP = 64  # words whose likeliest one is found at once
 
 
 class Candidate(NamedTuple):
@@ -166,7 +169,7 @@ class BeamSearch:
             if live and batch.on_step is not None:
                 best_rows = (trace_back(history, row) for row in accumulate(sizes[:-1], initial=0))
                 batch.on_step({sentence: [c.word for c in path] for (sentence, _), path in zip(live, best_rows)})
-        return read_hypotheses(beams, history, log_probs.dtype, options.unkpen)
+        return read_hypotheses(beams, history, options.unkpen)
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[list[Candidate]]:
@@ -175,31 +178,26 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
     They are all in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
 
     Args:
-        log_probs: of the next words, ``(rows, groups · GROUP)``; overwritten.
+        log_probs: of the next words, ``(rows, K_y)``.
         totals, sizes: of the rows, ``(rows,)``; and the number of rows of each sentence.
     """
-    in_row = log_probs.size(1) // GROUP
-    groups = log_probs.add_(totals.unsqueeze(1)).view(-1, GROUP)
-    greatest = groups.amax(dim=1).view(-1, in_row)
-    places = Places.of(sizes, greatest.device)
-    if places is not None:
-        greatest = places.spread(greatest, len(sizes), -math.inf)
-    maxima, chosen = greatest.view(len(sizes), -1).topk(min(count, greatest.numel() // len(sizes)), dim=1, sorted=False)
-    if len(sizes) > 1:
-        first = [in_row * row for row in accumulate(sizes[:-1], initial=0)]
-        chosen += torch.tensor(first, device=chosen.device).unsqueeze(1)
-    if places is None:
-        values = groups[chosen]
-    else:  # for an empty place, whose maximum is -inf, the group may be another sentence's
-        values = groups[chosen.clamp_(max=len(groups) - 1)].masked_fill_(maxima.eq(-math.inf).unsqueeze(2), -math.inf)
-    values = values.flatten(1)
+    groups = F.pad(log_probs, (0, -log_probs.size(1) % GROUP), value=-math.inf).view(len(log_probs), -1, GROUP)
+    in_row = groups.size(1)
+    maxima = (groups.amax(dim=2) + totals.unsqueeze(1)).split(list(sizes))
+    greatest = pad_sequence(maxima, batch_first=True, padding_value=-math.inf).flatten(1)
+    greatest, chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False)
+    first = torch.tensor([*accumulate(sizes[:-1], initial=0)], device=chosen.device).unsqueeze(1)
+    # A sentence with fewer rows than others has padding, whose numbers are those of the next sentence's rows.
+    rows = (chosen // in_row + first).clamp_(max=len(groups) - 1)
+    values = groups[rows, chosen % in_row] + totals[rows].unsqueeze(2)
+    values = values.masked_fill_(greatest.eq(-math.inf).unsqueeze(2), -math.inf).flatten(1)
     best, columns = values.topk(min(count, values.size(1)), dim=1)
     continuations = []
-    for numbers, sums, places_of_words in zip(chosen.tolist(), best.tolist(), columns.tolist()):
+    for numbers, sums, places in zip((chosen + in_row * first).tolist(), best.tolist(), columns.tolist()):
         if math.isnan(sums[0]):
             raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
         candidates = []
-        for total, place in zip(sums, places_of_words):
+        for total, place in zip(sums, places):
             row, group = divmod(numbers[place // GROUP], in_row)
             if total > -math.inf:
                 candidates.append(Candidate(total, row, group * GROUP + place % GROUP))
@@ -222,10 +220,8 @@ def _repeat(values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
 
 
 @torch.inference_mode(False)  # the callers may change the tensors
-def read_hypotheses(
-    beams: Sequence[Beam], history: list[Step], dtype: torch.dtype, unkpen: float
-) -> list[list[Hypothesis]]:
-    """The finished hypotheses of each beam, best first; log-probabilities have the ``dtype``, and no penalty."""
+def read_hypotheses(beams: Sequence[Beam], history: list[Step], unkpen: float) -> list[list[Hypothesis]]:
+    """The finished hypotheses of each beam, best first; their log-probabilities are without the penalty ``unkpen``."""
     ranked = [sorted(beam.finished, key=lambda finished: -finished.score) for beam in beams]
     flat = [finished for hypotheses in ranked for finished in hypotheses]
     paths = [[*trace_back(history[: finished.step], finished.last.parent), finished.last] for finished in flat]
@@ -235,7 +231,7 @@ def read_hypotheses(
         for path in paths
         for candidate, before in zip(path, [0.0, *(each.total for each in path)])
     ]
-    logprobs = torch.tensor(gains, dtype=dtype).split(lengths)
+    logprobs = torch.tensor(gains, dtype=torch.float64).split(lengths)
     weights: Sequence[Tensor | None] = [None] * len(flat)
     if flat and history[0].weights is not None:
         first = [0, *accumulate(len(step.weights) for step in history)]
@@ -251,4 +247,4 @@ def read_hypotheses(
 
 def _no_words(score: float) -> Hypothesis:
     with torch.inference_mode(False):
-        return Hypothesis([EOS], score, torch.tensor([score]), None)
+        return Hypothesis([EOS], score, torch.tensor([score], dtype=torch.float64), None)

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules import forest
-from rnnsearch_fairseq.modules.fused.tree import FusedTreeLSTM
+from rnnsearch_fairseq.modules.config import Tree2SeqConfig
+from rnnsearch_fairseq.modules.fused.tree import FusedTreeEncoder
+from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
 from rnnsearch_fairseq.text.trees import parse_transitions
 from tests.plugin.builders import Tree, transitions_of
@@ -45,13 +47,13 @@ def recursive(
     return (h, c), [(h, c), *below_left, *below_right]
 
 
-@pytest.fixture(params=[TreeLSTM, FusedTreeLSTM])
-def cell(request: pytest.FixtureRequest) -> TreeLSTM:
+@pytest.fixture(params=[TreeEncoder, FusedTreeEncoder])
+def encoder(request: pytest.FixtureRequest) -> TreeEncoder:
     torch.manual_seed(1)
-    cell = request.param(SIZE).double()
-    torch.nn.init.normal_(cell.from_children.weight)
-    torch.nn.init.normal_(cell.from_children.bias)
-    return cell
+    encoder = request.param(Tree2SeqConfig(embedding_size=SIZE, hidden_size=SIZE), 4).double()
+    torch.nn.init.normal_(encoder.tree_lstm.from_children.weight)
+    torch.nn.init.normal_(encoder.tree_lstm.from_children.bias)
+    return encoder
 
 
 def draw_batch(seed: int, left: bool) -> tuple[list[Tree], list[int], int]:
@@ -70,11 +72,11 @@ def draw_batch(seed: int, left: bool) -> tuple[list[Tree], list[int], int]:
 
 @pytest.mark.parametrize("left", [False, True], ids=["right-padded", "left-padded"])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool) -> None:
+def test_a_batch_equals_one_node_at_a_time(encoder: TreeEncoder, seed: int, left: bool) -> None:
     trees, first, src_len = draw_batch(seed, left)
     batch = build(trees, first, src_len)
     hidden, cells = (torch.randn(6 * src_len, SIZE, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    states = cell.encode(hidden, cells, batch)
+    states = encoder.join(hidden, cells, batch)
     assert [len(state) for state in states] == [6 * src_len + len(batch.left)] * 2
 
     cost, expected_cost = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
@@ -87,7 +89,7 @@ def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool
             continue
         begin = sentence * src_len + first[sentence]
         words = [(hidden[begin + j], cells[begin + j]) for j in range(src_len - first[sentence])]
-        root, phrases = recursive(cell, tree, words)
+        root, phrases = recursive(encoder.tree_lstm, tree, words)
         assert len(rows) == len(phrases)
         for which in (0, 1):
             torch.testing.assert_close(states[which][batch.roots[sentence]], root[which], **EXACT)
@@ -95,15 +97,15 @@ def test_a_batch_equals_one_node_at_a_time(cell: TreeLSTM, seed: int, left: bool
                 torch.testing.assert_close(states[which][row], phrase[which], **EXACT)
                 cost = cost + (mixing[which] * states[which][row] ** 2).sum()
                 expected_cost = expected_cost + (mixing[which] * phrase[which] ** 2).sum()
-    inputs = [*cell.parameters(), hidden, cells]
+    inputs = [*encoder.tree_lstm.parameters(), hidden, cells]
     for found, expected in zip(torch.autograd.grad(cost, inputs), torch.autograd.grad(expected_cost, inputs)):
         torch.testing.assert_close(found, expected, **EXACT)
 
 
-def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(cell: TreeLSTM) -> None:
+def test_words_pass_unchanged_and_a_batch_without_trees_is_words_alone(encoder: TreeEncoder) -> None:
     hidden, cells = torch.randn(2, 6, SIZE, dtype=torch.float64)
     batch = build([None, 0], [0, 0], 3)
     assert batch.phrases.shape == (2, 0)
     assert batch.roots[1] == 3
-    states = cell.encode(hidden, cells, batch)
+    states = encoder.join(hidden, cells, batch)
     assert torch.equal(states[0], hidden) and torch.equal(states[1], cells)

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.modules.fused.search_step import GROUP
 from rnnsearch_fairseq.plugin.models import RNNsearchModel
-from rnnsearch_fairseq.search.steps import best_continuations
+from rnnsearch_fairseq.search.steps import GROUP, best_continuations
 from tests.builders import EOS, UNK, make_model, make_sample
 from tests.plugin import builders as trees
 from tests.search.builders import assert_as_by_fairseq, assert_close, search
@@ -148,9 +147,9 @@ def test_a_least_length_above_the_greatest_is_refused() -> None:
 
 
 def test_the_best_continuations_are_the_best() -> None:
-    generator = torch.Generator().manual_seed(6)
+    generator, words = torch.Generator().manual_seed(6), 3 * GROUP - 5
     for sizes in ([2, 2, 2], [3, 1, 2], [1], [1, 4]):
-        log_probs = torch.randn(sum(sizes), 3 * GROUP, generator=generator, dtype=torch.float64)
+        log_probs = torch.randn(sum(sizes), words, generator=generator, dtype=torch.float64)
         log_probs[torch.rand(log_probs.shape, generator=generator) < 0.9] = -torch.inf
         totals = torch.randn(sum(sizes), generator=generator, dtype=torch.float64)
         sums = (log_probs + totals.unsqueeze(1)).tolist()
@@ -158,9 +157,7 @@ def test_the_best_continuations_are_the_best() -> None:
             rows = iter(range(len(sums)))
             for size, found in zip(sizes, best_continuations(log_probs.clone(), totals, sizes, count), strict=True):
                 of_sentence = [
-                    (sums[row][word], row, word)
-                    for row in [next(rows) for _ in range(size)]
-                    for word in range(3 * GROUP)
+                    (sums[row][word], row, word) for row in [next(rows) for _ in range(size)] for word in range(words)
                 ]
                 expected = sorted((c for c in of_sentence if c[0] > -torch.inf), reverse=True)[:count]
                 assert found == expected

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import placement
 from rnnsearch_fairseq.modules.fused.products import has_private_operators, selected_products
 
 # If the vocabulary is more than this many times as large as the set of candidates, they are scored one by one;
@@ -125,6 +124,6 @@ class _DenseProducts(torch.autograd.Function):
 
 
 def _chunks(features: Tensor, weight: Tensor) -> list[slice]:
-    scores = CHUNK_SCORES_ON_GPU if placement.on_gpu(weight) else CHUNK_SCORES
+    scores = CHUNK_SCORES_ON_GPU if weight.is_cuda else CHUNK_SCORES
     words = max(1, scores // len(weight))
     return [slice(begin, begin + words) for begin in range(0, len(features), words)]

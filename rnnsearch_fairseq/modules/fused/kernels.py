@@ -17,6 +17,11 @@ tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 
 
+def like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
+    """``tensors`` made contiguous, in the precision of ``model``: autocast lowers a layer's output, not its weights."""
+    return [tensor.to(model.dtype).contiguous() for tensor in tensors]
+
+
 def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
     """Replace the sums in ``gates`` ``(batch, 2n)`` by z and r = σ(sums); write r ∘ s_{i-1} into ``reset_state``.
 
@@ -64,71 +69,64 @@ def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_rese
     grad_state.addcmul_(grad_product, reset)
 
 
-def attend(
+def attend_by_network(
     product: Tensor,
-    keys: Tensor,
-    annotations: Tensor,
-    energy: Tensor | None,
-    padding_mask: Tensor | None,
-    aligned: Tensor | None,
-    query: Tensor | None,
+    memory: Memory,
+    energy: Tensor,
+    aligned: Tensor,
+    query: Tensor,
     weights: Tensor,
     context: Tensor,
 ) -> None:
     """Write alpha_i (Eq. 6) into ``weights`` ``(batch, src_len)``, and c_i (Eq. 5) into ``context`` ``(batch, 2n)``.
 
     ``product`` W_a s_{i-1} ``(batch, n')`` is also copied into ``query``. ``energy`` is v_a ``(n',)``, and ``aligned``
-    a tensor like ``keys``, of which only the memory is used. The other arguments are those of
-    :class:`~rnnsearch_fairseq.modules.attention.Memory`.
-
-    Without ``energy``, ``aligned`` and ``query``, the energies are the products of ``product`` with the keys, as in the
-    attention of Eriguchi et al. (2016), Section 2.2, to states that are keys and annotations.
+    a tensor like the keys U_a h_j, of which only the memory is used.
     """
-    if energy is None:
-        energies = torch.bmm(product.unsqueeze(1), keys.mT)
-    else:
-        query.copy_(product)
-        # The sum of v_a is left out, which does not change the softmax.
-        energies = (align(keys, query, aligned) @ (2 * energy)).unsqueeze(1)
-    average, alpha = average_annotations(energies, Memory(annotations, keys, padding_mask))
+    query.copy_(product)
+    # The sum of v_a is left out, which does not change the softmax.
+    energies = align(memory.keys, query, aligned) @ (2 * energy)
+    _attend(energies, memory, weights, context)
+
+
+def attend_by_product(hidden: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
+    """Write alpha_j and d_j (Eriguchi et al., 2016, Section 2.2) into ``weights`` and ``context``.
+
+    The energies are the products of s_j ``(batch, d)`` with the ``states`` h_i ``(batch, columns, d)``, of which d_j
+    ``(batch, d)`` is the average; ``weights`` and ``padding_mask`` are ``(batch, columns)``.
+    """
+    _attend(torch.bmm(hidden.unsqueeze(1), states.mT).squeeze(1), Memory(states, None, padding_mask), weights, context)
+
+
+def _attend(energies: Tensor, memory: Memory, weights: Tensor, context: Tensor) -> None:
+    average, alpha = average_annotations(energies.unsqueeze(1), memory)
     context.copy_(average)
     weights.copy_(alpha)
 
 
-def attend_backward(
-    query: Tensor | None,
-    keys: Tensor,
-    annotations: Tensor,
-    energy: Tensor | None,
-    aligned: Tensor | None,
+def attend_by_network_backward(
+    query: Tensor,
+    memory: Memory,
+    energy: Tensor,
+    aligned: Tensor,
     weights: Tensor,
-    grad_weights: Tensor | None,
+    grad_weights: Tensor,
     grad_context: Tensor,
     grad_query: Tensor,
-    grad_keys: Tensor | None,
-    grad_energy: Tensor | None,
-    grad_scores: Tensor | None = None,
+    grad_keys: Tensor,
+    grad_energy: Tensor,
 ) -> None:
-    """Write the gradient of ``query``; add to the gradients of ``keys`` (divided by v_a) and of ``energy``.
+    """Write the gradient of ``query``; add to the gradients of the keys (divided by v_a) and of ``energy``.
 
     Args:
-        grad_weights: the gradient of alpha_i without its part through the context, ``(batch, src_len)``, or None.
+        grad_weights: the gradient of alpha_i without its part through the context, ``(batch, src_len)``.
         grad_context: dL/dc_i, ``(batch, 2n)``.
         grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
         grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
         grad_energy: one gradient of v_a for each sentence, ``(batch, n')``. Both are in float32 at least.
-        grad_scores: without ``energy``, receives the gradient of the energies, ``(batch, src_len)``; then the gradient
-            of ``product`` is added to ``grad_query``, and there are no other gradients.
     """
-    grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype)
-    if grad_weights is not None:
-        grad_alpha += grad_weights
-    grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
-    grad_energies = grad_alpha.mul_(weights).to(keys.dtype)  # over a sentence they sum to zero
-    if energy is None:
-        grad_scores.copy_(grad_alpha)
-        grad_query += torch.bmm(grad_energies.unsqueeze(1), keys).squeeze(1)
-        return
+    keys = memory.keys
+    grad_energies = _softmax_backward(memory.annotations, weights, grad_weights, grad_context).to(keys.dtype)
     align(keys, query, aligned)
     if grad_energy.dtype == keys.dtype:
         grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned, alpha=2)
@@ -137,6 +135,29 @@ def attend_backward(
     slope = torch.addcmul(aligned, aligned, aligned, value=-1, out=aligned)  # a quarter of 1 - tanh^2
     torch.mul(torch.bmm(grad_energies.unsqueeze(1), slope).squeeze(1), 4 * energy, out=grad_query)
     grad_keys.addcmul_(grad_energies.unsqueeze(2), slope, value=4)
+
+
+def attend_by_product_backward(
+    states: Tensor,
+    weights: Tensor,
+    grad_weights: Tensor,
+    grad_context: Tensor,
+    grad_hidden: Tensor,
+    grad_scores: Tensor,
+) -> None:
+    """Write the gradient of the energies into ``grad_scores`` ``(batch, columns)``; add that of s_j to ``grad_hidden``.
+
+    ``grad_weights`` is the gradient of alpha_j without its part through d_j, ``grad_context`` that of d_j.
+    """
+    grad_scores.copy_(_softmax_backward(states, weights, grad_weights, grad_context))
+    grad_hidden += torch.bmm(grad_scores.to(states.dtype).unsqueeze(1), states).squeeze(1)
+
+
+def _softmax_backward(annotations: Tensor, weights: Tensor, grad_weights: Tensor, grad_context: Tensor) -> Tensor:
+    """The gradient of the energies, which sums to zero over a sentence."""
+    grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype).add_(grad_weights)
+    grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
+    return grad_alpha.mul_(weights)
 
 
 def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import kernels, placement
+from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
 
 
@@ -23,7 +23,7 @@ def smoothed_loss(
         features, weight, bias: f ``(..., l)``, W ``(K_y, l)`` and b ``(K_y,)``.
         targets: ``(...)``; ``padding_idx`` is that of padding, which costs nothing.
     """
-    if padding_idx is None or placement.on_gpu(features):  # to choose the words, the host would wait for a GPU
+    if padding_idx is None or features.is_cuda:  # to choose the words, the host would wait for a GPU
         features, targets = features.flatten(0, -2), targets.flatten()
     else:
         is_word = targets.ne(padding_idx)
@@ -46,7 +46,7 @@ class _SoftmaxLoss(torch.autograd.Function):
         smoothing: float,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        size = kernels.ROWS_ON_GPU if placement.on_gpu(features) else kernels.ROWS
+        size = kernels.ROWS_ON_GPU if features.is_cuda else kernels.ROWS
         if needs_gradient:
             scores = linear(features, weight, bias)
             parts = scores.split(size)

@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import placement
-
 MIN_ROWS_TO_COPY = 8  # rows of x below which a contiguous copy of the transposed matrix does not pay
 MIN_ELEMENTS_TO_PACK = 2**18  # of a matrix that is too large to stay in a core's cache from one position to the next
 
@@ -32,7 +30,7 @@ def packed_matmul(weight: Tensor, rows: int | None = None) -> Callable[..., Tens
 
         return multiply_packed
     # On a CPU a product with the transposed view takes 10 to 50 % longer, but for few rows the copy costs more.
-    is_copied = (rows is None or rows >= MIN_ROWS_TO_COPY) and not placement.on_gpu(weight)
+    is_copied = (rows is None or rows >= MIN_ROWS_TO_COPY) and not weight.is_cuda
     columns = weight.T.contiguous() if is_copied else weight.T
 
     def multiply(x: Tensor, summand: Tensor | None = None, out: Tensor | None = None) -> Tensor:

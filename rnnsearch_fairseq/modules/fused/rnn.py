@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import Memory
-from rnnsearch_fairseq.modules.decoder import Decoder, States
+from rnnsearch_fairseq.modules.decoder import Decoder, DecoderStep
 from rnnsearch_fairseq.modules.encoder import Encoder
-from rnnsearch_fairseq.modules.fused import kernels, placement
+from rnnsearch_fairseq.modules.fused import kernels
+from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.gru import GatedHiddenUnit
 
@@ -25,8 +26,11 @@ Gradients = tuple[Tensor | None, ...]
 class FusedEncoder(Encoder):
     """:class:`~rnnsearch_fairseq.modules.encoder.Encoder` with a hand-written gradient."""
 
-    @staticmethod
-    def read(unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False) -> Tensor:
+    def scan(
+        self, unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False
+    ) -> Tensor:
+        if not has_fused_form(self, FusedEncoder):
+            return super().scan(unit, inputs, padding_mask, backward)
         inputs = inputs.transpose(0, 1)
         # With gradients PyTorch makes one product of all positions by itself, without them only if they are contiguous.
         projected = unit.project_input(inputs if inputs.requires_grad else inputs.contiguous())
@@ -39,10 +43,10 @@ class FusedEncoder(Encoder):
 class FusedDecoder(Decoder):
     """:class:`~rnnsearch_fairseq.modules.decoder.Decoder` with a hand-written gradient."""
 
-    def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> States:
-        """As in the base class, which also computes single steps of a search."""
+    def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> DecoderStep:
+        """As in the base class, which also computes a single position."""
         steps = len(embedded)
-        if steps == 1:
+        if steps == 1 or not has_fused_form(self, FusedDecoder):
             return super().scan(embedded, state, context, memory)
         projected = self.unit.project_input(embedded)
         if self.updates_with_current_word:
@@ -62,15 +66,16 @@ class FusedDecoder(Decoder):
                 memory.keys,
             )
             states, contexts, weights = _AttendingScan.apply(
-                steps, projected, *placement.like(projected, *tensors), memory.padding_mask
+                steps, projected, *kernels.like(projected, *tensors), memory.padding_mask
             )
-        return states[1:] if self.reads_current_state else states[:steps], contexts, weights, states[-1]
+        read_states = states[1:] if self.reads_current_state else states[:steps]
+        return DecoderStep(read_states, contexts, weights, states[-1])
 
 
 def _scan_unit(
     unit: GatedHiddenUnit, projected: Tensor, state: Tensor, mask: Tensor | None = None, reverse: bool = False
 ) -> Tensor:
-    tensors = placement.like(projected, state, unit.from_state.weight, unit.from_reset_state.weight)
+    tensors = kernels.like(projected, state, unit.from_state.weight, unit.from_reset_state.weight)
     return _UnitScan.apply(projected, *tensors, mask, reverse)
 
 
@@ -203,7 +208,7 @@ class _AttendingScan(torch.autograd.Function):
         contexts = projected.new_empty(steps, batch, annotations.size(-1))
         precise = torch.promote_types(projected.dtype, torch.float32)
         weights = projected.new_empty(steps, batch, keys.size(1), dtype=precise)
-        aligned = torch.empty_like(keys)
+        memory, aligned = Memory(annotations, keys, padding_mask), torch.empty_like(keys)
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight, batch) for weight in (recurrent, reset_weight, context_weight)
         )
@@ -214,9 +219,7 @@ class _AttendingScan(torch.autograd.Function):
         query, context, state = queries.unbind(), contexts.unbind(), states.unbind()
         for i in range(steps):
             times_recurrent(state[i], None, products)
-            kernels.attend(
-                state_query, keys, annotations, energy, padding_mask, aligned, query[i], weights[i], context[i]
-            )
+            kernels.attend_by_network(state_query, memory, energy, aligned, query[i], weights[i], context[i])
             if i == updates:
                 break
             times_context(context[i], projected[i], activations[i])
@@ -247,14 +250,15 @@ class _AttendingScan(torch.autograd.Function):
         context_grads, state_grads = _copy_gradient(contexts, grad_contexts), _copy_gradient(states, grad_states)
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
-        aligned = torch.empty_like(keys)
+        memory, aligned = Memory(annotations, keys, None), torch.empty_like(keys)  # padding has weight zero already
         grad_product = torch.empty_like(states[0])
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
         )
         grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
         grad_candidate, grad_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
-        grad_query, weight_grad = grads[..., 3 * size :].unbind(), _positions(grad_weights, steps)
+        grad_weights = weights.new_zeros(()).expand_as(weights) if grad_weights is None else grad_weights
+        grad_query, weight_grad = grads[..., 3 * size :].unbind(), grad_weights.unbind()
         reset, state = activations[..., 2 * size :].unbind(), states.unbind()
         query = queries.unbind()
         context_grad, state_grad = context_grads.unbind(), state_grads.unbind()
@@ -264,8 +268,8 @@ class _AttendingScan(torch.autograd.Function):
                 times_reset(grad_candidate[i], None, grad_product)
                 kernels.reset_backward(reset[i], state[i], grad_product, grad_reset[i], state_grad[i])
                 times_context(grad_sums[i], context_grad[i], context_grad[i])
-            kernels.attend_backward(
-                query[i], keys, annotations, energy, aligned, weights[i], weight_grad[i], context_grad[i],
+            kernels.attend_by_network_backward(
+                query[i], memory, energy, aligned, weights[i], weight_grad[i], context_grad[i],
                 grad_query[i], grad_keys, grad_energies,
             )  # fmt: skip
             times_recurrent(grad_products[i], state_grad[i], state_grad[i])

@@ -1,17 +1,16 @@
 """One position of a search: the decoder of :mod:`~rnnsearch_fairseq.modules.decoder` with the fewest products."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations, repeat_rows
+from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations
 from rnnsearch_fairseq.modules.decoder import Decoder
 from rnnsearch_fairseq.modules.fused.products import linear, packed_matmul
 
-GROUP = 64  # words; the vocabulary of the scores is filled up to whole groups with words of probability zero
 MAX_TABLE_BYTES = 64 * 2**20  # of the table of the words' products; a larger one is not made
 
 
@@ -42,9 +41,9 @@ class Places(NamedTuple):
         numbers = [sentence * width + place for sentence, size in enumerate(sizes) for place in range(size)]
         return cls(width, torch.tensor(numbers, device=device))
 
-    def spread(self, rows: Tensor, sentences: int, value: float = 0.0) -> Tensor:
-        """``rows`` ``(rows, ...)`` in the flattened grid ``(sentences · width, ...)``; ``value`` in empty places."""
-        grid = rows.new_full((sentences * self.width, *rows.shape[1:]), value)
+    def spread(self, rows: Tensor, sentences: int) -> Tensor:
+        """``rows`` ``(rows, ...)`` in the flattened grid ``(sentences · width, ...)``, zero in empty places."""
+        grid = rows.new_zeros(sentences * self.width, *rows.shape[1:])
         return grid.index_copy_(0, self.numbers, rows)
 
 
@@ -70,7 +69,8 @@ class SearchStep:
         self.embedding = decoder.embedding
         self.context_layers = unit.from_context, readout.from_context
         # First the largest matrix: its temporary copy makes the peak of memory.
-        self.times_vocabulary = vocabulary_product(readout.to_vocabulary)
+        self.times_vocabulary = packed_matmul(readout.to_vocabulary.weight.detach())
+        self.vocabulary_bias = readout.to_vocabulary.bias
         from_state = self._pools_last(readout.from_state.weight)
         state_weights = [unit.from_state.weight]
         if self.has_attention:
@@ -115,8 +115,7 @@ class SearchStep:
             memory, places: from :meth:`prepare_memory`, and of the rows; None if all sentences have equally many.
 
         Returns:
-            Unnormalised log-probabilities ``(rows, K_y)``, K_y rounded up to whole groups; alpha ``(rows, src_len)`` or
-            None; and the state.
+            Unnormalised log-probabilities ``(rows, K_y)``; alpha ``(rows, src_len)`` or None; and the state.
         """
         state = recurrent.state
         if self.updates_first and recurrent.context is None:  # no word is before the first
@@ -132,8 +131,8 @@ class SearchStep:
             aligned = (queries + memory.keys.unsqueeze(1)).sigmoid_()
             from_context, weights = average_annotations(F.linear(aligned, self.energy).squeeze(-1), memory)
         else:
-            rows = len(words) if places is None else places.width * len(memory.annotations)
-            from_context, weights = repeat_rows(memory.annotations, rows), None
+            width = len(words) // len(memory.annotations) if places is None else places.width
+            from_context, weights = memory.annotations.repeat_interleave(width, dim=0), None
         if places is not None:
             from_context = from_context.index_select(0, places.numbers)
             weights = None if weights is None else weights.index_select(0, places.numbers)
@@ -149,7 +148,7 @@ class SearchStep:
         features = units.unflatten(1, (self.pool, -1)).amax(dim=1)
         if self.factor is not None:
             features = self.factor(features)
-        return self.times_vocabulary(features), weights, after
+        return self.times_vocabulary(features, self.vocabulary_bias), weights, after
 
     def _project_words(self, words: Tensor) -> Tensor:
         """[W; W_z; W_r; V_o] E y with the biases b and b_o, ``(rows, 3n + k l)``."""
@@ -163,11 +162,3 @@ class SearchStep:
         update, reset = (sums[:, self.size :] + gates).sigmoid_().chunk(2, dim=1)
         candidate = self.times_reset_state(reset * state, sums[:, : self.size]).tanh_()
         return torch.lerp(state, candidate, update)
-
-
-def vocabulary_product(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
-    """The ``layer`` with K_y scores, filled up to whole groups with minus infinity, as a function of ``(rows, l)``."""
-    fill = -len(layer.weight) % GROUP
-    product = packed_matmul(F.pad(layer.weight.detach(), (0, 0, 0, fill)))
-    bias = F.pad(layer.bias.detach(), (0, fill), value=float("-inf"))
-    return lambda features: product(features, bias)

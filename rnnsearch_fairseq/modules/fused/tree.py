@@ -6,41 +6,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import kernels, placement
+from rnnsearch_fairseq.modules.fused import kernels
+from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.packing import Packing, packing
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
-from rnnsearch_fairseq.modules.lstm import LSTM
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
-from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
+from rnnsearch_fairseq.modules.tree_lstm import Forest
 
 
-class FusedLSTM(LSTM):
-    """:class:`~rnnsearch_fairseq.modules.lstm.LSTM` with a hand-written gradient."""
+class FusedTreeEncoder(TreeEncoder):
+    """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` with a hand-written gradient."""
 
     def scan(self, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Tensor]:
+        if not has_fused_form(self, FusedTreeEncoder):
+            return super().scan(inputs, padding_mask)
         words = packing(~padding_mask, inputs.device)
-        projected = self.from_input(words.pack(inputs))
-        return _LSTMScan.apply(projected, *placement.like(projected, self.from_state.weight), words)
+        projected = self.lstm.from_input(words.pack(inputs))
+        return _LSTMScan.apply(projected, *kernels.like(projected, self.lstm.from_state.weight), words)
 
-
-class FusedTreeLSTM(TreeLSTM):
-    """:class:`~rnnsearch_fairseq.modules.tree_lstm.TreeLSTM` with a hand-written gradient."""
-
-    def encode(self, hidden: Tensor, cell: Tensor, forest: Forest) -> tuple[Tensor, Tensor]:
+    def join(self, hidden: Tensor, cell: Tensor, forest: Forest) -> tuple[Tensor, Tensor]:
+        if not has_fused_form(self, FusedTreeEncoder):
+            return super().join(hidden, cell, forest)
         children = torch.stack([forest.left, forest.right], dim=1).flatten()
         # Siblings are adjacent rows, in the order of their parents; then come the nodes that are no children.
         is_root = children.new_ones(len(hidden) + len(forest.left)).index_fill_(0, children, 0)
         rows = is_root.cumsum(dim=0).add_(len(children) - 1)
         rows[children] = torch.arange(len(children), device=rows.device)
-        tensors = placement.like(hidden, self.from_children.weight, self.from_children.bias, hidden, cell)
-        return _TreeScan.apply(*tensors, rows, forest.height_sizes)
-
-
-class FusedTreeEncoder(TreeEncoder):
-    """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` with the fused LSTM and Tree-LSTM."""
-
-    LSTM, TreeLSTM = FusedLSTM, FusedTreeLSTM
+        layer = self.tree_lstm.from_children
+        return _TreeScan.apply(*kernels.like(hidden, layer.weight, layer.bias, hidden, cell), rows, forest.height_sizes)
 
 
 class FusedTreeDecoder(TreeDecoder):
@@ -48,9 +42,11 @@ class FusedTreeDecoder(TreeDecoder):
 
     def scan(self, previous_words: Tensor, source: Constituents) -> tuple[Tensor, Tensor]:
         """As in the base class, but zero at padding on the right, except on a GPU."""
+        if not has_fused_form(self, FusedTreeDecoder):
+            return super().scan(previous_words, source)
         hidden, cell, _ = self.initial_state(source)
         is_word = torch.ones(previous_words.shape, dtype=torch.bool)
-        if not placement.on_gpu(previous_words):  # which would wait for the lengths
+        if not previous_words.is_cuda:  # which would wait for the lengths
             is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
         words = packing(is_word, previous_words.device)
         projected = self.lstm.from_input(self.embedding(words.pack(previous_words)[words.counts[0] :]))
@@ -62,7 +58,7 @@ class FusedTreeDecoder(TreeDecoder):
             cell,
             source.states,
         )
-        return _DecoderScan.apply(projected, *placement.like(projected, *tensors), source.padding_mask, words)
+        return _DecoderScan.apply(projected, *kernels.like(projected, *tensors), source.padding_mask, words)
 
 
 class _LSTMScan(torch.autograd.Function):
@@ -210,8 +206,7 @@ class _DecoderScan(torch.autograd.Function):
             if j:
                 times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
                 kernels.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j], None)
-            keys = states[:count]
-            kernels.attend(hidden, keys, keys, None, padding_mask[:count], None, None, alpha[j], context)
+            kernels.attend_by_product(hidden, states[:count], padding_mask[:count], alpha[j], context)
             torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
         ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
         ctx.words = words
@@ -235,18 +230,15 @@ class _DecoderScan(torch.autograd.Function):
         )
         gate, grad_gate = words.split(gates, grad_gates, begin=1)
         times_recurrent, times_combining = (packed_matmul(weight.T, len(states)) for weight in (recurrent, combining))
-        grad_alpha = [None] * len(alpha)
-        if grad_weights is not None:
-            (grad_alpha,) = words.split(words.pack(grad_weights))
+        grad_weights = weights.new_zeros(()).expand_as(weights) if grad_weights is None else words.pack(grad_weights)
+        (grad_alpha,) = words.split(grad_weights)
         for j, count in reversed(list(enumerate(words.counts))):
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
             kernels.tanh_backward(grad_attended, vector[j][:, :size], grad_input=grad_sum[j])
             times_combining(grad_sum[j], grad_vector[j][:, size:], grad_vector[j][:, size:])
-            keys = states[:count]
-            kernels.attend_backward(
-                None, keys, keys, None, None, alpha[j], grad_alpha[j], grad_context, grad_hidden, None, None,
-                grad_score[j],
-            )  # fmt: skip
+            kernels.attend_by_product_backward(
+                states[:count], alpha[j], grad_alpha[j], grad_context, grad_hidden, grad_score[j]
+            )
             if j:
                 kernels.apply_cell_backward(
                     gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],

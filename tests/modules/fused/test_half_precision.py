@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.fused import kernels
 
 BATCH, SOURCE, UNITS, WIDTH = 2, 300, 6, 8
@@ -14,9 +15,8 @@ def attend(query: Tensor, keys: Tensor, annotations: Tensor, energy: Tensor, mas
     """c ``(batch, 2n)`` and alpha ``(batch, src_len)`` from the fused kernel."""
     weights = keys.new_empty(BATCH, SOURCE, dtype=torch.promote_types(keys.dtype, torch.float32))
     context = annotations.new_empty(BATCH, WIDTH)
-    kernels.attend(
-        query, keys, annotations, energy, mask, torch.empty_like(keys), torch.empty_like(query), weights, context
-    )
+    memory, scratch = Memory(annotations, keys, mask), torch.empty_like(keys)
+    kernels.attend_by_network(query, memory, energy, scratch, torch.empty_like(query), weights, context)
     return context, weights
 
 
@@ -53,8 +53,8 @@ def test_the_gradient_of_attention_is_that_of_double_precision(dtype: torch.dtyp
 
     _, weights = attend(query, keys, annotations, energy, MASK)
     grad_query, grad_keys, grad_energy = torch.empty_like(query), torch.zeros(keys.shape), torch.zeros(BATCH, UNITS)
-    kernels.attend_backward(
-        query, keys, annotations, energy, torch.empty_like(keys), weights, grad_weights, grad_context,
+    kernels.attend_by_network_backward(
+        query, Memory(annotations, keys, MASK), energy, torch.empty_like(keys), weights, grad_weights, grad_context,
         grad_query, grad_keys, grad_energy,
     )  # fmt: skip
     for found, tensor in zip((grad_query, grad_keys * energy, grad_energy.sum(dim=0)), exact, strict=True):

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.modules.fused import kernels, placement
+from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
@@ -43,7 +43,7 @@ def test_it_is_cross_entropy(words: int, smoothing: float, dtype: torch.dtype, m
 def test_padding_costs_nothing(
     padding_idx: int, smoothing: float, on_gpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "on_gpu", lambda tensor: on_gpu)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", on_gpu)
     given, targets = draw(12)
     targets[[2, 5]], targets[7] = padding_idx, 1 - padding_idx
     is_word = targets != padding_idx

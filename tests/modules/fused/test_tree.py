@@ -5,9 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from rnnsearch_fairseq.modules.config import Tree2SeqConfig
-from rnnsearch_fairseq.modules.fused import placement
-from rnnsearch_fairseq.modules.fused.tree import FusedLSTM, FusedTreeDecoder, FusedTreeEncoder
-from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder, FusedTreeEncoder
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
@@ -37,16 +35,16 @@ def gradients(outputs: tuple[Tensor, ...], module: nn.Module, inputs: list[Tenso
 @pytest.mark.parametrize("lengths", [[4, 4, 4], [4, 1, 2], [1, 1, 1]])
 def test_lstm_scan(lengths: list[int], left: bool) -> None:
     torch.manual_seed(1)
-    lstm = FusedLSTM(EMBEDDING, SIZE).double()
-    randomize(lstm)
+    encoder = FusedTreeEncoder(Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE), VOCABULARY).double()
+    randomize(encoder)
     src_len = max(lengths)
     inputs = draw(BATCH, src_len, EMBEDDING)
     position = torch.arange(src_len)
     is_word = torch.stack([position >= src_len - n if left else position < n for n in lengths])
-    scanned = lstm.scan(inputs, ~is_word)
-    expected = LSTM.scan(lstm, inputs, ~is_word)
+    scanned, expected = encoder.scan(inputs, ~is_word), TreeEncoder.scan(encoder, inputs, ~is_word)
     torch.testing.assert_close(scanned, expected, **EXACT)
-    torch.testing.assert_close(gradients(scanned, lstm, [inputs]), gradients(expected, lstm, [inputs]), **EXACT)
+    found = gradients(scanned, encoder.lstm, [inputs])
+    torch.testing.assert_close(found, gradients(expected, encoder.lstm, [inputs]), **EXACT)
 
 
 @pytest.mark.parametrize("on_gpu", [False, True], ids=["cpu", "order of work on a GPU"])
@@ -54,7 +52,7 @@ def test_lstm_scan(lengths: list[int], left: bool) -> None:
 @pytest.mark.parametrize("lengths", [[1, 1, 1], [2, 2, 2], [6, 6, 6], [2, 6, 4], [1, 2, 4], [3, 2, 1]], ids=str)
 def test_decoder_scan(lengths: list[int], parses: bool, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(2)
-    monkeypatch.setattr(placement, "on_gpu", lambda tensor: on_gpu)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", on_gpu)
     config = Tree2SeqConfig(embedding_size=EMBEDDING, hidden_size=SIZE, constituents="phrases" if parses else "words")
     decoder = FusedTreeDecoder(config, VOCABULARY).double()
     randomize(decoder)
