@@ -1,0 +1,201 @@
+"""A search computes what the network's own forward computes, with each option, and with modules of one's own."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.modules import AlignmentModel, Decoder, DeepOutput, GatedHiddenUnit, average_annotations
+from rnnsearch_fairseq.modules.attention import Memory
+from rnnsearch_fairseq.modules.config import NetworkConfig
+from rnnsearch_fairseq.modules.decoder import DecoderStep
+from rnnsearch_fairseq.modules.embedding import BiasedEmbedding
+from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
+from rnnsearch_fairseq.modules.lstm import LSTM
+from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
+from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
+from rnnsearch_fairseq.modules.tree_lstm import Forest, TreeLSTM
+from rnnsearch_fairseq.search import SearchOptions, make_search, search_model
+from tests.builders import EOS, PAD, pad, randomize
+from tests.plugin import builders as trees
+
+NETWORKS = {RNNsearchConfig: RNNsearch, Tree2SeqConfig: Tree2Seq}
+WIDTH, VOCABULARY, LIMIT = 4, 12, 8
+EXACT = {"rtol": 0, "atol": 1e-10}
+SAMPLE = trees.make_batch(trees.SOURCES, trees.TARGETS, trees.TREES)["net_input"]
+FOREST = Forest(*SAMPLE["trees"])
+
+
+def configurations() -> Iterator[Any]:
+    """All choices of all options together, as far as they go together; all layers are equally wide."""
+    for kind in NETWORKS:
+        options = {field.name: field.metadata.get("choices", (False, True)) for field in fields(kind)}
+        numbers = [field for field in fields(kind) if field.type in (int, float)]
+        options |= {field.name: (field.default,) if field.type is float else (WIDTH,) for field in numbers}
+        options |= {field.name: (0, WIDTH) for field in numbers if field.name == "output_rank"}
+        for values in itertools.product(*options.values()):
+            chosen = dict(zip(options, values))
+            try:
+                config = kind.of(chosen)
+            except InputError:  # these values do not go together
+                continue
+            yield pytest.param(config, id=f"{kind.__name__}-" + "-".join(str(v) for v in values if v != WIDTH))
+
+
+def draw(config: NetworkConfig) -> nn.Module:
+    network = NETWORKS[type(config)](config, VOCABULARY + 4, VOCABULARY + 4).double().eval()
+    randomize(network)
+    with torch.no_grad():
+        network.decoder.to_vocabulary.bias[EOS] += 2.0  # so that some translations end early
+    return network
+
+
+def forward(network: nn.Module, previous: Tensor, rows: slice = slice(None)) -> Tensor:
+    """ln p of every next word, ``(batch, tgt_len, K_y)``, by the network's own forward."""
+    forest = [] if isinstance(network, RNNsearch) else [FOREST if previous.size(0) == len(trees.SOURCES) else None]
+    return network(SAMPLE["src_tokens"][rows], previous, *forest)[0].log_softmax(dim=-1)
+
+
+def check_search(network: nn.Module) -> None:
+    """The search's ln p of its words are the network's, and a greedy search takes the network's best words."""
+    model = search_model([(network.encoder, network.decoder)])
+    for beam in (1, 3):
+        found = make_search(SearchOptions(beam=beam, max_len_b=LIMIT)).search(model, SAMPLE["src_tokens"], FOREST)
+        for rank in range(min(map(len, found))):
+            hypotheses = [of_sentence[rank] for of_sentence in found]
+            target = pad([hypothesis.words for hypothesis in hypotheses])
+            log_probs = forward(network, pad([[EOS, *hypothesis.words[:-1]] for hypothesis in hypotheses]))
+            scores = log_probs.gather(2, target.unsqueeze(2)).squeeze(2)
+            for row, hypothesis in zip(scores, hypotheses):
+                torch.testing.assert_close(hypothesis.logprobs, row[: len(hypothesis.words)], **EXACT)
+            if beam == 1:
+                log_probs[..., PAD] = log_probs[:, 0, EOS] = -torch.inf
+                best = log_probs.argmax(dim=2)
+                for row, hypothesis in zip(best.tolist(), hypotheses):
+                    words = hypothesis.words[:LIMIT]  # then the search must end
+                    assert row[: len(words)] == words
+
+
+@pytest.mark.parametrize("config", configurations())
+@torch.no_grad()
+def test_a_search_computes_what_the_network_computes(config: NetworkConfig) -> None:
+    check_search(draw(config))
+
+
+class DotAttention(AlignmentModel):
+    def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        return average_annotations(torch.bmm(self.from_state(state).unsqueeze(1), memory.keys.mT), memory)
+
+
+class PlainAttention(nn.Module):
+    """The documented interface, and attributes that are those of other modules by name only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.from_state, self.energy = nn.Linear(WIDTH, 2 * WIDTH), nn.Parameter(torch.ones(()))
+
+    def encode_keys(self, annotations: Tensor, padding_mask: Tensor | None) -> Memory:
+        return Memory(annotations, None, padding_mask)
+
+    def forward(self, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        query = self.energy * self.from_state(state)
+        return average_annotations(torch.bmm(query.unsqueeze(1), memory.annotations.mT), memory)
+
+
+class OwnUnit(GatedHiddenUnit):
+    def forward(self, projected: Tensor, state: Tensor) -> Tensor:
+        return 0.5 * super().forward(projected, state)
+
+
+class OwnReadout(DeepOutput):
+    def forward(self, state: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        return super().forward(state, embedded, context).tanh()
+
+
+class OwnEmbedding(BiasedEmbedding):
+    def forward(self, words: Tensor) -> Tensor:
+        return 2 * super().forward(words)
+
+
+class OwnLSTM(LSTM):
+    def forward(self, projected: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(projected, 0.5 * hidden, cell)
+
+
+class OwnTreeLSTM(TreeLSTM):
+    def forward(self, left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return super().forward(right, left)
+
+
+class OwnLayer(nn.Linear):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return 2 * super().forward(inputs)
+
+
+def make_own_decoder(kind: type[Decoder]) -> type[Decoder]:
+    class OwnDecoder(kind):
+        def step(self, projected: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> DecoderStep:
+            return super().step(projected, 0.5 * state, context, memory)
+
+    return OwnDecoder
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "own"),
+    [
+        (RNNsearchConfig, "decoder.attention", DotAttention),
+        (RNNsearchConfig, "decoder.attention", PlainAttention()),
+        (RNNsearchConfig, "decoder.unit", OwnUnit),
+        (RNNsearchConfig, "decoder.readout", OwnReadout),
+        (RNNsearchConfig, "decoder.readout.to_vocabulary", OwnLayer),
+        (RNNsearchConfig, "decoder.embedding", OwnEmbedding),
+        (RNNsearchConfig, "encoder.backward_unit", OwnUnit),
+        (RNNsearchConfig, "decoder", make_own_decoder),
+        (Tree2SeqConfig, "encoder.lstm", OwnLSTM),
+        (Tree2SeqConfig, "encoder.tree_lstm", OwnTreeLSTM),
+        (Tree2SeqConfig, "decoder.lstm", OwnLSTM),
+        (Tree2SeqConfig, "decoder.start", OwnTreeLSTM),
+        (Tree2SeqConfig, "decoder.to_vocabulary", OwnLayer),
+    ],
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__),
+)
+def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[NetworkConfig], place: str, own: Any) -> None:
+    sizes = {field.name: WIDTH for field in fields(kind) if field.type is int and field.name != "output_rank"}
+    results = []
+    for scan in ("fused", "reference"):
+        network = draw(kind.of({**sizes, "scan": scan}))
+        before = forward(network, SAMPLE["prev_output_tokens"])
+        if isinstance(own, nn.Module):
+            network.decoder.attention = own.double()
+        else:
+            module = network.get_submodule(place)
+            module.__class__ = own(type(module)) if place == "decoder" else own
+        log_probs = forward(network, SAMPLE["prev_output_tokens"])
+        assert not torch.allclose(log_probs, before), "the module has no effect"
+        loss = nn.functional.nll_loss(log_probs.flatten(0, 1), pad(trees.TARGETS).flatten(), ignore_index=PAD)
+        parameters = dict(network.named_parameters())
+        results.append(
+            (loss, torch.autograd.grad(loss, parameters.values(), allow_unused=True, materialize_grads=True))
+        )
+        with torch.no_grad():
+            check_search(network)
+    torch.testing.assert_close(*results, **EXACT)
+
+
+def test_a_network_without_own_modules_runs_fused() -> None:
+    """Otherwise the tests above would not compare two forms."""
+    network = draw(RNNsearchConfig.of(dict.fromkeys(("embedding_size", "hidden_size"), WIDTH)))
+    assert isinstance(network.decoder, FusedDecoder)
+    output = network(SAMPLE["src_tokens"], SAMPLE["prev_output_tokens"])[0]
+    nodes, seen = [output.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            nodes += [below for below, _ in node.next_functions]
+    assert {"_AttendingScanBackward", "_UnitScanBackward"} <= {type(node).__name__ for node in seen}
