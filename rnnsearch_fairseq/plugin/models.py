@@ -111,8 +111,12 @@ class NetworkDecoder(FairseqIncrementalDecoder):
 
 
 def scores_features(model: nn.Module) -> bool:
-    """Whether a model gives criterions its features and output layer; fairseq may have wrapped it for processes."""
-    return isinstance(getattr(model, "decoder", None), NetworkDecoder)
+    """Whether a model gives criterions its features and output layer, which must compute W f + b and no more.
+
+    The model may be wrapped by fairseq for a training by several processes.
+    """
+    decoder = getattr(model, "decoder", None)
+    return isinstance(decoder, NetworkDecoder) and type(decoder.network.to_vocabulary) is nn.Linear
 
 
 class NetworkModel(FairseqEncoderDecoderModel):

@@ -7,14 +7,16 @@ Checkpoint files are whole or absent, and a training goes on from one as if it h
 import argparse
 import collections
 import functools
+import itertools
 import logging
 import os
 import pickle
 import pkgutil
 import signal
+import sys
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fairseq.checkpoint_utils
@@ -123,10 +125,26 @@ def stop_after_update(
     raise SystemExit(128 + number)
 
 
-def parse_with_hints(parse: Callable[..., Any], parser: argparse.ArgumentParser, *args: Any, **options: Any) -> Any:
-    """Parse as in fairseq; a mistake is answered in two lines."""
+def parse_with_hints(
+    parse: Callable[..., Any], parser: argparse.ArgumentParser, words: Sequence[str] | None = None, **options: Any
+) -> Any:
+    """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
+
+    fairseq parses twice: first to learn which other options these add. It prints help at the first time.
+    """
     parser.__class__ = Parser
-    return parse(parser, *args, **options)
+    words = sys.argv[1:] if words is None else words
+    rest = [word for word in words if word not in ("-h", "--help")]
+    if len(rest) == len(words):
+        return parse(parser, words, **options)
+    times = itertools.count()
+
+    def print_help(parser: argparse.ArgumentParser) -> None:
+        if next(times):
+            parser.print_help()
+            parser.exit()
+
+    return parse(parser, rest, **{**options, "modify_parser": print_help})
 
 
 # The dotted name of each target, and the function that is called in its place, with the target as first argument.

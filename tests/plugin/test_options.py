@@ -39,6 +39,16 @@ def test_a_misspelt_word_is_answered_in_two_lines(
     assert len(said) < 300 and hint.startswith(f"did you mean {meant}? ")
 
 
+@pytest.mark.parametrize("arch", ["bahdanau_gru", "tree2seq_small", "lstm"])
+def test_help_has_the_options_of_the_architecture_and_the_task(arch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_training("--help", "--arch", arch, "--task", "rnnsearch")
+    shown = capsys.readouterr().out
+    own = {"bahdanau_gru": "--alignment-size", "tree2seq_small": "--constituents", "lstm": "--decoder-hidden-size"}
+    assert [option in shown for option in own.values()] == [name == arch for name in own]
+    assert "--pool-batches" in shown and "--max-update" in shown
+
+
 @pytest.mark.parametrize(("arch", "has_gpu"), [("bahdanau_gru", False), ("rnnsearch", False), ("bahdanau_gru", True)])
 def test_torchrun_is_read_on_a_cpu(monkeypatch: pytest.MonkeyPatch, arch: str, has_gpu: bool) -> None:
     for name, value in TORCHRUN.items():
