@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from rnnsearch_fairseq.documents.units import Unit
+from rnnsearch_fairseq.documents.html import read_html
+from rnnsearch_fairseq.documents.units import Document, Unit
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
 from rnnsearch_fairseq.text.markup import list_spans
@@ -29,14 +30,6 @@ EXTENSION = re.compile(
 KEPT = re.compile(r"<!--⟦(\d+)⟧-->(\n[ >\t]*)?")
 ESCAPED_BAR = "\ue000"  # a private character, since translate-toolkit does not escape bars in tables again
 DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
-
-
-class Document(NamedTuple):
-    """A document and its units that may be translated."""
-
-    store: Any  # ``bytes`` writes it
-    units: list[Unit]
-    language: str | None = None  # of the translations; None: not named
 
 
 def is_document(path: Path) -> bool:
@@ -215,9 +208,17 @@ def _read_markdown(path: Path, content: bytes) -> Document:
     return Document(page, [Unit(f"text {n}", [source], [""], False, partial(page.fill, source)) for n, source in named])
 
 
+def _read_html(path: Path, content: bytes) -> Document:
+    try:
+        return read_html(content.decode())
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 ({quote(error)}); convert it with iconv") from error
+
+
 BEGINNINGS = {XML: _read_xml, PO: _read_po}
 BILINGUAL = {
     **dict.fromkeys((".po", ".pot"), _read_po),
     **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), _read_xml),
 }
 READERS = {**BILINGUAL, ".tmx": _read_xml, ".md": _read_markdown, ".markdown": _read_markdown}
+READERS |= {".html": _read_html, ".htm": _read_html}
