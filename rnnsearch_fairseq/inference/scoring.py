@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,14 +14,6 @@ from rnnsearch_fairseq.search import mean_attention
 
 MAX_BATCH_SENTENCES = 64
 MAX_BATCH_WORDS = 4000  # padding included
-
-
-class Pair(NamedTuple):
-    """The ids of a sentence ``(S,)`` and of its translation ``(T,)``, with end-of-sentence, and the sentence's tree."""
-
-    source: Tensor
-    target: Tensor
-    tree: Tree | None = None
 
 
 def batches(sizes: Sequence[int]) -> list[list[int]]:
@@ -43,51 +34,32 @@ def reads_trees(network: nn.Module) -> bool:
 
 
 def pad_sources(
-    sources: Sequence[tuple[Tensor, Tree | None]], trees: bool, device: torch.device
+    sources: Sequence[Tensor], trees: Sequence[Tree | None] | None, device: torch.device
 ) -> tuple[Tensor, Forest | None]:
-    """The ids of sentences, padded on the right ``(batch, src_len)``, and their forest if ``trees`` is set."""
-    words = pad_sequence([ids for ids, _ in sources], batch_first=True, padding_value=PAD)
-    if not trees:
+    """The ids of sentences, padded on the right ``(batch, src_len)``; and their forest if there are ``trees``."""
+    words = pad_sequence(list(sources), batch_first=True, padding_value=PAD)
+    if trees is None:
         return words.to(device), None
-    forest = build_forest([tree for _, tree in sources], [0] * len(sources), words.size(1))
+    forest = build_forest(trees, [0] * len(sources), words.size(1))
     return words.to(device), Forest(*(part.to(device) if isinstance(part, Tensor) else part for part in forest))
 
 
-class Score(NamedTuple):
-    """``logprobs`` of T target words, and their attention to words ``(T, S)`` and phrases ``(T, P)``, on the CPU.
-
-    The weights are None without attention.
-    """
-
-    logprobs: Tensor
-    weights: Tensor | None
-    phrase_weights: Tensor | None
-
-    @classmethod
-    def of_batch(
-        cls, logprobs: Tensor, weights: Tensor | None, source: Tensor, tree: Tree | None, columns: int
-    ) -> "Score":
-        """The score of a sentence, whose ``weights`` ``(T, columns + most phrases)`` are those of its padded batch."""
-        if weights is None:
-            return cls(logprobs, None, None)
-        phrases = 0 if tree is None else tree.leaves - 1
-        return cls(logprobs, weights[:, : len(source)], weights[:, columns : columns + phrases])
-
-
 @torch.inference_mode()
-def score_pairs(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[Score]:
-    """Score each pair, in order, by the mean of the networks' probabilities and of their attention, in float64."""
-    scores: dict[int, Score] = {}
-    for batch in batches([max(len(pair.source), len(pair.target)) for pair in pairs]):
-        scores |= zip(batch, _score_batch(networks, [pairs[number] for number in batch]))
-    return [scores[number] for number in range(len(pairs))]
+def score_batch(
+    networks: Sequence[nn.Module], words: Tensor, forest: Forest | None, targets: Sequence[Tensor]
+) -> tuple[Tensor, Tensor | None]:
+    """The mean of the networks' probabilities and of their attention.
 
+    Args:
+        words, forest: what `pad_sources` makes of the sources.
+        targets: the ids of the translations, end-of-sentence included.
 
-def _score_batch(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[Score]:
-    device = next(networks[0].parameters()).device
-    words, forest = pad_sources([(pair.source, pair.tree) for pair in pairs], any(map(reads_trees, networks)), device)
-    target = pad_sequence([pair.target for pair in pairs], batch_first=True, padding_value=PAD).to(device)
-    previous = torch.cat([target.new_full((len(pairs), 1), EOS), target[:, :-1]], dim=1)
+    Returns:
+        On the CPU, ln p of each target word, float64 ``(batch, tgt_len)``; and the attention to the words and phrases
+        ``(batch, tgt_len, src_len + most phrases)``, None without attention.
+    """
+    target = pad_sequence(list(targets), batch_first=True, padding_value=PAD).to(words.device)
+    previous = torch.cat([target.new_full((len(target), 1), EOS), target[:, :-1]], dim=1)
     logprobs, attention = [], []
     for network in networks:
         logits, weights = network(words, previous, *([forest] if reads_trees(network) else []))
@@ -95,12 +67,6 @@ def _score_batch(networks: Sequence[nn.Module], pairs: Sequence[Pair]) -> list[S
         logprobs.append(chosen.double())
         attention.append(weights)
     # In float64, since a small probability may be zero in float32.
-    mean = (torch.stack(logprobs).logsumexp(dim=0) - math.log(len(networks))).cpu()
+    mean = torch.stack(logprobs).logsumexp(dim=0) - math.log(len(networks))
     weights = mean_attention(attention)
-    weights = None if weights is None else weights.float().cpu()
-    scores = []
-    for row, pair in enumerate(pairs):
-        rows = row, slice(len(pair.target))
-        chosen = None if weights is None else weights[rows]
-        scores.append(Score.of_batch(mean[rows], chosen, pair.source, pair.tree, words.size(1)))
-    return scores
+    return mean.cpu(), None if weights is None else weights.float().cpu()

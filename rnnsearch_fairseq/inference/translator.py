@@ -34,9 +34,10 @@ from torch import Tensor
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, join_pairs
 from rnnsearch_fairseq.inference.loading import Member, load_members
-from rnnsearch_fairseq.inference.scoring import Pair, Score, batches, pad_sources, reads_trees, score_pairs
+from rnnsearch_fairseq.inference.scoring import batches, pad_sources, reads_trees, score_batch
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
+from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
 from rnnsearch_fairseq.text.lines import LINE_ENDS
@@ -266,29 +267,39 @@ class Translator:
         for places in batches([len(sources[number].ids) for number in searched]):
             batch = [searched[place] for place in places]
             step = on_step and (lambda best, batch=batch: on_step({batch[place]: best[place] for place in best}))
-            chosen = [(sources[number].ids, sources[number].tree) for number in batch]
-            words, forest = pad_sources(chosen, self.reads_trees, self.device)
+            words, forest = self._pad([sources[number] for number in batch])
             for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
                 source, results[number] = sources[number], []
                 # Those that lose none of the markup come first.
                 symbols = {*self.target_vocabulary.encode(SYMBOLS[: len(source.spans)]).tolist()}
-                for one in sorted(hypotheses, key=lambda one: len(symbols.difference(one.words)))[:nbest]:
-                    score = Score.of_batch(one.logprobs, one.weights, source.ids, source.tree, words.size(1))
-                    target = self.target_vocabulary.words(one.words)
-                    results[number].append(pair := self._pair(source, target, one.words, score, one.score))
+                ranked = sorted(hypotheses, key=lambda hypothesis: len(symbols.difference(hypothesis.words)))
+                for best in ranked[:nbest]:
+                    target, columns = self.target_vocabulary.words(best.words), words.size(1)
+                    pair = self._pair(source, target, best.words, best.logprobs, best.weights, columns)
                     self._replace_unknown(pair)
-                    pair.text = self.decode(pair.words, source)
+                    pair.score, pair.text = best.score, self.decode(pair.words, source)
+                    results[number].append(pair)
         return [results[number] for number in range(len(sources))]
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
         """Align each source with the words of a given translation, which are without end-of-sentence."""
         self._warn_of_missing_trees([source for source, _ in pairs])
-        encode = self.target_vocabulary.encode
-        encoded = [Pair(source.ids, encode(words), source.tree) for source, words in pairs]
-        return [
-            self._pair(source, [*words, END], pair.target.tolist(), score, score.logprobs.sum().item())
-            for (source, words), pair, score in zip(pairs, encoded, score_pairs(self.networks, encoded))
-        ]
+        targets = [self.target_vocabulary.encode(words) for _, words in pairs]
+        results: dict[int, AlignedPair] = {}
+        for batch in batches([max(len(source.ids), len(target)) for (source, _), target in zip(pairs, targets)]):
+            words, forest = self._pad([pairs[number][0] for number in batch])
+            logprobs, attention = score_batch(self.networks, words, forest, [targets[number] for number in batch])
+            for row, number in enumerate(batch):
+                (source, target), ids = pairs[number], targets[number].tolist()
+                weights = None if attention is None else attention[row, : len(ids)]
+                pair = self._pair(source, [*target, END], ids, logprobs[row, : len(ids)], weights, words.size(1))
+                pair.score = pair.logprobs.sum().item()
+                results[number] = pair
+        return [results[number] for number in range(len(pairs))]
+
+    def _pad(self, sources: Sequence[Source]) -> tuple[Tensor, Forest | None]:
+        trees = [source.tree for source in sources] if self.reads_trees else None
+        return pad_sources([source.ids for source in sources], trees, self.device)
 
     def decode(self, words: Sequence[str], source: Source) -> str:
         """The text of the words of a translation of ``source``."""
@@ -305,24 +316,37 @@ class Translator:
                 pair.target[place] = self.dictionary.get(word, word)
 
     def _pair(
-        self, source: Source, target: list[str], ids: Sequence[int], score: Score, total: float, text: str | None = None
+        self,
+        source: Source,
+        target: list[str],
+        ids: Sequence[int],
+        logprobs: Tensor,
+        attention: Tensor | None,
+        columns: int,
     ) -> AlignedPair:
-        logprobs, weights, phrase_weights = score
+        """Pair a source with T target words, their ``ids`` and ``logprobs``.
+
+        ``attention`` ``(T, columns + most phrases)`` is that of the source's row in a batch of ``columns`` columns.
+        """
         phrases = [] if source.tree is None else source.tree.spans()
-        if weights is None and self.has_attention:  # the search failed
-            weights, phrase_weights = torch.zeros(len(ids), len(source.ids)), torch.zeros(len(ids), len(phrases))
-        if not self.reads_trees:
-            phrases = phrase_weights = None
+        weights = phrase_weights = None
+        if self.has_attention:
+            if attention is None:  # the search failed
+                attention = torch.zeros(len(ids), columns + len(phrases))
+            weights, phrase_weights = attention[:, : len(source.ids)], attention[:, columns : columns + len(phrases)]
         unknown = ([number == UNK for number in numbers] for numbers in (source.ids.tolist(), ids))
-        words = [*source.words, END]
-        return AlignedPair(words, target, *unknown, text, total, logprobs, weights, phrases, phrase_weights)
+        pair = AlignedPair([*source.words, END], target, *unknown, logprobs=logprobs, weights=weights)
+        if self.reads_trees:
+            pair.phrases, pair.phrase_weights = phrases, phrase_weights
+        return pair
 
     def _copy(self, source: Source) -> AlignedPair:
         """A sentence as its own translation, each word aligned with itself."""
         size, phrases = len(source.ids), 0 if source.tree is None else source.tree.leaves - 1
-        attention = (torch.eye(size), torch.zeros(size, phrases)) if self.has_attention else (None, None)
         ids = [EOS] * size  # no word is unknown where none is translated
-        return self._pair(source, [*source.words, END], ids, Score(torch.zeros(size), *attention), 0.0, source.copy)
+        pair = self._pair(source, [*source.words, END], ids, torch.zeros(size), torch.eye(size, size + phrases), size)
+        pair.score, pair.text = 0.0, source.copy
+        return pair
 
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
         trees = [source.tree for source in sources if source.copy is None]
