@@ -3,8 +3,9 @@
 import argparse
 import difflib
 import sys
+from collections.abc import Mapping
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rnnsearch_fairseq.errors import MAX_MESSAGE, MAX_QUOTATION, InputError, quote
 
@@ -35,6 +36,15 @@ def make_parser(doc: str | None) -> Parser:
 def option(name: str) -> str:
     """The option of the command line for the field ``name`` of a configuration."""
     return "--" + name.replace("_", "-")
+
+
+def command_options(values: Mapping[str, Any]) -> list[str]:
+    """The words of a command line for the fields of a configuration: true is the option alone, and false is none."""
+    words: list[str] = []
+    for name, value in values.items():
+        if value is not False:
+            words += [option(name)] if value is True else [option(name), str(value)]
+    return words
 
 
 def count(text: str) -> int:

@@ -3,11 +3,11 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rnnsearch_fairseq.command_line import option
+from rnnsearch_fairseq.command_line import command_options
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.inference.loading import Member
-from rnnsearch_fairseq.modules.config import NetworkConfig
 
 MANY_PAIRS = 1_000_000  # from here on, the first paper's own training
 FEW_PAIRS = 10_000
@@ -44,13 +44,17 @@ export PYTHONWARNINGS=ignore # of libraries
 
 if [ ! -d bin ]; then
     rm -rf bin.part
-    {preprocess}
+    fairseq-preprocess --user-dir "$(rnnsearch user-dir)" -s {source} -t {target} {dictionaries} \\
+        --trainpref train --validpref valid --testpref test --destdir bin.part
     mv bin.part bin
 fi
 
 if [ ! -e checkpoints/finished ]; then
-    {train} 2>&1 |
-        rnnsearch progress train.log {total}
+    fairseq-train bin --user-dir "$(rnnsearch user-dir)" -s {source} -t {target} \\
+        {model} \\
+        --batch-size {batch} --no-epoch-checkpoints --save-dir checkpoints \\
+        --log-format simple --log-interval 10 2>&1 |
+        rnnsearch progress train.log {updates}
     touch checkpoints/finished
 fi
 
@@ -130,46 +134,34 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None 
         joined: both languages have the same subwords, and share a dictionary.
         given: the model that the training goes on from; its search is used, too.
     """
-    source, target = map(shlex.quote, languages)
-    common = f'--user-dir "$(rnnsearch user-dir)" -s {source} -t {target}'
-    words = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST} --padding-factor 1"
+    source, target = languages
+    model, scores = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL, "score model {translation}"
+    dictionaries = ["--nwordssrc", SHORTLIST, "--nwordstgt", SHORTLIST, "--padding-factor", 1]
     if plan.pairs < MANY_PAIRS:  # words seen once become <unk>, so that it is learnt
-        words += " --thresholdsrc 2 --thresholdtgt 2"
-    sharing = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
-    model = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL
-    dictionaries = "--joined-dictionary" if joined else words
-    translation, before = (shlex.quote(f"test.{name}.{languages[1]}") for name in ("hyp", "before"))
-    scores = f"score model {translation}"
+        dictionaries += ["--thresholdsrc", 2, "--thresholdtgt", 2]
+    if joined:
+        dictionaries = ["--joined-dictionary"]
     if given is not None:
         model = GIVEN_MODEL
-        dictionaries = f"--srcdict dict.{source}.txt --tgtdict dict.{target}.txt"
-        scores = f'echo "before, by the given model:"\nscore {START} {before}\necho "after:"\n{scores}'
-    values = dict(vars(plan), warmup=min(400, plan.updates // 5), sharing=sharing, sizes=given and _sizes(given.config))
-    search = (given and given.usage.search) or {"beam": 12}
-    preprocess = [
-        f"fairseq-preprocess {common} {dictionaries}",
-        "--trainpref train --validpref valid --testpref test --destdir bin.part",
-    ]
-    train = [
-        f"fairseq-train bin {common}",
-        *(line.format(**values) for line in model),
-        f"--batch-size {plan.batch} --no-epoch-checkpoints --save-dir checkpoints",
-        "--log-format simple --log-interval 10",
-    ]
-    return SCRIPT.format(
-        preprocess=NEXT_LINE.join(preprocess),
-        train=NEXT_LINE.join(train),
-        total=plan.updates,
-        source=source,
-        target=target,
-        scores=scores,
-        translation=translation,
-        search=" ".join(f"{option(name)} {value}" for name, value in search.items()),
-        tokens="--tokenize char" if languages[1][:2] in WITHOUT_TOKENIZER else f"-l {source}-{target}",
-    )
-
-
-def _sizes(config: NetworkConfig) -> str:
-    """The options of the command line that build a given model, without those that ``ADAM`` sets."""
-    given = {name: value for name, value in vars(config).items() if value is not False and "dropout" not in name}
-    return " ".join(option(name) if value is True else f"{option(name)} {value}" for name, value in given.items())
+        dictionaries = ["--srcdict", f"dict.{source}.txt", "--tgtdict", f"dict.{target}.txt"]
+        scores = f'echo "before, by the given model:"\nscore {START} {{before}}\necho "after:"\n{scores}'
+    sizes = {name: value for name, value in (vars(given.config) if given else {}).items() if "dropout" not in name}
+    values: dict[str, Any] = {
+        **vars(plan),
+        "source": source,
+        "target": target,
+        "dictionaries": dictionaries,
+        "warmup": min(400, plan.updates // 5),
+        "sharing": "share-all-embeddings" if joined else "share-decoder-input-output-embed",
+        "sizes": command_options(sizes),
+        "search": command_options((given and given.usage.search) or {"beam": 12}),
+        "tokens": ["--tokenize", "char"] if target[:2] in WITHOUT_TOKENIZER else ["-l", f"{source}-{target}"],
+        "translation": f"test.hyp.{target}",
+        "before": f"test.before.{target}",
+    }
+    # Each value is one word for the shell, whatever a given model or a language holds, and a list is several.
+    words = {
+        name: shlex.join(map(str, value if isinstance(value, list) else [value])) for name, value in values.items()
+    }
+    parts = {"model": NEXT_LINE.join(model), "scores": scores}
+    return SCRIPT.format(**words, **{name: part.format(**words) for name, part in parts.items()})

@@ -6,7 +6,7 @@ rnnsearch info checkpoints
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rnnsearch_fairseq.command_line import make_parser, option
+from rnnsearch_fairseq.command_line import command_options, make_parser, option
 from rnnsearch_fairseq.errors import escaped
 from rnnsearch_fairseq.inference.loading import Member, load_members
 
@@ -24,8 +24,7 @@ def describe(members: Sequence[Member]) -> str:
     for language, preparation in zip(text.languages, text.preparations or ()):
         settings = [value if name == "tokenizer" else name for name, value in vars(preparation).items() if value]
         lines.append(f"preparation of {language}: {', '.join(settings) or 'words with blanks between'}")
-    search = (f"{option(name)} {value}" for name, value in usage.search.items())
-    lines.append(f"search: {' '.join(search) or 'the default options'}")
+    lines.append(f"search: {' '.join(command_options(usage.search)) or 'the default options'}")
     return "\n".join(lines)
 
 

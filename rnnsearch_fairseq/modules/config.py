@@ -8,6 +8,7 @@ from rnnsearch_fairseq.command_line import option
 from rnnsearch_fairseq.errors import InputError, quote
 
 Config = TypeVar("Config", bound="NetworkConfig")
+MAX_SIZE = 100_000  # of a layer, so that products of sizes do not overflow
 
 
 def described(default: Any, text: str, **more: Any) -> Any:
@@ -60,7 +61,8 @@ class NetworkConfig:
                 fits, expected = value in choices, f"one of {', '.join(choices)}"
             elif known.type is int:
                 least = min(known.default, 1)  # 0 is a default only where it means that there is no such layer
-                fits, expected = type(value) is int and value >= least, f"a whole number of at least {least}"
+                fits = type(value) is int and least <= value <= MAX_SIZE
+                expected = f"a whole number from {least} to {MAX_SIZE:,}"
             elif known.type is float:
                 fits, expected = type(value) in (int, float) and 0 <= value < 1, "a number of at least 0 and below 1"
             else:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, fields
 
 from rnnsearch_fairseq.command_line import option
-from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.modules.config import described
 
 SEARCHES = ("fairseq", "groundhog", "tree2seq")
@@ -52,12 +52,15 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         if self.search not in SEARCHES:
-            raise InputError(f"there is no search {self.search!r}; choose one of {', '.join(SEARCHES)}")
+            raise InputError(f"there is no search {quote(repr(self.search))}; choose one of {', '.join(SEARCHES)}")
         for field in fields(self):
             name, value = option(field.name), getattr(self, field.name)
             if field.type in (int, float):
                 least, most = BOUNDS.get(field.name, (0, MAX_VALUE))
                 if isinstance(value, bool) or not isinstance(value, (int, field.type)) or not least <= value <= most:
-                    raise InputError(f"{name} is {value!r}; give a number from {least:,} to {most:,}")
+                    raise InputError(f"{name} is {quote(repr(value))}; give a number from {least:,} to {most:,}")
+            elif not isinstance(value, field.type):
+                kind = "true or false" if field.type is bool else "text"
+                raise InputError(f"{name} cannot be {quote(repr(value))}: give {kind}")
             if field.name in WITHOUT_EFFECT[self.search] and value != field.default:
                 raise InputError(f"{name} has no effect with --search {self.search}; leave one of them out")

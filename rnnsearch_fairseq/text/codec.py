@@ -1,5 +1,6 @@
 """Convert text to the words or subwords that a model reads, and back."""
 
+import contextlib
 import io
 import logging
 from collections.abc import Callable, Sequence
@@ -85,7 +86,8 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
     if preparation.bpe is not None:
         from subword_nmt.apply_bpe import BPE
 
-        bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
+        with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt prints what it refuses as it stands
+            bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
 
         def split(text: str) -> list[str]:
             if len(bpe.cache) > MAX_CACHED_WORDS:

@@ -138,7 +138,7 @@ def test_a_folder_says_how_to_use_the_model(tmp_path: Path, monkeypatch: pytest.
         assert model.examples == ["The dog sleeps.", "A cat."]
         assert model.description == "Trained on five sentences.\n"
         assert model.description in (Path(name) / "README.md").read_text()
-        assert describe(load_members(name)).endswith("\nsearch: --search groundhog --beam 3 --unnormalized True")
+        assert describe(load_members(name)).endswith("\nsearch: --search groundhog --beam 3 --unnormalized")
         assert rnnsearch_fairseq.load(name, beam=7).options.beam == 7
         assert rnnsearch_fairseq.load(name, search="tree2seq").options.beam == 5
     for words in ("--beam 0", "--length-statistics examples", "--examples nowhere"):
