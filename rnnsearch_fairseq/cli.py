@@ -1,4 +1,4 @@
-"""The command ``rnnsearch``: everything that this package adds to fairseq's own commands."""
+"""The command rnnsearch: all that this package adds to fairseq's own commands."""
 
 import argparse
 import importlib.util
@@ -14,23 +14,22 @@ from rnnsearch_fairseq.output import open_standard_streams, outputs_begun, stop_
 from rnnsearch_fairseq.version import __version__
 
 # For each command, its module and function, and a description. Only the command's module is imported.
-COMMANDS = {
-    "translate": ("documents.translate:main", "translate text"),
-    "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
-    "serve": ("serve.main:main", "serve a translation page and a JSON API"),
-    "info": ("inference.info:main", "print what a model is"),
-    "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
-    "average": ("inference.average:main", "average the parameters of checkpoints"),
-    "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
-    "prepare": ("corpus.prepare:main", "split raw parallel text into tokens or subwords"),
-    "progress": ("plugin.progress:main", "show how far fairseq-train is, and keep its log"),
-    "limit": ("corpus.limit:main", "leave out long training pairs, and those without a parse"),
-    "parse": ("corpus.link_grammar:main", "parse English text with Link Grammar"),
-    "trees": ("corpus.parses:main", "convert parses (Penn brackets, Enju's XML) for training"),
-    "lengths": ("corpus.lengths:main", "count target lengths by source length, for --length-statistics"),
-    "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
-    "plot constituents": ("plots.constituents:main", "plot words and phrases attended to (Eriguchi et al., Figure 4)"),
+GROUPS = {
+    "Use a model": {
+        "translate": ("documents.translate:main", "translate text and documents"),
+        "serve": ("serve.main:main", "serve a translation page and a JSON API"),
+        "score": ("inference.score:main", "compute log-probabilities and attention of given translations"),
+        "plot alignment": ("plots.alignment:main", "plot the alignment of a sentence (Bahdanau et al., Figure 3)"),
+        "info": ("inference.info:main", "print what a model is"),
+    },
+    "Train a model": {
+        "prepare": ("corpus.prepare:main", "split parallel text into words or subwords, and write train.sh"),
+        "progress": ("plugin.progress:main", "show how far fairseq-train is, and keep its log"),
+        "export": ("inference.export:main", "write a model with all that it needs to one folder, to hand it on"),
+        "user-dir": ("cli:print_user_dir", "print the folder to give to fairseq's --user-dir"),
+    },
 }
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def main() -> int | None:
@@ -77,9 +76,13 @@ def _end(number: int, frame: Any) -> None:
 def _make_parser() -> Parser:
     """Build a parser that prints help, the version, or an error about an unknown command."""
     width = max(map(len, COMMANDS))
+    groups = [
+        f"{title}:\n" + "\n".join(f"  {name:{width}}  {description}" for name, (_, description) in group.items())
+        for title, group in GROUPS.items()
+    ]
     parser = Parser(
         prog="rnnsearch",
-        description=f"{__doc__}\n\n" + "\n".join(f"  {name:{width}}  {does}" for name, (_, does) in COMMANDS.items()),
+        description="\n\n".join([__doc__ or "", *groups]),
         epilog="For help on a command: rnnsearch COMMAND --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="rnnsearch COMMAND ...",

@@ -63,11 +63,9 @@ def test_the_version_has_a_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all that the examples read: text, parses, a model and its checkpoints and scores."""
+    """A folder with all that the examples read: text, a model and its scores."""
     folder = trained.train(tmp_path_factory.mktemp("examples"))
-    for number in (2, 3):
-        shutil.copy(folder / "checkpoints/checkpoint_best.pt", folder / f"checkpoints/checkpoint{number}.pt")
-    sides = {"en": trained.PAIRS, "fr": trained.PAIRS.values(), "penn": trained.PARSES}
+    sides = {"en": trained.PAIRS, "fr": trained.PAIRS.values()}
     for parent, part, language in itertools.product(("raw", "text"), ("train", "valid", "test"), sides):
         (folder / parent).mkdir(exist_ok=True)
         (folder / parent / f"{part}.{language}").write_text("".join(f"{line}\n" for line in sides[language]))
@@ -77,7 +75,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "docs.po").write_text('msgid "The dog sleeps."\nmsgstr ""\n')
     score = {"id": 0, "source": ["a", "cat", "</s>"], "target": ["chat", "</s>"], "alignment": [[0.2, 0.5, 0.1]] * 2}
     (folder / "test.scores").write_text(json.dumps(score))
-    (folder / "trees.scores").write_text(json.dumps({**score, "phrases": [[0, 2]], "phrase_attention": [[0.2]] * 2}))
     return folder
 
 
@@ -95,8 +92,6 @@ def test_help_ends_in_an_example_that_works(
         main, uvicorn = map(pytest.importorskip, ("rnnsearch_fairseq.serve.main", "uvicorn"))
         monkeypatch.setattr(main, "open_socket", lambda host, port, open_=main.open_socket: open_(host, 0))
         monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
-    if command == "parse" and shutil.which("link-parser") is None:
-        pytest.skip("link-parser is not installed")
     monkeypatch.chdir(shutil.copytree(place, tmp_path / "place"))
     if command == "progress":
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a line\n")))
@@ -134,7 +129,7 @@ def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "rnnsearch_fairseq", "lengths", tmp_path / "no", tmp_path / "no", "--output", "x"]
+    words = [sys.executable, "-m", "rnnsearch_fairseq", "plot", "alignment", tmp_path / "no", "x.png"]
     done = subprocess.run(
         words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )

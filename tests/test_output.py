@@ -108,5 +108,5 @@ def test_a_name_that_is_not_utf8_is_printed_as_it_is() -> None:
 
 
 def test_commands_work_without_docstrings() -> None:
-    done = run(sys.executable, "-OO", "-m", "rnnsearch_fairseq", "lengths", "--help")
+    done = run(sys.executable, "-OO", "-m", "rnnsearch_fairseq", "info", "--help")
     assert (done.returncode, done.stderr) == (0, b"")

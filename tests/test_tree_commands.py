@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines[::10] = ["(())"] * len(lines[::10])
         (folder / f"{part}.penn").write_text("\n".join(lines) + "\n", encoding="utf-8")
         words = [f"{part}.en", f"{part}.penn", "--format", "penn", "--output", f"{part}.trees"]
-        run("python", "-m", "rnnsearch_fairseq", "trees", *words, cwd=folder)
+        run("python", "-m", "recipes.trees.transitions", *words, cwd=folder)
     texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid"]
     for languages in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
         preprocess(folder, *languages, *texts)

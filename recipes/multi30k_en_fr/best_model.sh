@@ -39,7 +39,7 @@ case $NAME in
 esac
 
 train() { # MODEL
-    local seed=${NAME##*-}
+    local last seed=${NAME##*-}
     say "training $NAME; full log in $MODEL/train.log"
     # shellcheck disable=SC2086  # the options are words
     fairseq-train "$TEXT/bin" --user-dir "$USER_DIR" --task rnnsearch -s en -t fr $OPTIONS --seed "${seed//[a-z]*/1}" \
@@ -47,7 +47,8 @@ train() { # MODEL
         --save-dir "$MODEL/checkpoints" --log-format simple --log-interval 100 2>&1 |
         rnnsearch progress "$MODEL/train.log" "$UPDATES" --name "$NAME" || die_of_log "$MODEL/train.log" fairseq-train
     # shellcheck disable=SC2012  # fairseq's names have no line ends
-    ls -v "$MODEL"/checkpoints/checkpoint*[0-9].pt | tail -10 | xargs -d '\n' rnnsearch average --output "$1"
+    mapfile -t last < <(ls -v "$MODEL"/checkpoints/checkpoint*[0-9].pt | tail -10)
+    tool multi30k_en_fr.average "${last[@]}" --output "$1"
 }
 
 translate() { # SUBSET LENPEN FILE: write the tokens of the translations; fairseq-generate reads fairseq's own models, too

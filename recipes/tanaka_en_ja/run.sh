@@ -37,15 +37,15 @@ prepare() { # FOLDER
         parses=$DATA/$part.tree
         if [ ! -f "$parses" ]; then
             parses=$OUT/parses/$part.tree
-            once "$parses" rnnsearch parse "$DATA/$part.en" --output
+            once "$parses" tool trees.parse "$DATA/$part.en" --output
         fi
-        rnnsearch trees "$DATA/$part.en" "$parses" --format penn --output "$1/$part.tree"
+        tool trees.transitions "$DATA/$part.en" "$parses" --format penn --output "$1/$part.tree"
         cp "$DATA/$part.en" "$DATA/$part.ja" "$1"
     done
     # Before anything is counted; the paper trains on parsed sentences only. Of the 500 development sentences, the 36 without
     # a parse are left out, too: models with trees learn nothing of such sentences, so these must not choose the epoch.
-    rnnsearch limit "$1/train" "$1/kept" -s en -t ja --trees tree --max-words 50
-    rnnsearch limit "$1/dev" "$1/valid" -s en -t ja --trees tree --max-words 50
+    tool trees.limit "$1/train" "$1/kept" -s en -t ja --trees tree --max-words 50
+    tool trees.limit "$1/dev" "$1/valid" -s en -t ja --trees tree --max-words 50
     # The last 4,000 pairs are the test set, and the others, without its English sentences, the training text.
     paste "$1"/kept.{en,ja,tree} > "$1/kept"
     tail -n 4000 "$1/kept" > "$1/test"
@@ -67,7 +67,7 @@ binarise_with_trees() { # BIN
 say "preparing: a line of transitions for each sentence, words seen once are unknown, length statistics"
 once "$TEXT" prepare
 once "$TEXT/bin" binarise_with_trees
-once "$OUT/lengths" rnnsearch lengths "$TEXT/train.en" "$TEXT/train.ja" --output
+once "$OUT/lengths" tool trees.lengths "$TEXT/train.en" "$TEXT/train.ja" --output
 
 { # the models that decide the paper's main claim first
     for seed in 1 2 3; do
@@ -84,4 +84,4 @@ tool reproduce.eriguchi_tables "$OUT/runs" --reference "$TEXT/test.ja" --output 
 cat "$OUT/tables.md"
 show_model "$OUT/runs/tree2seq-blackout2000/model.pt" --search tree2seq --beam 20 --max-len-b 100 \
     --length-statistics "$(realpath --relative-base="$ROOT" "$OUT/lengths")"
-echo "  # translate takes parses, too: rnnsearch parse TEXT --output TREES, and --trees TREES"
+echo "  # translate takes parses, too: python -m recipes.trees.parse TEXT --output TREES, and --trees TREES"

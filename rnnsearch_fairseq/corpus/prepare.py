@@ -21,10 +21,9 @@ import sentencepiece
 from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.command_line import count, make_parser
-from rnnsearch_fairseq.corpus.limit import is_within
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
-from rnnsearch_fairseq.corpus.rows import Rows, add_languages, texts_of, write_rows
+from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import Member, load_members, model_files, write_member

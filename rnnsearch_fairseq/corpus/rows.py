@@ -27,6 +27,11 @@ def texts_of(name: str | Path, *endings: str) -> tuple[Path, ...]:
     return tuple(Path(f"{name}.{ending}") for ending in endings)
 
 
+def is_within(pair: Row, max_words: int) -> bool:
+    """Whether both sides of a pair have 1 to ``max_words`` words."""
+    return all(1 <= len(side.split()) <= max_words for side in pair)
+
+
 class Rows(Sequence[Row]):
     """Rows of sentences, one of each text, without line ends, in a temporary file (TMPDIR says where)."""
 

@@ -108,7 +108,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     nbest = "print up to NBEST translations of each line, with number and score"
     parser.add_argument("--nbest", type=count, help=nbest)
-    parser.add_argument("--trees", type=Path, metavar="FILE", help="parses in Penn brackets or from rnnsearch trees")
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="parses, in Penn brackets or as transitions")
     parser.add_argument("--prepared", action="store_true", help="lines are words with blanks between, in and out")
     parser.add_argument("--alignments", type=Path, metavar="FILE", help="write alignments, as rnnsearch score does")
     add_search_options(parser)

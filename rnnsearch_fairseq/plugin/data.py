@@ -107,7 +107,7 @@ class TreePairs(BaseWrapperDataset):
     """``pairs`` with the trees of their sources; ``net_input.trees`` of a batch are the fields of a ``Forest``.
 
     Args:
-        transitions: the transitions of each pair, as ``rnnsearch trees`` writes them, binarized.
+        transitions: the transitions of each pair, as recipes/trees/transitions.py writes them, binarized.
 
     Attributes:
         parsed: whether each source has a tree: bool, ``(pairs,)``.

@@ -49,5 +49,5 @@ class LengthStatistics:
             rows = np.loadtxt(path, dtype=np.int64, ndmin=2).tolist()
             return cls(Counter({(source, target): pairs for source, target, pairs in rows}))
         except (OSError, ValueError) as error:  # a line of text, or too few numbers
-            cure = "give what rnnsearch lengths wrote"
+            cure = "give what python -m recipes.trees.lengths wrote"
             raise InputError(f"--length-statistics {path}: cannot be read ({quote(error)}); {cure}") from error

@@ -47,7 +47,8 @@ class SearchOptions:
     min_len: int = described(1, "words that a translation has at least")
     length_statistics: str | None = described(
         None,
-        "file written by rnnsearch lengths; adds log p(target length | source length) to the score (tree2seq only)",
+        "file that python -m recipes.trees.lengths wrote; adds log p(target length | source length) to the score "
+        "(tree2seq only)",
     )
 
     def __post_init__(self) -> None:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rnnsearch_fairseq.corpus.link_grammar import LinkParser
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Translator
 from rnnsearch_fairseq.search import OnStep
+from rnnsearch_fairseq.serve.link_grammar import LinkParser
 from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated
 from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
 from rnnsearch_fairseq.text.trees import Parse, read_penn

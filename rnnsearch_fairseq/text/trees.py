@@ -29,7 +29,7 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
     try:
         return None if line.strip() == NO_PARSE else _build_tree(line.split())
     except ValueError as error:
-        raise InputError(f"{where}: {error}; write the trees by rnnsearch trees") from error
+        raise InputError(f"{where}: {error}; write the trees with python -m recipes.trees.transitions") from error
 
 
 def format_transitions(tree: Tree | None) -> str:

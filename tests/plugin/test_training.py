@@ -21,7 +21,7 @@ from fairseq.trainer import Trainer
 
 import rnnsearch_fairseq
 from recipes.grammar import write_corpus
-from rnnsearch_fairseq.corpus import parses
+from recipes.trees import transitions
 from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
 from tests.commands import PLUGIN, fork_command, preprocess
 
@@ -86,7 +86,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for part in PARTS:
             words = [f"{folder}/{part}.en", f"{folder}/{part}.penn", "--format", "penn"]
             patch.setattr(sys, "argv", ["trees", *words, "--output", f"{folder}/{part}.trees"])
-            parses.main()
+            transitions.main()
     for words in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
         preprocess(folder, *words, "--trainpref", "train", "--validpref", "valid")
     return folder / "bin"

@@ -4,14 +4,14 @@ SOURCE is the text that the model reads, one sentence a line, tokenised. PARSES 
 line or over several lines, or Enju's XML, one sentence a line. Line N of the output is the tree of line N of SOURCE:
 S shifts the next word, R joins the two topmost phrases; "-" is a sentence without a parse, which is counted.
 
-  rnnsearch trees text/train.en text/train.penn --format penn --output text/train.tree
+  python -m recipes.trees.transitions text/train.en text/train.penn --format penn --output text/train.tree
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
@@ -60,3 +60,8 @@ def main() -> None:
     print(f"{found.total():,} sentences, {found.pop(None, 0):,} parsed -> {args.output}")
     for failure, count in found.items():
         print(f"  {count:,} without a parse: {failure.value}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

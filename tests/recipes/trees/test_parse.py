@@ -1,17 +1,18 @@
-"""``rnnsearch parse``: with a stand-in for link-parser, and with it where it is installed."""
+"""Link Grammar: with a stand-in for link-parser, and with it where it is installed."""
 
+import contextlib
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.corpus import link_grammar
-from rnnsearch_fairseq.corpus.link_grammar import put_words
+from recipes.trees.parse import main
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.serve.link_grammar import LinkParser, put_words
 from rnnsearch_fairseq.text.trees import Parse, first_difference, read_penn
 
-TANAKA = Path(__file__).resolve().parents[3] / "shared/data/tanaka"
+TANAKA = Path(__file__).resolve().parents[4] / "shared/data/tanaka"
 
 # Speaks as link-parser does. What a sentence's words make it do: die, print nothing, split a word.
 # It writes down its starts and every line that it is given.
@@ -56,7 +57,7 @@ class Command:
         self.source.write_text("".join(line + "\n" for line in sentences), encoding="utf-8")
         command = ["link_grammar", str(self.source), "--output", str(self.output)]
         self._monkeypatch.setattr(sys, "argv", command)
-        link_grammar.main()
+        main()
         return self.output.read_text(encoding="utf-8").split("\n")[:-1]
 
     def diary(self) -> list[str]:
@@ -184,6 +185,6 @@ def test_the_trees_of_the_tanaka_corpus_are_reproduced(command: Command) -> None
 
 @real
 def test_a_sentence_that_takes_too_long_is_given_up() -> None:
-    with link_grammar.contextlib.closing(link_grammar.LinkParser(1)) as parser:
+    with contextlib.closing(LinkParser(1)) as parser:
         assert parser.parse(["to", "be", "or", "not", "to", "be", ",", "and"] * 25) is None
         assert parser.parse(["he", "sleeps", "."]) is not None

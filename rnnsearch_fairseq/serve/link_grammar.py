@@ -1,30 +1,14 @@
-"""Parse English text by Link Grammar (Sleator and Temperley 1991), for ``rnnsearch trees --format penn``.
-
-SOURCE is tokenised English, one sentence a line. Line N of the output is its tree in Penn brackets, whose leaves are
-the words of SOURCE, all labelled X: ``(S (NP (X many) (X animals)) (VP (X sleep)) (X .))``; or ``(())``, for a sentence
-without a tree. Needs link-parser; Debian: apt-get install link-grammar.
-
-  rnnsearch parse text/train.en --output text/train.penn
-"""
+"""Parse English with Link Grammar (Sleator and Temperley 1991); Debian: apt-get install link-grammar."""
 
 import contextlib
 import os
 import re
-import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-from rnnsearch_fairseq.command_line import make_parser
-from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.output import check_not_input, open_output
-from rnnsearch_fairseq.text.lines import read_lines
 from rnnsearch_fairseq.text.trees import unescape
 
 PROGRAM = "link-parser"
-NO_TREE = "(())"
-MAX_SECONDS = 30  # for a sentence
 
 # Trees on one line; at most 50 linkages, drawn by chance from more; no spelling corrections of unknown words; no second
 # try with other settings after the time limit.
@@ -107,22 +91,3 @@ def _stands_for(leaf: str, word: str) -> bool:
     leaf, word = leaf.lower(), word.translate(_BRACES).lower()
     # A word that is not linked is in braces.
     return leaf == f"{{{word}}}" or (leaf.startswith(word) and _MARKS.fullmatch(leaf, len(word)) is not None)
-
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("source", type=Path, help="tokenised English, one sentence a line")
-    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="file of trees to write")
-    args = parser.parse_args()
-    check_not_input(args.output, [args.source])
-    if shutil.which(PROGRAM) is None:
-        raise InputError(f"{PROGRAM} is not on the PATH; install it (Debian: apt-get install link-grammar)")
-    found: Counter[bool] = Counter()
-    with open_output(args.output) as out, contextlib.closing(LinkParser(MAX_SECONDS)) as link_parser:
-        for line in read_lines(args.source):
-            tree = link_parser.parse(line.split())
-            found[tree is not None] += 1
-            out.write(f"{tree or NO_TREE}\n".encode())
-        if not found[True]:
-            raise InputError(f"{args.source}: no sentence has a tree; give tokenised English, or run {PROGRAM} by hand")
-    print(f"{found.total():,} sentences, {found[True]:,} parsed -> {args.output}")

@@ -2,14 +2,14 @@
 
 SOURCE and TARGET are the training text: tokenised, one sentence a line. The first million pairs are counted.
 
-  rnnsearch lengths text/train.en text/train.fr --output lengths
+  python -m recipes.trees.lengths text/train.en text/train.fr --output lengths
 """
 
 from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 from rnnsearch_fairseq.text.lines import read_pairs
@@ -29,3 +29,8 @@ def main() -> None:
     with open_output(args.output) as out:
         out.write(statistics.write().encode())
     print(f"{statistics.counts.total():,} pairs, {len(statistics.totals):,} source lengths -> {args.output}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -1,9 +1,9 @@
-"""Average the parameters of several checkpoints of one run.
+"""Average the parameters of several checkpoints of one training, as fairseq's scripts/average_checkpoints.py does.
 
 OUTPUT has the options of the last checkpoint, and no state of its optimizer. A training with --no-epoch-checkpoints
 keeps its best and its last checkpoint only: leave that option out.
 
-  rnnsearch average checkpoints/checkpoint2.pt checkpoints/checkpoint3.pt --output average.pt
+  python -m recipes.multi30k_en_fr.average checkpoints/checkpoint2.pt checkpoints/checkpoint3.pt --output average.pt
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.command_line import make_parser
+from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.loading import STATE, count_updates, read_checkpoint, write_checkpoint
 from rnnsearch_fairseq.modules.parameters import shared_names
@@ -45,8 +45,15 @@ def average_checkpoints(paths: Sequence[Path], out: Path) -> None:
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints, or folders of trainings")
+    parser.add_argument("checkpoints", type=Path, nargs="+", help="two or more checkpoint files")
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="checkpoint to write; must be new")
     args = parser.parse_args()
+    if len(args.checkpoints) < 2:
+        raise InputError(f"{args.checkpoints[0]}: is one checkpoint only; give two or more, to average them")
     average_checkpoints(args.checkpoints, args.output)
     print(f"average of {len(args.checkpoints)} checkpoints -> {args.output}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -1,11 +1,11 @@
-"""``rnnsearch lengths``."""
+"""Lengths of training pairs, counted."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.corpus.lengths import main
+from recipes.trees.lengths import main
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.search.length_statistics import LengthStatistics
 

@@ -1,23 +1,18 @@
 """Leave out training pairs that are too long or have no parse, before anything is counted in the text.
 
 TEXT and OUT are names without language: all stands for all.en and all.ja, both tokenised. A pair stays if each side has
-1 to --max-words words. With --trees, the parses in TEXT.tree (see ``rnnsearch trees``) are written too, and a pair
+1 to --max-words words. With --trees, the parses in TEXT.tree (see transitions.py) are written too, and a pair
 without a parse is left out.
 
-  rnnsearch limit text/train text/kept -s en -t fr --max-words 50
+  python -m recipes.trees.limit text/train text/kept -s en -t fr --max-words 50
 """
 
-from rnnsearch_fairseq.command_line import count, make_parser
-from rnnsearch_fairseq.corpus.rows import Row, Rows, add_languages, texts_of, write_rows
+from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
+from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
 from rnnsearch_fairseq.text.trees import NO_PARSE
-
-
-def is_within(row: Row, max_words: int) -> bool:
-    """Whether both sides of a pair have 1 to ``max_words`` words, and a third sentence holds no ``NO_PARSE``."""
-    return all(1 <= len(side.split()) <= max_words for side in row[:2]) and NO_PARSE not in map(str.strip, row[2:])
 
 
 def main() -> None:
@@ -32,8 +27,14 @@ def main() -> None:
     text, out = (texts_of(name, *endings) for name in (args.text, args.out))
     check_not_input(out, text)
     check_text_files(*text)
-    rows = Rows(row for row in zip(*map(read_lines, text)) if is_within(row, args.max_words))
+    pairs = (row for row in zip(*map(read_lines, text)) if is_within(row[:2], args.max_words))
+    rows = Rows(row for row in pairs if NO_PARSE not in map(str.strip, row[2:]))
     if not rows:
         raise InputError(f"--max-words {args.max_words}: no pair of {args.text} is left; give a greater number")
     write_rows(out, rows)
     print(f"{len(rows):,} pairs of at most {args.max_words} words a side -> {args.out}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -9,10 +9,10 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from recipes.trees.constituents import main, make_tree, plot_attention
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.modules.forest import Tree
-from rnnsearch_fairseq.plots.constituents import main, make_tree, plot_attention
 
 # ((the window) (is (open now))), without the full stop
 TREE = Tree((2, 1, 3, 4))

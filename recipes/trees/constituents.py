@@ -4,7 +4,7 @@ SCORES is what ``rnnsearch score --trees FILE`` or ``rnnsearch translate --trees
 row is a target word, each column a source word or, right of the line, a phrase; black is the weight 0, white 1. Above
 the words stands their tree, whose phrases have the numbers of their columns.
 
-  rnnsearch plot constituents trees.scores constituents.png
+  python -m recipes.trees.constituents trees.scores constituents.png
 """
 
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from matplotlib.axes import Axes
 
+from rnnsearch_fairseq.command_line import print_without_traceback
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair, read_scores
 from rnnsearch_fairseq.modules.forest import Tree
@@ -70,3 +71,8 @@ def main() -> None:
         raise InputError(f"{pair.where}: the model reads no trees; give what rnnsearch score --trees FILE wrote")
     plot_attention(pair, args.picture)
     print(f"attention of sentence {pair.number} -> {args.picture}")
+
+
+if __name__ == "__main__":
+    print_without_traceback()
+    main()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.corpus.limit import main
+from recipes.trees.limit import main
 from rnnsearch_fairseq.errors import InputError
 
 TEXT = {

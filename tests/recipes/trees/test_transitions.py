@@ -1,4 +1,4 @@
-"""`rnnsearch trees`: files in, a file of transitions and a report out, or what is wrong."""
+"""Parses to transitions: files in, a file of transitions and a report out, or what is wrong."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.corpus import parses
+from recipes.trees import transitions
 from rnnsearch_fairseq.errors import InputError
 
 SOURCE = ["he slept .", "", "the man sleeps", "( why )", "no tree here", "go"]
@@ -36,7 +36,7 @@ class Files:
         """The lines that the command writes, and what it prints."""
         command = ["trees", str(self.source), str(self.parses), "--format", form, "--output", str(self.output)]
         self._monkeypatch.setattr(sys, "argv", [*command, *options])
-        parses.main()
+        transitions.main()
         text = self.output.read_bytes().decode()
         assert text.endswith("\n")
         return text.split("\n")[:-1], self._capsys.readouterr().out

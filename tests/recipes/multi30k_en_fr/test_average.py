@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import rnnsearch_fairseq
+from recipes.multi30k_en_fr.average import average_checkpoints
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.average import average_checkpoints
 from tests.trained import make_checkpoint
 
 
