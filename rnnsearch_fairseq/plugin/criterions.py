@@ -22,22 +22,22 @@ from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 from rnnsearch_fairseq.plugin.models import scores_features
 
-Result = tuple[Tensor, int, dict[str, Any]]  # the cost of a batch, the divisor of the gradients, the values to log
-# fairseq's trainer divides gradients by the total sample size, or by 1 if that is 0 (Trainer.train_step). A size of 1
-# would not do: fairseq adds the sizes of all workers and accumulated steps.
+Result = tuple[Tensor, int, dict[str, Any]]  # cost of a batch, divisor of the gradients, values for the log
+# fairseq's trainer divides gradients by the total sample size, or by 1 if this total is 0 (Trainer.train_step). A size
+# of 1 would be wrong, because fairseq adds the sizes of all workers and accumulated steps.
 DIVIDE_BY_NOTHING = 0
 
 
 @dataclass
 class SmoothedNLLConfig(CrossEntropyCriterionConfig):
-    """fairseq's options, ``sentence_avg`` among them."""
+    """fairseq's option ``sentence_avg``, and label smoothing."""
 
     label_smoothing: float = field(default=0.0, metadata={"help": "probability given to all other words together"})
 
 
 @register_criterion("smoothed_nll", dataclass=SmoothedNLLConfig)
 class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
-    """The numbers of fairseq's ``label_smoothed_cross_entropy``, with less memory for the models of this package."""
+    """fairseq's ``label_smoothed_cross_entropy``, which needs less memory here for the models of this package."""
 
     def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
         """As in fairseq."""
@@ -53,14 +53,14 @@ class SmoothedNLL(LabelSmoothedCrossEntropyCriterion):
 
 @register_criterion("summed_nll", dataclass=CrossEntropyCriterionConfig)
 class SummedNLL(SmoothedNLL):
-    """-sum log p(y|x) over all words of all sentences of a batch, the cost behind Section 4.2.
+    """-sum log p(y|x) over all words of all sentences of a batch: the cost of both papers (Section 4.2 of the first).
 
-    With ``--sentence-avg`` gradients are averaged over sentences, as in the second paper. Otherwise ``--clip-norm 1``
-    clips the gradient of the sum, over all workers and ``--update-freq`` steps, at nearly every update. Because of
-    Adadelta's epsilon this differs from training on the mean.
+    With ``--sentence-avg``, gradients are averaged over sentences, as in the second paper. Without it, ``--clip-norm
+    1`` clips the gradient of the sum, over all workers and ``--update-freq`` steps, at nearly every update. Because of
+    Adadelta's epsilon, this differs from a training on the mean.
 
-    It logs ``nll_sentence_nats`` (as in the paper's Table 2) and ``nll_word_nats``, and fairseq's ``loss`` (bits per
-    word) and ``ppl`` (perplexity), which are comparable with ``cross_entropy``.
+    The log has ``nll_sentence_nats`` (as in the paper's Table 2) and ``nll_word_nats``. fairseq's ``loss`` (bits per
+    word) and ``ppl`` (perplexity) can be compared with those of ``cross_entropy``.
     """
 
     def __init__(self, task: FairseqTask, sentence_avg: bool = False) -> None:
@@ -90,7 +90,7 @@ def log_bits(logging_outputs: list[dict[str, Any]]) -> tuple[Any, int]:
 
 @dataclass
 class BlackOutConfig(CrossEntropyCriterionConfig):
-    """The defaults are the paper's settings for its small data set; for the large one it uses 2,500 negatives."""
+    """The defaults are the paper's settings for its small data set; the large data set has 2,500 negatives."""
 
     blackout_samples: int = field(default=500, metadata={"help": "K: negative words drawn for each target word"})
     blackout_alpha: float = field(
@@ -101,7 +101,7 @@ class BlackOutConfig(CrossEntropyCriterionConfig):
 
 @register_criterion("blackout", dataclass=BlackOutConfig)
 class BlackOut(SmoothedNLL):
-    """The cost of Section 3.4, summed over the words; with ``--sentence-avg`` gradients are averaged over sentences."""
+    """The cost of Section 3.4, summed over words; ``--sentence-avg`` averages the gradients over sentences."""
 
     def __init__(self, task: FairseqTask, blackout_samples: int, blackout_alpha: float, sentence_avg: bool) -> None:
         super().__init__(task, sentence_avg, label_smoothing=0.0)
@@ -111,10 +111,10 @@ class BlackOut(SmoothedNLL):
         self.proposal: tuple[Tensor, AliasTable] | None = None
 
     def distribution(self, device: torch.device) -> tuple[Tensor, AliasTable]:
-        """log Q, ``(K_y,)`` in float64, and Q's alias table; counted in the training targets at the first call."""
+        """log Q, float64 ``(K_y,)``, and Q's alias table; the first call counts the training targets."""
         if self.proposal is None:
             pairs, vocabulary_size = self.task.dataset(self.task.cfg.train_subset), len(self.task.target_dictionary)
-            self.proposal = proposal_of(count_targets(pairs, vocabulary_size), self.alpha, device)
+            self.proposal = make_proposal(count_targets(pairs, vocabulary_size), self.alpha, device)
         return self.proposal
 
     def forward(self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True) -> Result:
@@ -130,30 +130,30 @@ class BlackOut(SmoothedNLL):
         counts = {"ntokens": sample["ntokens"], "nsentences": len(sample["target"]), "sample_size": divisor}
         return loss, divisor, {"loss": loss.detach(), **counts}
 
-    reduce_metrics = staticmethod(log_bits)  # in training, of the BlackOut cost, not the softmax's
+    reduce_metrics = staticmethod(log_bits)  # in training, bits of the BlackOut cost, not of the softmax
 
 
 def count_targets(pairs: FairseqDataset, vocabulary_size: int) -> np.ndarray:
-    """The number of occurrences of each id in the targets, end-of-sentence included: int64, ``(K_y,)``.
+    """Count each id in the targets of the training pairs, end-of-sentence included: int64 ``(K_y,)``.
 
-    Pairs that are left out in training (``--max-words``, ``--require-parse``) do not count. Of data in several folders
-    (``bin0:bin1``), the pairs of the folder that is loaded first are counted.
+    Pairs that training leaves out (``--max-words``, ``--require-parse``) do not count. If the data is in several
+    folders (``bin0:bin1``), only the folder that is loaded first counts.
     """
     with data_utils.numpy_seed(0):  # a data set that shuffles must not change the random numbers of training
-        kept = pairs.ordered_indices()
+        numbers = pairs.ordered_indices()
     while isinstance(pairs, BaseWrapperDataset):
         pairs = pairs.dataset
     counts = np.zeros(vocabulary_size, dtype=np.int64)
-    for number in kept:
+    for number in numbers:
         np.add.at(counts, pairs.tgt[number].numpy(), 1)
     return counts
 
 
-def proposal_of(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
-    """log Q ``(K_y,)`` and Q's alias table. Q is proportional to count^alpha; words that never occur are not drawn.
+def make_proposal(counts: np.ndarray, alpha: float, device: torch.device) -> tuple[Tensor, AliasTable]:
+    """Compute log Q ``(K_y,)`` and Q's alias table. Q is proportional to count^alpha.
 
-    Their log Q is that of the rarest word, so that their cost is finite: where a process has no batch left for an
-    update, fairseq multiplies the cost of a batch of the development set by zero.
+    Words that never occur are not drawn. They get the log Q of the rarest word, so that their cost is finite: if a
+    process has no batch left for an update, fairseq multiplies the cost of a development batch by zero.
     """
     powers = np.where(counts > 0, counts.astype(np.float64) ** alpha, 0.0)
     proposal = torch.from_numpy(powers / powers.sum()).to(device)

@@ -23,15 +23,15 @@ class Generator:
         self.models, self.search, self.print_alignment, self.eos = models, search, print_alignment, EOS
         for model in models:
             model.eval()
-        self.search_model: SearchModel | None = None  # made of the parameters when the first batch comes
+        self.search_model: SearchModel | None = None  # built from the parameters at the first batch
 
     def generate(self, models: Any, sample: dict[str, Any], **unused: None) -> list[list[dict[str, Any]]]:
-        """fairseq's hypotheses of each sentence of the batch, best first; ``models`` are those of the constructor."""
+        """Translate a batch: fairseq's hypotheses of each sentence, best first. ``models`` are the constructor's."""
         words, trees = sample["net_input"]["src_tokens"], sample["net_input"].get("trees")
         if self.search_model is None:
             self.search_model = search_model(list(map(halves, self.models)))
-        found = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
-        return [[self._convert(one, row) for one in hypotheses] for hypotheses, row in zip(found, words.cpu())]
+        batch = self.search.search(self.search_model, words, None if trees is None else Forest(*trees))
+        return [[self._convert(hypothesis, row) for hypothesis in best] for best, row in zip(batch, words.cpu())]
 
     def _convert(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
         tokens, weights = torch.tensor(hypothesis.words), hypothesis.weights
@@ -51,5 +51,5 @@ class Generator:
 
 
 def halves(model: BaseFairseqModel) -> tuple[Any, Any]:
-    """The encoder and decoder of this package in a fairseq model; None for other models."""
+    """The encoder and decoder of a model of this package; None for each in another model."""
     return getattr(model.encoder, "network", None), getattr(model.decoder, "network", None)

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.modules import rnnsearch, tree2seq
+from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.config import NetworkConfig
 from rnnsearch_fairseq.modules.encoder import Annotations
 from rnnsearch_fairseq.modules.init import initialize, initialize_uniform
@@ -38,35 +39,40 @@ from rnnsearch_fairseq.text.preparation import find_preparations
 from rnnsearch_fairseq.text.settings import TextSettings
 from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
-Lists = dict[str, list[Tensor | None]]  # what fairseq's encoders and decoders give, by name
-State = dict[str, Tensor | None]  # of a decoder in a search, by name, ``(batch, ...)``
+Lists = dict[str, list[Tensor | None]]  # named outputs of an encoder or decoder, in fairseq's format
+State = dict[str, Tensor | None]  # named tensors ``(batch, ...)``, the state of a decoder between two words
 
 
 class NetworkEncoder(FairseqEncoder):
-    """One half of a network behind fairseq's encoder interface; its output is a dictionary of lists of tensors."""
+    """The encoder of a network behind fairseq's encoder interface; its output is a dictionary of lists of tensors."""
 
     def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.network = network
 
     def reorder_encoder_out(self, encoder_out: Lists, new_order: Tensor) -> Lists:
-        """Take the sentences ``new_order`` ``(new_batch,)`` of the batch, in that order."""
+        """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
         return {
             name: [tensor.index_select(0, new_order) for tensor in tensors] for name, tensors in encoder_out.items()
         }
 
 
 class NetworkDecoder(FairseqIncrementalDecoder):
-    """The other half; in a search, the incremental state holds its :data:`State` under "search"."""
+    """The decoder of a network; in a search, its :data:`State` is the item "search" of the incremental state."""
 
     def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.network = network
 
     def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
-        """The features ``(batch, tgt_len, l)``, the attention, and the state after the last of ``previous_words``.
+        """Compute the features of the next words.
 
-        ``saved`` is such a state, empty before the first word of a search; None outside of a search.
+        Args:
+            previous_words: ``(batch, tgt_len)``; in a search, ``(batch, 1)``.
+            saved: in a search, the state that the last call returned, and an empty one at the first call; else None.
+
+        Returns:
+            Features ``(batch, tgt_len, l)``, the attention, and the state after these words.
         """
         raise NotImplementedError
 
@@ -81,14 +87,15 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         """Score every next word.
 
         Args:
-            prev_output_tokens: the words before, ``(batch, tgt_len)``, beginning with end-of-sentence. In a search
-                (``incremental_state`` given) only the last column is read.
+            prev_output_tokens: the previous words ``(batch, tgt_len)``, which begin with end-of-sentence. In a search,
+                when there is an ``incremental_state``, only the last column is read.
             features_only: return the input of the output layer instead of the scores.
 
         Returns:
             Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; and a
-            dictionary: ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``; ``constituents``, of a tree
-            model, the alpha of words and phrases; and with features, ``output_layer``: its weight and its bias.
+            dictionary with ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``. Tree models add
+            ``constituents``, the alpha of words and phrases. With features, ``output_layer`` is the layer's weight and
+            bias.
         """
         if incremental_state is None:
             features, extra, _ = self.decode(prev_output_tokens, encoder_out, None)
@@ -100,7 +107,7 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         if not features_only:
             return layer(features), extra
         # Views, because DistributedDataParallel with --find-unused-parameters must find the layer's parameters among
-        # the model's outputs. Otherwise it takes them for unused and raises an error when the criterion uses them.
+        # the model's outputs. Otherwise it believes that they are unused, and fails when the criterion uses them.
         return features, {**extra, "output_layer": [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]}
 
     def reorder_incremental_state(self, incremental_state: dict[str, State], new_order: Tensor) -> None:
@@ -111,9 +118,9 @@ class NetworkDecoder(FairseqIncrementalDecoder):
 
 
 def scores_features(model: nn.Module) -> bool:
-    """Whether a model gives criterions its features and output layer, which must compute W f + b and no more.
+    """Whether a criterion may compute the output layer of this model itself, as W f + b.
 
-    The model may be wrapped by fairseq for a training by several processes.
+    In a training with several processes, fairseq wraps the model.
     """
     decoder = getattr(model, "decoder", None)
     return isinstance(decoder, NetworkDecoder) and type(decoder.network.to_vocabulary) is nn.Linear
@@ -122,9 +129,8 @@ def scores_features(model: nn.Module) -> bool:
 class NetworkModel(FairseqEncoderDecoderModel):
     """A network of ``modules/`` as a fairseq model.
 
-    Its parameters are those of the network: ``encoder.network.NAME`` here is ``encoder.NAME`` there. Its checkpoints
-    also hold the languages, the vocabularies and how text was prepared, by which
-    :func:`rnnsearch_fairseq.load` translates text wherever a checkpoint lies.
+    The parameter ``encoder.NAME`` of the network is ``encoder.network.NAME`` here. Checkpoints also hold the
+    languages, the vocabularies and how text was prepared, so that :func:`rnnsearch_fairseq.load` needs no other file.
     """
 
     Config: ClassVar[type[NetworkConfig]]
@@ -157,16 +163,16 @@ class NetworkModel(FairseqEncoderDecoderModel):
         return model
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """Translate the last batch in every task, which fairseq may leave out; else as in fairseq."""
-        cfg.dataset.required_batch_size_multiple = 1  # else sentences may be left out (data/data_utils.py:357)
+        """As in fairseq, but translate the last batch in every task."""
+        cfg.dataset.required_batch_size_multiple = 1  # fairseq's 8 may drop sentences (data/data_utils.py:357)
         super().prepare_for_inference_(cfg)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What the checkpoint holds beside parameters, as plain data."""
+        """The text settings, as plain data for the checkpoint."""
         return self.text.to_record()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Compare the vocabularies of a checkpoint with this model's; keep how its text was prepared."""
+        """Refuse a checkpoint with other vocabularies, and remember how its text was prepared."""
         text = TextSettings.from_record(state)
         for language, theirs, ours in zip(self.text.languages, text.vocabularies, self.text.vocabularies):
             if theirs != ours:
@@ -203,7 +209,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
 
 def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
-    """The network's configuration in ``cfg``, from the command line, Hydra or a checkpoint."""
+    """Read the network's configuration from a command line, from Hydra or from a checkpoint."""
     values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg, enum_to_str=True)
     return kind.of(values)
 
@@ -219,7 +225,7 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
             if isinstance(args, argparse.Namespace):
                 complete_options(args, model)
 
-        if name == model:  # fairseq has registered an architecture of this name, which does nothing
+        if name == model:  # fairseq has registered an empty architecture of this name
             ARCH_CONFIG_REGISTRY[name] = architecture
         else:
             register_model_architecture(model, name)(architecture)
@@ -242,10 +248,14 @@ class RNNsearchDecoder(NetworkDecoder):
     """:class:`~rnnsearch_fairseq.modules.Decoder` behind fairseq's decoder interface."""
 
     def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
-        source = Annotations(*(next(iter(encoder_out[name]), None) for name in Annotations._fields))
-        state, memory = self.network.start(source)
-        output = self.network(previous_words, memory=memory, **(saved or {"state": state}))
-        return output.features, {"attn": [output.weights]}, {"state": output.state, "context": output.context}
+        if saved:  # the keys U_a h_j are computed once for all words
+            memory, state = Memory(*(saved[name] for name in Memory._fields)), saved["state"]
+        else:
+            source = Annotations(*(next(iter(encoder_out[name]), None) for name in Annotations._fields))
+            state, memory = self.network.start(source)
+        output = self.network(previous_words, state, memory, (saved or {}).get("context"))
+        after = {**memory._asdict(), "state": output.state, "context": output.context}
+        return output.features, {"attn": [output.weights]}, after
 
 
 @dataclass

@@ -19,7 +19,7 @@ from omegaconf import II, DictConfig
 
 @dataclass
 class AdadeltaConfig(FairseqDataclass):
-    """The published algorithm has no learning rate, which corresponds to ``lr`` = 1."""
+    """Adadelta (Zeiler, 2012) with the first paper's settings (Appendix B.2); its learning rate is 1."""
 
     adadelta_rho: float = field(default=0.95, metadata={"help": "decay rate of the running averages"})
     adadelta_eps: float = field(default=1e-6, metadata={"help": "added inside both square roots"})
@@ -35,7 +35,7 @@ OPTIMIZER_REGISTRY.pop("adadelta", None)
 class Adadelta(FairseqOptimizer):
     """``torch.optim.Adadelta`` with a dataclass configuration; replaces fairseq's ``adadelta``, whose rho is 0.9."""
 
-    supports_flat_params = True  # it is an elementwise algorithm
+    supports_flat_params = True  # the algorithm is elementwise
 
     def __init__(self, cfg: DictConfig, params: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(cfg)
@@ -49,7 +49,7 @@ class Adadelta(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, float]:
-        """The arguments of ``torch.optim.Adadelta``. A resumed training keeps its own, but for the learning rate."""
+        """The arguments of ``torch.optim.Adadelta``; a resumed training takes only the learning rate from them."""
         return {
             "lr": self.cfg.lr[0],
             "rho": self.cfg.adadelta_rho,
@@ -66,22 +66,22 @@ class HalveOnWorseConfig(ReduceLROnPlateauLRScheduleConfig):
     lr_threshold: float = field(
         default=-1e-9,
         metadata={
-            "help": "an epoch is worse unless its loss is below 1 - THRESHOLD times that of the epoch before "
-            "(default: -1e-9, with which an equal loss is not worse)"
+            "help": "an epoch is worse unless its loss is below 1 - THRESHOLD times the loss of the epoch before "
+            "(default: -1e-9, so that an equal loss is not worse)"
         },
     )
 
 
 @register_lr_scheduler("halve_on_worse", dataclass=HalveOnWorseConfig)
 class HalveOnWorse(ReduceLROnPlateauLRSchedule):
-    """Halve the learning rate after an epoch whose development loss is worse than that of the epoch before.
+    """Halve the learning rate if the development loss is worse than after the epoch before (Eriguchi et al., 4.2).
 
-    ``reduce_lr_on_plateau`` compares the loss with the lowest one so far instead.
+    ``reduce_lr_on_plateau`` compares the loss with the lowest loss so far.
     """
 
     def step(self, epoch: int, val_loss: float | None = None) -> float:
-        """End an epoch with this development loss (None: it is not known), and return the learning rate."""
+        """End an epoch with this development loss, None if it is unknown, and return the learning rate."""
         super().step(epoch, val_loss)
         if val_loss is not None:
-            self.lr_scheduler.best = val_loss  # torch compares the next loss with ``best``, which checkpoints hold
+            self.lr_scheduler.best = val_loss  # torch compares the next loss with ``best``, also from a checkpoint
         return self.optimizer.get_lr()

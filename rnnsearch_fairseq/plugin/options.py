@@ -1,4 +1,4 @@
-"""What this package changes in a parsed command line of fairseq, once ``--arch`` names one of its architectures."""
+"""Changes to a parsed command line of fairseq whose ``--arch`` is an architecture of this package."""
 
 import argparse
 import atexit
@@ -10,7 +10,7 @@ import torch
 
 logger = logging.getLogger(__name__)
 
-# Section 4.2 and Appendix B.2 of Bahdanau et al.: for each option, the default of fairseq and the value of the paper.
+# For each option, fairseq's default and the value of the paper (Bahdanau et al., Section 4.2 and Appendix B.2).
 PAPER_TRAINING = {
     "optimizer": (None, "adadelta"),
     "criterion": ("cross_entropy", "summed_nll"),
@@ -20,9 +20,9 @@ PAPER_TRAINING = {
 
 
 def complete_options(args: argparse.Namespace, model: str) -> None:
-    """Undo that --bf16 sets --tpu (options.py:201), and let the processes of torchrun train together on CPUs.
+    """Unset --tpu, which --bf16 sets (options.py:201), and let the processes of torchrun train together on CPUs.
 
-    RNNsearch without ``--optimizer``, which fairseq would refuse, is trained as in the paper.
+    fairseq refuses a command without ``--optimizer``; RNNsearch is then trained as in the paper.
     """
     args.tpu = "--tpu" in sys.argv
     if model == "rnnsearch" and getattr(args, "optimizer", "") is None:
@@ -33,7 +33,7 @@ def complete_options(args: argparse.Namespace, model: str) -> None:
 
 
 def choose_paper_training(args: argparse.Namespace) -> None:
-    """Set the options of ``PAPER_TRAINING`` that are not given, and 80 pairs an update where no size is given."""
+    """Give the options of ``PAPER_TRAINING`` that are still the defaults the paper's values, and 80 pairs an update."""
     chosen = {name: paper for name, (default, paper) in PAPER_TRAINING.items() if getattr(args, name) == default}
     if args.batch_size is None and args.max_tokens is None:
         chosen |= {"batch_size": 80, "batch_size_valid": 80}
@@ -45,11 +45,11 @@ def choose_paper_training(args: argparse.Namespace) -> None:
 
 
 def join_cpu_processes(args: argparse.Namespace) -> None:
-    """Read what torchrun says; fairseq divides by the number of GPUs there (distributed/utils.py:91)."""
+    """Read torchrun's variables, since fairseq would divide by the number of GPUs, 0 (distributed/utils.py:91)."""
     args.distributed_init_method = "env://"
     args.distributed_world_size = int(os.environ["WORLD_SIZE"])
     args.distributed_rank = int(os.environ["RANK"])
     args.distributed_no_spawn = True
     args.distributed_backend, args.ddp_backend = "gloo", "legacy_ddp"
-    # The threads of a group that is still open may abort Python at its end.
+    # The threads of an open group may abort Python when it ends.
     atexit.register(lambda: torch.distributed.is_initialized() and torch.distributed.destroy_process_group())

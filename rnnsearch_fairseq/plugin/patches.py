@@ -1,7 +1,7 @@
-"""All that this package replaces in fairseq: ``PATCHES`` at the end is the table, README.md says why.
+"""The functions of fairseq that this package replaces; the table is ``PATCHES`` at the end, and README.md says why.
 
-Checkpoint files are whole or absent, and a training goes on from one as if it had not been broken. After Ctrl-C
-(SIGINT) or SIGTERM, a training finishes its update, saves a checkpoint, and ends.
+A checkpoint file is whole or absent, and a training that goes on from a checkpoint equals an unbroken training. After
+Ctrl-C (SIGINT) or SIGTERM, a training finishes its update, saves a checkpoint, and ends.
 """
 
 import argparse
@@ -48,9 +48,9 @@ def copy_whole(copy: Callable[..., Any], src_path: str, dst_path: str, overwrite
 
 
 def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **passthrough: Any) -> Any:
-    """Load the checkpoint; end a training that has made all its updates; from here on, stop after signals.
+    """Load the checkpoint, exit if all updates are done, and install the signal handlers.
 
-    fairseq makes one more update in each start after the last (fairseq_cli/train.py:389).
+    If all updates are done, each start of fairseq makes one more (fairseq_cli/train.py:389).
     """
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     if cfg.restore_file == LAST:
@@ -83,7 +83,7 @@ def install_signal_handlers() -> None:
     """Note SIGINT and SIGTERM; a second Ctrl-C ends the process at once."""
     signal.signal(signal.SIGINT, _note_signal)
     signal.signal(signal.SIGTERM, _note_signal)
-    os.register_at_fork(after_in_child=_heed_parent_only)
+    os.register_at_fork(after_in_child=_ignore_signals_of_others)
 
 
 def _note_signal(number: int, frame: Any) -> None:
@@ -93,8 +93,11 @@ def _note_signal(number: int, frame: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _heed_parent_only() -> None:
-    """Let a worker that reads the data live on: ``timeout`` and Slurm signal all processes, and the update needs it."""
+def _ignore_signals_of_others() -> None:
+    """Make a data worker ignore SIGTERM unless it comes from its parent.
+
+    ``timeout`` and Slurm signal every process, but the current update still needs its workers.
+    """
 
     def wait_for_parent(parent: int = os.getppid()) -> None:
         while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
@@ -108,17 +111,17 @@ def _heed_parent_only() -> None:
 def stop_after_update(
     validate_and_save: Callable[..., Any], cfg: Any, trainer: Trainer, task: Any, epoch_itr: Any, *options: Any
 ) -> Any:
-    """Validate and save as in fairseq; after a signal, save and end with the status that a shell gives to it."""
+    """Validate and save as in fairseq; after a signal, save and exit with status 128 + its number, as in a shell."""
     losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *options)
     number = received
-    if trainer.data_parallel_world_size > 1:  # one process may have the signal an update later than another
+    if trainer.data_parallel_world_size > 1:  # processes may get the signal in different updates
         signals = torch.tensor(number, device=trainer.device)
         fairseq.distributed.utils.all_reduce(signals, trainer.data_parallel_process_group, op="max")
         number = int(signals)
     if not number or should_stop:
         return losses, should_stop
     fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
-    if torch.distributed.is_initialized():  # the launcher kills the others when the first one ends
+    if torch.distributed.is_initialized():  # the launcher kills the other processes when the first process ends
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
     updates, goes_on = trainer.get_num_updates(), f"goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
     logger.info(f"{signal.Signals(number).name}: training stops after update {updates}; the same command {goes_on}")
@@ -130,7 +133,7 @@ def parse_with_hints(
 ) -> Any:
     """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
 
-    fairseq parses twice: first to learn which other options these add. It prints help at the first time.
+    fairseq parses twice, because --arch and --task add options; it prints help when it parses the first time.
     """
     parser.__class__ = Parser
     words = sys.argv[1:] if words is None else words
@@ -147,15 +150,15 @@ def parse_with_hints(
     return parse(parser, rest, **{**options, "modify_parser": print_help})
 
 
-# The dotted name of each target, and the function that is called in its place, with the target as first argument.
+# Dotted names of functions of fairseq, and their replacements, whose first argument is the replaced function.
 PATCHES: dict[str, Callable[..., Any]] = {
     "fairseq.file_io.PathManager.copy": copy_whole,
     "fairseq.checkpoint_utils.load_checkpoint": resume,
     "fairseq_cli.train.validate_and_save": stop_after_update,
     "fairseq.options.parse_args_and_arch": parse_with_hints,
 }
-# The classes of checkpoints, which only hold data. A training by several processes broadcasts omegaconf objects and
-# placeholders for tensors when it resumes.
+# The classes in checkpoints, which only hold data. When a training with several processes resumes, it also broadcasts
+# omegaconf objects and placeholders for tensors.
 CLASSES = [*PLAIN_CLASSES, fairseq.distributed.utils._TensorPlaceholder, omegaconf.DictConfig, omegaconf.ListConfig]
 CLASSES += [omegaconf.base.ContainerMetadata, omegaconf.base.Metadata]
 CLASSES += [nodes.AnyNode, nodes.BooleanNode, nodes.IntegerNode, nodes.FloatNode, nodes.StringNode]
@@ -165,7 +168,7 @@ CLASSES += [dict, list, int, float, str, bool, collections.defaultdict, (typing.
 
 @functools.cache
 def apply() -> None:
-    """Replace all targets; a second call changes nothing."""
+    """Replace the functions of ``PATCHES``; a second call changes nothing."""
     for target, replacement in PATCHES.items():
         owner, _, name = target.rpartition(".")
         original = pkgutil.resolve_name(target)

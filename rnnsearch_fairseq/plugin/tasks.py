@@ -1,4 +1,4 @@
-"""fairseq's translation task with both papers' training pairs, trees and searches."""
+"""fairseq's translation task with the training pairs, trees and searches of both papers."""
 
 import logging
 import math
@@ -31,7 +31,7 @@ from rnnsearch_fairseq.text.preparation import RECORD, find_preparations
 logger = logging.getLogger(__name__)
 
 HELP = {option.name: {"help": option.metadata["help"]} for option in fields(SearchOptions)}
-# Options of fairseq's generator that this package's searches lack.
+# Options of fairseq's generator that the searches of this package do not have.
 FAIRSEQ_ONLY = ["sampling", "diverse_beam_groups", "diversity_rate", "match_source_len", "constraints", "prefix_size"]
 FAIRSEQ_ONLY += ["no_repeat_ngram_size", "temperature", "lm_path", "score_reference"]
 
@@ -42,15 +42,15 @@ def _optional(help_text: str) -> Any:
 
 @dataclass
 class RNNsearchTaskConfig(TranslationConfig):
-    """The options of ``translation``, of the training pairs and their order, of trees, and of the search."""
+    """Options of ``translation``, and for the training pairs and their order, trees, and the search."""
 
     max_words: Optional[int] = _optional(  # noqa: UP045 (fairseq reads the type's name)
-        "leave out training pairs with more words than this on either side, end-of-sentence not counted (the papers: "
-        "30 or 50; default: no limit)"
+        "leave out training pairs with more words than this on either side, without end-of-sentence (the papers: 30 "
+        "or 50; default: no limit)"
     )
     pool_batches: Optional[int] = _optional(  # noqa: UP045
-        "shuffle the training pairs once, and sort the sentences of this many updates (of all processes) by length "
-        "together (the first paper: 20; default: fairseq's batches, in another order in each epoch)"
+        "shuffle the training pairs once, and sort the pairs of this many updates (of all processes) by length (the "
+        "first paper: 20; default: fairseq's batches, in another order in each epoch)"
     )
     tree_lang: Optional[str] = _optional(  # noqa: UP045
         "suffix of the files of transitions (fairseq-preprocess --only-source -s SUFFIX); the training pairs are "
@@ -65,7 +65,7 @@ class RNNsearchTaskConfig(TranslationConfig):
 
 @register_task("rnnsearch", dataclass=RNNsearchTaskConfig)
 class RNNsearchTask(TranslationTask):
-    """``translation`` that leaves out no sentence, reads trees, and goes on exactly from its checkpoints."""
+    """``translation`` that leaves out no sentence, reads trees, and resumes exactly from its checkpoints."""
 
     cfg: RNNsearchTaskConfig
 
@@ -85,11 +85,11 @@ class RNNsearchTask(TranslationTask):
             cure = f"give the --destdir of a finished fairseq-preprocess, as {folder / 'bin'}"
             raise InputError(f"{folder}: no dictionaries; {cure}")
         if cfg.tree_lang is not None and (cfg.source_lang is None or cfg.target_lang is None):
-            raise InputError("--tree-lang needs the languages of the text, too; give -s and -t")
+            raise InputError("--tree-lang needs the languages of the text; give -s and -t")
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a split and its trees; of the training pairs, keep those within the limits, and log their number."""
+        """Load a split and its trees; choose the training pairs within the limits, and log their number."""
         trains = split == self.cfg.train_subset
         if trains and split not in self.datasets:
             self._warn_without_preparation()
@@ -107,7 +107,7 @@ class RNNsearchTask(TranslationTask):
         folder = Path(utils.split_paths(self.cfg.data)[0])
         if find_preparations(folder, [self.cfg.source_lang, self.cfg.target_lang]) is None:
             logger.warning(
-                f"no {RECORD} in {folder} or the folder above it: rnnsearch translate will need text in the tokens of "
+                f"no {RECORD} in {folder} or the folder above it, so rnnsearch translate will need tokenised text like "
                 "the training text; rnnsearch prepare writes such a record"
             )
 
@@ -125,27 +125,27 @@ class RNNsearchTask(TranslationTask):
 
     def _choose_pairs(self, pairs: FairseqDataset, split: str) -> LimitedPairs:
         max_words = np.inf if self.cfg.max_words is None else self.cfg.max_words
-        kept = longer_side(pairs) <= max_words
+        chosen = longer_side(pairs) <= max_words
         if self.cfg.require_parse:
             if not self.has_trees:
                 raise InputError("--require-parse needs trees; give --tree-lang SUFFIX")
-            kept &= pairs.parsed
+            chosen &= pairs.parsed
         limit = "no length limit" if self.cfg.max_words is None else f"at most {max_words} words a side"
-        logger.info(f"{split}: {limit}: kept {kept.sum():,} of {len(pairs):,} pairs, dropped {(~kept).sum():,}")
+        logger.info(f"{split}: {limit}: kept {chosen.sum():,} of {len(pairs):,} pairs, dropped {(~chosen).sum():,}")
         if self.cfg.pool_batches:
-            return PooledPairs(pairs, kept, self.cfg.pool_batches, self.cfg.seed)
-        return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, kept, self.cfg.seed)
+            return PooledPairs(pairs, chosen, self.cfg.pool_batches, self.cfg.seed)
+        return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, chosen, self.cfg.seed)
 
     def build_dataset_for_inference(self, *args: Any, **kwargs: Any) -> LanguagePairDataset:
-        """As in fairseq, but refuse trees, for which fairseq-interactive has no place."""
+        """As in fairseq, but refuse a task with trees, which fairseq-interactive cannot read."""
         if self.has_trees:
-            raise InputError("fairseq-interactive reads no trees; translate by rnnsearch translate --trees")
+            raise InputError("fairseq-interactive reads no trees; use rnnsearch translate --trees")
         return super().build_dataset_for_inference(*args, **kwargs)
 
     def get_batch_iterator(self, dataset: FairseqDataset, **options: Any) -> EpochBatchIterator:
-        """As in fairseq, with the last batch of every split, and with pooled batches in their own order."""
+        """As in fairseq, but with the last batch of every split, and with pooled batches in their own order."""
         if not isinstance(dataset, LimitedPairs):
-            options["required_batch_size_multiple"] = 1  # else the last batch may be dropped (data/data_utils.py:357)
+            options["required_batch_size_multiple"] = 1  # fairseq's 8 may drop sentences (data/data_utils.py:357)
         if isinstance(dataset, PooledPairs):
             processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
             steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
@@ -155,23 +155,24 @@ class RNNsearchTask(TranslationTask):
             logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
         iterator = super().get_batch_iterator(dataset, **options)
         if options.get("disable_iterator_cache") or not self.can_reuse_epoch_itr(dataset):
-            # It is in a cycle with its sampler, and would keep its workers, with a copy of the data, after its epoch.
+            # The iterator and its sampler reference each other. Persistent workers, each with a copy of the data, would
+            # therefore survive the epoch.
             iterator.persistent_workers = False
         if isinstance(dataset, PooledPairs):
             iterator.disable_shuffling, iterator.shuffle = True, False
         return iterator
 
     def train_step(self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, **more: Any) -> Any:
-        """As in fairseq; without a scaler of gradients (--fp16, --amp), a loss that is not a number is refused."""
+        """As in fairseq, but refuse a loss that is not a number, unless gradients are scaled (--fp16, --amp)."""
         self.optimizer = optimizer
         step = super().train_step(sample, model, criterion, optimizer, update_num, **more)
         if getattr(optimizer, "scaler", None) is None and not math.isfinite(step[0].detach()):
-            cure = "start anew, or from a checkpoint by --restore-file, with a lower --lr or --clip-norm 1"
+            cure = "start again, or from a checkpoint with --restore-file, and give a lower --lr or --clip-norm 1"
             raise InputError(f"the loss of update {update_num + 1} is not a number; {cure}")
         return step
 
     def optimizer_step(self, optimizer: FairseqOptimizer, model: BaseFairseqModel, update_num: int) -> None:
-        """As in fairseq; the first update after a checkpoint goes on from its float32 parameters."""
+        """As in fairseq, but the first update after loading a checkpoint starts from its float32 parameters."""
         if self.float32 is not None and isinstance(optimizer, FP16Optimizer):
             for parameter, saved in zip(optimizer.fp32_optimizer.params, self.float32, strict=True):
                 parameter.data.copy_(saved)
@@ -179,9 +180,9 @@ class RNNsearchTask(TranslationTask):
         super().optimizer_step(optimizer, model, update_num)
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
-        """What fairseq does not save: the count of --patience and, with --bf16 and --fp16, the float32 parameters.
+        """The count of --patience, which fairseq does not save, and with --bf16 and --fp16 the float32 parameters.
 
-        Of these, fairseq saves a rounded copy (trainer.py:409).
+        fairseq saves only a rounded copy of the parameters (trainer.py:409).
         """
         state: dict[str, Any] = {"patience": dict(_patience())}
         if isinstance(self.optimizer, FP16Optimizer):
@@ -190,37 +191,37 @@ class RNNsearchTask(TranslationTask):
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`get_checkpoint_dict` saved."""
+        """Restore what :meth:`get_checkpoint_dict` saved."""
         _patience().update(state["patience"])
         self.float32 = state.get("float32")
 
     def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
-        """The generator for fairseq's generation options ``args``.
+        """Build the generator for fairseq's generation options ``args``.
 
-        It is this package's search where the models are this package's, and fairseq's generator where they are not, or
-        where an option is given that only fairseq's generator has.
+        Models of this package are searched with the searches of this package. For other models, or if an option that
+        only fairseq has is set, the generator is fairseq's.
         """
         search = str(self.cfg.search)
         names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
         options = {name: getattr(args, name) for name in names if hasattr(args, name)}
         options = SearchOptions(search=search, length_statistics=self.cfg.length_statistics, **options)
         defaults = GenerationConfig()
-        given = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
-        if search == "fairseq" and (given or any(None in halves(model) for model in models)):
+        fairseqs = [name for name in FAIRSEQ_ONLY if getattr(args, name, None) not in (None, getattr(defaults, name))]
+        if search == "fairseq" and (fairseqs or any(None in halves(model) for model in models)):
             return super().build_generator(models, args, **extra)
-        if given:
-            raise InputError(f"{option(given[0])} has no effect with --search {search}; leave one of them out")
+        if fairseqs:
+            raise InputError(f"{option(fairseqs[0])} has no effect with --search {search}; leave one of them out")
         return Generator(models, make_search(options), getattr(args, "print_alignment", None))
 
     def begin_valid_epoch(self, epoch: int, model: BaseFairseqModel) -> None:
-        """As in fairseq; a generator of --eval-bleu then searches with the parameters of now."""
+        """As in fairseq, but the generator of --eval-bleu takes the current parameters."""
         super().begin_valid_epoch(epoch, model)
         if self.cfg.eval_bleu and isinstance(self.sequence_generator, Generator):
             self.sequence_generator.search_model = None
 
 
 def _patience() -> dict[str, Any]:
-    """The best loss, and the validations since then, which fairseq keeps as attributes of a function."""
+    """The best loss and the number of validations since then, which fairseq stores as attributes of a function."""
     from fairseq_cli.train import should_stop_early
 
     return vars(should_stop_early)

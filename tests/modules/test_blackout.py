@@ -12,7 +12,7 @@ from rnnsearch_fairseq.modules import blackout as readable
 from rnnsearch_fairseq.modules.blackout import AliasTable, alias_table, draw_negatives
 from rnnsearch_fairseq.modules.fused import blackout
 from rnnsearch_fairseq.modules.fused.blackout import blackout_loss
-from rnnsearch_fairseq.plugin.criterions import proposal_of
+from rnnsearch_fairseq.plugin.criterions import make_proposal
 from tests.plugin.builders import Original
 from tests.reference.recorded import TREE2SEQ, needs_tree2seq
 from tests.reference.tree2seq import blackout_token_loss
@@ -146,7 +146,7 @@ def test_the_alias_table_is_the_proposal(words: int, power: float) -> None:
 
 def test_negatives_follow_the_proposal_and_are_never_the_target() -> None:
     counts = np.array([0, 0, 40, 5, 1000, 1, 0, 300, 0])
-    log_proposal, proposal = proposal_of(counts, 0.4, torch.device("cpu"))
+    log_proposal, proposal = make_proposal(counts, 0.4, torch.device("cpu"))
     expected = np.where(counts > 0, counts**0.4, 0) / (counts[counts > 0] ** 0.4).sum()
     np.testing.assert_allclose(log_proposal.exp(), expected.clip(expected[expected > 0].min()), atol=1e-15)
     torch.manual_seed(2)
@@ -169,7 +169,7 @@ def test_recorded_cost_and_gradients() -> None:
     model, records = original.model, original.described["train40"][:4]
     counts = np.zeros(len(model.decoder.dictionary), dtype=np.int64)
     counts[original.target] = described["tgt_counts"]
-    log_proposal, _ = proposal_of(counts, 0.4, torch.device("cpu"))
+    log_proposal, _ = make_proposal(counts, 0.4, torch.device("cpu"))
     layer = model.decoder.network.to_vocabulary
     total = torch.zeros((), dtype=torch.float64)
     for record, samples, expected in zip(records, check["blackout_samples"], check["loss"], strict=True):

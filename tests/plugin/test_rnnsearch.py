@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
 
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearchConfig
 from rnnsearch_fairseq.plugin.models import read_config
@@ -47,3 +48,13 @@ def test_dropout_acts_in_training_only(arch: str, rates: dict[str, float]) -> No
     assert not torch.allclose(first, second)
     torch.manual_seed(1)
     assert torch.equal(model(**net_input)[0], first)
+
+
+def test_fairseqs_own_search_computes_the_keys_of_the_source_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = make_model("bahdanau_gru"), []
+    attention = model.decoder.network.attention
+    monkeypatch.setattr(
+        attention, "encode_keys", lambda *args, keys=attention.encode_keys: calls.append(args) or keys(*args)
+    )
+    SequenceGenerator([model], model.decoder.dictionary, beam_size=2).generate([model], make_sample(SOURCES, TARGETS))
+    assert len(calls) == 1
