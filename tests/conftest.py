@@ -8,6 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from tests import zygote
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # pytest-xdist's workers inherit PATH
+        zygote.start()
+
+
+def pytest_unconfigure() -> None:
+    zygote.stop()
+
 
 @pytest.fixture(autouse=True)
 def _seed_random_numbers() -> None:

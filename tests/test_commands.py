@@ -5,14 +5,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import split
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from recipes.grammar import write_corpus
-from tests.commands import PAPER, PLUGIN, SEARCH, TINY, Output, generate, preprocess, run, train
+from tests.commands import PAPER, PLUGIN, TINY, Output, generate, preprocess, run, train
 
 # Hydra and fairseq warn of each other's age.
 pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -52,36 +50,6 @@ def best(overfitted: Path) -> Path:
 def aligned(data: Path, best: Path) -> Output:
     """The test set with the weights of the alignments."""
     return generate(data, best, "--print-alignment", "soft")
-
-
-def logged_updates(output: str) -> list[dict[str, Any]]:
-    """The JSON records of the updates in a log."""
-    return [json.loads(record) for record in re.findall(r"\| train_inner \| (\{.*\})$", output, re.MULTILINE)]
-
-
-def test_two_processes_and_two_steps_train_as_one_batch(data: Path) -> None:
-    # Pools of two updates, and so of a part of the pairs; no dropout, which differs by batch.
-    words = [*SEARCH, *PAPER, "--pool-batches", "2", "--max-update", "2", "--log-interval", "1"]
-    ways: dict[str, tuple[list[str], int]] = {
-        "16 x 1 processes x --update-freq 1": (["--batch-size", "16"], 1),
-        "8 x 1 processes x --update-freq 2": (["--batch-size", "8", "--update-freq", "2"], 1),
-        "8 x 2 processes x --update-freq 1": (["--batch-size", "8"], 2),
-    }
-    updates, models = [], []
-    for number, (said, (sizes, processes)) in enumerate(ways.items()):
-        folder = data.parent / f"way{number}"
-        log = train(data, folder, *words, *sizes, processes=processes)
-        assert log.count(f"sentences in an update: 16 (--batch-size {said})") == 1
-        updates.append(logged_updates(log))
-        state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
-        assert state["cfg"]["distributed_training"]["distributed_world_size"] == processes
-        models.append({name: value for name, value in state["model"].items() if name != "_extra_state"})
-    for found, model in zip(updates[1:], models[1:]):
-        assert [record["num_updates"] for record in found] == ["1", "2"]
-        for record, expected in zip(found, updates[0], strict=True):
-            for name in ("nll_sentence_nats", "nll_word_nats", "gnorm", "bsz"):
-                assert float(record[name]) == pytest.approx(float(expected[name]), rel=1e-3)
-        torch.testing.assert_close(model, models[0], rtol=1e-4, atol=1e-6)
 
 
 def test_a_model_that_knows_200_pairs_by_heart_translates_them(data: Path, best: Path) -> None:

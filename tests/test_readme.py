@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.inference.loading import load_members
-from tests.commands import BIN
 from tests.corpus.builders import number_pairs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,8 +54,7 @@ def type_in(script: str, folder: Path) -> str:
     (folder / "locale/fr").mkdir(parents=True)
     messages = (f'\nmsgid "{source}"\nmsgstr "{target}"\n' for source, target in pairs)
     (folder / "locale/fr/messages.po").write_text("".join([DOCUMENT, *messages]))
-    path = f"{BIN}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     shell = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(shell, cwd=folder, env=environment, check=False, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

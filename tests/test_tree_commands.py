@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recipes.grammar import write_corpus
-from tests.commands import PLUGIN, Output, preprocess, run, run_forked
+from tests.commands import PLUGIN, Output, preprocess, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 SIZES = ["--embedding-size", "32", "--hidden-size", "32"]
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def train(folder: Path, save: str, *words: str) -> str:
     common = ["bin", *PLUGIN, "-s", "en", "-t", "fr", "--save-dir", save, "--num-workers", "0"]
-    return run_forked("fairseq-train", *common, *SIZES, *PAPER, "--max-epoch", "2", *words, cwd=folder)
+    return run("fairseq-train", *common, *SIZES, *PAPER, "--max-epoch", "2", *words, cwd=folder).stdout
 
 
 def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path) -> None:
@@ -43,7 +43,7 @@ def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path) -> No
     searching = ["--search", "tree2seq", "--length-statistics", "lengths", "--beam", "3", "--max-len-b", "20"]
     command = ["bin", *PLUGIN, "-s", "en", "-t", "fr", "--task", "rnnsearch", "--tree-lang", "trees", *searching]
     command += ["--path", "tree/checkpoint_last.pt", "--batch-size", "4", "--print-alignment", "soft"]
-    generated = Output(run_forked("fairseq-generate", *command, cwd=folder))
+    generated = Output(run("fairseq-generate", *command, cwd=folder).stdout)
     assert sorted(generated.order) == list(range(VALID))
     for number, rows in generated.words("A").items():
         assert len(rows) in (len(generated.words("H")[number]), len(generated.words("H")[number]) + 1)

@@ -20,7 +20,6 @@ from rnnsearch_fairseq.corpus.split import PARTS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import find_preparations, read_preparations
-from tests.commands import BIN
 from tests.corpus.builders import LANGUAGES, number_pairs, write_files, write_tsv
 
 PAIRS = [
@@ -280,7 +279,7 @@ def test_the_script_trains_translates_and_scores_in_a_folder_that_was_moved(tmp_
     for old, new in changes.items():
         text = text.replace(old, new)
     script.write_text(text)
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
 
     def start() -> subprocess.CompletedProcess[str]:
         return subprocess.run(

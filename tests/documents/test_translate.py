@@ -206,7 +206,7 @@ def test_what_cannot_work_is_refused(command: Command, models: Path, tmp_path: P
 
 
 def test_a_line_is_translated_before_the_next_one_comes(models: Path, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "rnnsearch_fairseq", "translate", "--model", models / "bahdanau_gru"]
+    words = ["python", "-m", "rnnsearch_fairseq", "translate", "--model", models / "bahdanau_gru"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment

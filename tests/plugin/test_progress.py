@@ -60,7 +60,7 @@ def test_what_ends_a_training_is_shown_at_once(line: str) -> None:
 def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("before\n")
-    words = [sys.executable, "-m", "rnnsearch_fairseq", "progress", log, "363"]
+    words = ["python", "-m", "rnnsearch_fairseq", "progress", log, "363"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     first, rest = SIMPLE.encode() + b"\xff\n", b"error: no room\nunfinished"

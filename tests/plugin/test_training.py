@@ -3,30 +3,29 @@
 import dataclasses
 import functools
 import json
-import multiprocessing
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import split
 from typing import Any
 
 import pytest
 import torch
-from fairseq.trainer import Trainer
 
 import rnnsearch_fairseq
 from recipes.grammar import write_corpus
 from recipes.trees import transitions
 from rnnsearch_fairseq.corpus.plan import PAPER_MODEL, SMALL_MODEL
-from tests.commands import PLUGIN, fork_command, preprocess
+from tests.commands import PLUGIN, preprocess
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 
+ROOT = Path(__file__).resolve().parents[2]
 PARTS = {"train": 84, "valid": 9}
 TINY = [word for name in ("embedding", "hidden") for word in (f"--{name}-size", "8")]
 COMMON = [*PLUGIN, *TINY, "--batch-size", "8", "--max-epoch", "2", "--save-interval-updates", "5", "--cpu"]
@@ -46,7 +45,8 @@ TREES += ["--clip-norm", "3", "--lr-threshold", "0.9", "--batch-size", "16", "--
 COMMANDS = {"paper": PAPER, "small": SMALL, "trees": TREES, "bf16": [*SMALL, "--bf16"]}
 WAIT = 500  # seconds, of a machine that may be busy with something else
 # The values of an update in a log that do not depend on time.
-EXACT = ("epoch", "loss", "nll_loss", "ppl", "wpb", "bsz", "num_updates", "lr", "gnorm", "clip")
+EXACT = ("epoch", "loss", "nll_loss", "nll_sentence_nats", "nll_word_nats", "ppl", "wpb", "bsz", "num_updates", "lr")
+EXACT += ("gnorm", "clip")
 TERM, INT = signal.SIGTERM, signal.SIGINT
 
 
@@ -93,45 +93,38 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(
-    data: Path, folder: Path, *words: str, prepare: Callable[[], object] | None = None
-) -> tuple[multiprocessing.process.BaseProcess, Trained]:
-    """Start a training; its logs and the folder of its checkpoints are in ``folder``."""
+    data: Path, folder: Path, *words: str, environment: Mapping[str, str] | None = None, **stop: Any
+) -> tuple[subprocess.Popen[bytes], Trained]:
+    """Start a training, with its logs and a folder of checkpoints in ``folder``; ``stop`` is for `stopped.stop`."""
     folder.mkdir(exist_ok=True)
     log = folder / f"{len(list(folder.glob('*.log')))}.log"
-    saving = ["--save-dir", str(folder / "saved"), "--num-workers", "0"]
-    return fork_command("train", [str(data), *COMMON, *saving, *words], log, prepare), Trained(folder / "saved", log)
+    program = ["python", "-m", "tests.plugin.stopped", json.dumps(stop)] if stop else ["fairseq-train"]
+    command = [*program, data, *COMMON, "--save-dir", folder / "saved", "--num-workers", "0", *words]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=variables, stdout=output, stderr=subprocess.STDOUT)
+    return process, Trained(folder / "saved", log)
 
 
-def finish(process: multiprocessing.process.BaseProcess, trained: Trained) -> Trained:
+def finish(process: subprocess.Popen[bytes], trained: Trained) -> Trained:
     """Wait for the end of a training, and note its status."""
-    process.join(WAIT)
-    process.kill()
-    trained.status = process.exitcode
+    trained.status = process.wait(WAIT)
     return trained
 
 
-def train(
-    data: Path, folder: Path, *more: str, words: Sequence[str] = PAPER, prepare: Callable[[], object] | None = None
-) -> Trained:
-    """Train to the end, or until ``prepare``, which the training calls first, has ended it."""
-    return finish(*start(data, folder, *words, *more, prepare=prepare))
+def train(data: Path, folder: Path, *more: str, words: Sequence[str] = PAPER, **stop: Any) -> Trained:
+    """Train to the end, or until ``stop``."""
+    return finish(*start(data, folder, *words, *more, **stop))
 
 
-def train_two(data: Path, folder: Path, prepare: Callable[[int], object]) -> list[Trained]:
-    """Two processes that train together, as torchrun starts them; ``prepare`` gets each one's rank."""
+def train_two(data: Path, folder: Path, *words: str, **stop: Any) -> list[Trained]:
+    """Two processes that train together, as torchrun starts them; ``stop`` is of the second."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        port = str(free.getsockname()[1])
-
-    def prepare_rank(rank: int) -> None:
-        os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port, WORLD_SIZE="2", RANK=str(rank))
-        prepare(rank)
-
-    started = [
-        start(data, folder, *TREES, "--batch-size", "8", prepare=functools.partial(prepare_rank, rank))
-        for rank in (0, 1)
-    ]
-    return [finish(*process) for process in started]
+        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    ranks = [{**address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    first = start(data, folder, *words, environment=ranks[0])
+    return [finish(*training) for training in (first, start(data, folder, *words, environment=ranks[1], **stop))]
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
@@ -172,7 +165,7 @@ def test_a_training_broken_within_and_after_an_epoch_ends_as_an_unbroken_one(
     """The last batch of an epoch has 4 pairs; after the second epoch of the tree model, the learning rate falls."""
     whole = unbroken(name)
     assert {record["bsz"] for record in whole.updates()} == {"4", "16" if name == "trees" else "8"}
-    within = train(data, tmp_path, words=COMMANDS[name], prepare=functools.partial(stop_at, 7, TERM))
+    within = train(data, tmp_path, words=COMMANDS[name], update=7, number=TERM)
     after = train(data, tmp_path, "--max-epoch", "2" if name == "trees" else "1", words=COMMANDS[name])
     end = train(data, tmp_path, words=COMMANDS[name])
     assert (within.status, after.status, end.status) == (128 + TERM, 0, 0)
@@ -228,23 +221,10 @@ def test_a_checkpoint_that_cannot_be_read_is_named_and_another_can_be_given(
 # Checkpoints are whole
 
 
-def die_while_saving(update: int) -> None:
-    """For ``prepare``: the process is killed when half of a checkpoint is written."""
-    save = torch.save
-
-    def save_half(state: Any, file: Any) -> None:
-        save(state, file)
-        if state["optimizer_history"][-1]["num_updates"] == update:
-            file.truncate(file.tell() // 2)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    torch.save = save_half
-
-
 def test_a_training_that_is_killed_while_it_saves_goes_on_from_the_checkpoint_before(
     data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
 ) -> None:
-    killed = train(data, tmp_path, prepare=functools.partial(die_while_saving, 15))
+    killed = train(data, tmp_path, update=15, number=signal.SIGKILL, saving=True)
     assert killed.status == -signal.SIGKILL
     end = train(data, tmp_path)
     assert end.updates()[0]["num_updates"] == "12", "checkpoint1.pt was saved after update 11"
@@ -253,27 +233,6 @@ def test_a_training_that_is_killed_while_it_saves_goes_on_from_the_checkpoint_be
 
 
 # Signals
-
-
-def signal_all(number: int) -> None:
-    """Another process, as ``timeout`` or a terminal, sends a signal to this process and its workers."""
-    subprocess.run(["sh", "-c", f"kill -{int(number)} 0"], check=False)
-
-
-def stop_at(update: int, number: int, everyone: bool = False, times: int = 1) -> None:
-    """For ``prepare``: a signal comes after an update, to this process or to all of its group."""
-    train_step = Trainer.train_step
-    if everyone:
-        os.setpgrp()
-
-    def step(self: Trainer, *args: Any, **kwargs: Any) -> Any:
-        output = train_step(self, *args, **kwargs)
-        if self.get_num_updates() == update:
-            for _ in range(times):
-                signal_all(number) if everyone else os.kill(os.getpid(), number)
-        return output
-
-    Trainer.train_step = step
 
 
 def assert_stopped(stopped: Trained, updates: int, number: int) -> None:
@@ -291,8 +250,7 @@ def test_a_signal_to_all_processes_while_workers_read(
     """At the end of an epoch that fairseq would not save, and within one: the next update wants its worker."""
     options = ["--num-workers", "2", "--save-interval-updates", "100", "--save-interval", "3"]
     parts = [
-        train(data, tmp_path, *options, words=TREES, prepare=functools.partial(stop_at, update, number, everyone=True))
-        for update in (7, 12)
+        train(data, tmp_path, *options, words=TREES, update=update, number=number, everyone=True) for update in (7, 12)
     ]
     for part, update in zip(parts, (7, 12)):
         assert_stopped(part, update, number)
@@ -301,16 +259,36 @@ def test_a_signal_to_all_processes_while_workers_read(
 
 
 def test_a_second_ctrl_c_ends_at_once(data: Path, tmp_path: Path) -> None:
-    ended = train(data, tmp_path, prepare=functools.partial(stop_at, 3, INT, times=2))
+    ended = train(data, tmp_path, update=3, number=INT, times=2)
     assert ended.status == -INT and not ended.last.exists()
 
 
 @pytest.mark.parametrize("update", [7, 12])
 def test_two_processes_stop_together_and_go_on(data: Path, tmp_path: Path, update: int) -> None:
     """Within and after an epoch of 6 updates; each process draws its own negative words again."""
-    whole = train_two(data, tmp_path / "whole", lambda rank: None)
-    stopped = train_two(data, tmp_path, lambda rank: stop_at(update, TERM) if rank == 1 else None)
+    words = [*TREES, "--batch-size", "8"]
+    whole = train_two(data, tmp_path / "whole", *words)
+    stopped = train_two(data, tmp_path, *words, update=update, number=TERM)
     assert [part.status for part in [*whole, *stopped]] == [0, 0, 128 + TERM, 128 + TERM], stopped[0].printed
     assert_stopped(stopped[0], update, TERM)
-    resumed = train_two(data, tmp_path, lambda rank: None)[0]
+    resumed = train_two(data, tmp_path, *words)[0]
     assert_same(whole[0], stopped[0], resumed)
+
+
+def test_two_processes_and_two_steps_train_as_one_batch(data: Path, tmp_path: Path) -> None:
+    """Pools of two updates, and so of a part of the pairs; no dropout, which differs by batch."""
+    words = [*PAPER, "--dropout", "0", "--max-update", "2", "--batch-size"]
+    two = train_two(data, tmp_path / "two", *words, "8")
+    ways = {
+        "16 x 1 processes x --update-freq 1": train(data, tmp_path / "one", words=[*words, "16"]),
+        "8 x 1 processes x --update-freq 2": train(data, tmp_path / "steps", "--update-freq", "2", words=[*words, "8"]),
+        "8 x 2 processes x --update-freq 1": two[0],
+    }
+    numbers, models = [], []
+    for sizes, trained in ways.items():
+        assert trained.status == 0 and trained.printed.count(f"sentences in an update: 16 (--batch-size {sizes})") == 1
+        numbers.append([{name: float(value) for name, value in record.items()} for record in trained.updates()])
+        models.append(read_state(trained.last)["model"])
+    for updates, model in zip(numbers[1:], models[1:]):
+        assert updates == [pytest.approx(update, rel=1e-3) for update in numbers[0]]
+        torch.testing.assert_close(model, models[0], rtol=1e-4, atol=1e-6)

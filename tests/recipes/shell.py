@@ -3,11 +3,9 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-RNNSEARCH = 'exec python -m rnnsearch_fairseq "$@"'
 
 
 def run_block(recipe: str, containing: str, checkout: Path, **programs: str) -> str:
@@ -22,11 +20,11 @@ def run_block(recipe: str, containing: str, checkout: Path, **programs: str) -> 
             (checkout / name).symlink_to(ROOT / name)
     (checkout / ".venv/bin").mkdir(parents=True, exist_ok=True)
     (checkout / ".venv/bin/activate").touch()
-    for name, script in {"rnnsearch": RNNSEARCH, **programs}.items():
+    for name, script in programs.items():
         (checkout / ".venv/bin" / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
         (checkout / ".venv/bin" / name).chmod(0o755)
-    path = os.pathsep.join([str(checkout / ".venv/bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "OUT": f"runs/{recipe}"}
+    path = os.pathsep.join([str(checkout / ".venv/bin"), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "OUT": f"runs/{recipe}"}
     command = ["bash", "-euo", "pipefail", "-c", block]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

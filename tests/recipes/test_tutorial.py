@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
     script.write_text("\n\n".join([re.sub(r"(?m)^UPDATES = \d+$", f"UPDATES = {UPDATES}", first), *others, CHECKS]))
     environment = {**os.environ, "TMPDIR": str(tmp_path), "MPLBACKEND": "Agg"}
     done = subprocess.run(
-        [sys.executable, script], cwd=NOTEBOOK.parent, env=environment, capture_output=True, encoding="utf-8"
+        ["python", script], cwd=NOTEBOOK.parent, env=environment, capture_output=True, encoding="utf-8"
     )
     assert done.returncode == 0, done.stderr[-8000:]
     check_recomputed(done.stdout)

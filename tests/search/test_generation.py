@@ -15,7 +15,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin.generation import Generator
 from rnnsearch_fairseq.plugin.tasks import RNNsearchTask, RNNsearchTaskConfig
 from tests.builders import EOS, make_dictionary, make_model, make_sample
-from tests.commands import PLUGIN, TINY, Output, preprocess, run_forked
+from tests.commands import PLUGIN, TINY, Output, preprocess, run
 from tests.plugin import builders as trees
 from tests.search.builders import assert_close, search
 
@@ -116,11 +116,11 @@ def test_fairseqs_commands(tmp_path: Path) -> None:
     words = ["bin", *PLUGIN, "--task", "rnnsearch", "--arch", "bahdanau_gru", *TINY, "--max-epoch", "2"]
     words += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "20", "--save-dir", "saved", "--eval-bleu"]
     words += ["--search", "groundhog", "--eval-bleu-args", '{"beam": 2}', "--eval-bleu-detok", "space"]
-    assert run_forked("fairseq-train", *words, "--num-workers", "0", cwd=tmp_path).count("| bleu ") >= 2
+    assert run("fairseq-train", *words, "--num-workers", "0", cwd=tmp_path).stdout.count("| bleu ") >= 2
 
     def translated(command: str, *words: str, stdin: str = "") -> Output:
         common = ["bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", "--beam", "4", "--batch-size", "5"]
-        return Output(run_forked(command, *common, *words, cwd=tmp_path, stdin=stdin))
+        return Output(run(command, *common, *words, cwd=tmp_path, stdin=stdin).stdout)
 
     options = ["--max-len-b", "15", "--nbest", "2", "--print-alignment", "soft"]
     ours, theirs = (translated("fairseq-generate", "--task", task, *options) for task in ("rnnsearch", "translation"))

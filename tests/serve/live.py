@@ -2,9 +2,9 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,11 @@ class Live:
 
 
 @contextlib.contextmanager
-def serving(model: Path, log: Path, *words: str, python: str | Path = sys.executable) -> Iterator[Live]:
+def serving(model: Path, log: Path, *words: str, python: Path | None = None) -> Iterator[Live]:
     """``rnnsearch serve`` on a free port, without link-parser; ended by Ctrl-C, with the status 0, or by a test."""
-    command = [str(python), "-m", "rnnsearch_fairseq", "serve", "--model", str(model), "--port", "0", *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": "/nowhere"}
+    program = [python or shutil.which("python"), "-m", "rnnsearch_fairseq", "serve"]
+    command = [*map(str, program), "--model", str(model), "--port", "0", *words]
+    environment = {**os.environ, "PATH": "/nowhere"}
     with log.open("w", encoding="utf-8") as messages:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, encoding="utf-8", env=environment)
     try:

@@ -1,7 +1,7 @@
 """The recipe of the paper's own data: its README's commands, on a few sentences in place of the corpora."""
 
 import gzip
-import sys
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_the_data_commands_make_what_fairseq_trains_on(tmp_path: Path) -> None:
     write_archives(tmp_path / "web")
     run_block("wmt14_en_fr", "curl", tmp_path, curl=CURL, sacrebleu=SACREBLEU)
     assert (tmp_path / OUT / "raw/test.en").read_text() == 'The "R&D".\n'
-    run_block("wmt14_en_fr", "rnnsearch prepare", tmp_path, python=PYTHON.format(python=sys.executable))
+    run_block("wmt14_en_fr", "rnnsearch prepare", tmp_path, python=PYTHON.format(python=shutil.which("python")))
     assert (tmp_path / OUT / "raw/train.en").read_text() == "A cat sleeps.\n" * 5
     assert (tmp_path / OUT / "text/train.en").read_text() == "A cat sleeps .\n" * 3
     assert (tmp_path / OUT / "text/valid.en").read_text() == "A cat sleeps .\n" * 2
