@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid"]
     for languages in (["-s", "en", "-t", "fr"], ["--only-source", "-s", "trees"]):
         preprocess(folder, *languages, *texts)
-    run("python", "-m", "rnnsearch_fairseq", "lengths", "train.en", "train.fr", "--output", "lengths", cwd=folder)
+    run("python", "-m", "recipes.trees.lengths", "train.en", "train.fr", "--output", "lengths", cwd=folder)
     return folder
 
 
