@@ -3,11 +3,14 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
 from types import TracebackType
 from typing import Any, NoReturn
 
 from rnnsearch_fairseq.errors import MAX_MESSAGE, MAX_QUOTATION, InputError, quote
+
+MAX_VALUE = 1_000_000  # of an option that is a number, where its description has no other bound
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,6 +39,33 @@ def make_parser(doc: str | None) -> Parser:
 def option(name: str) -> str:
     """The option of the command line for the field ``name`` of a configuration."""
     return "--" + name.replace("_", "-")
+
+
+def described(default: Any, text: str, **limits: Any) -> Any:
+    """A field of a dataclass of options: its default, the help that the command line prints, and its limits.
+
+    ``choices`` are the possible values; a number is at least ``least`` (default 0) and at most ``most`` (a million).
+    """
+    return field(default=default, metadata={"help": text, **limits})
+
+
+def check_fields(config: Any, name: Callable[[str], str] = option) -> None:
+    """Raise an InputError unless each field of the dataclass has a value of its type and within its limits.
+
+    The message calls a field ``name(field)``.
+    """
+    for known in fields(config):
+        value, limits = getattr(config, known.name), known.metadata
+        if "choices" in limits:
+            fits, expected = value in limits["choices"], f"one of {', '.join(map(str, limits['choices']))}"
+        elif known.type in (int, float):
+            least, most = limits.get("least", 0), limits.get("most", MAX_VALUE)
+            fits = type(value) in (int, known.type) and least <= value <= most
+            expected = f"a {'whole ' * (known.type is int)}number from {least:,} to {most:,}"
+        else:
+            fits, expected = isinstance(value, known.type), "true or false" if known.type is bool else "a text or none"
+        if not fits:
+            raise InputError(f"{name(known.name)} is {quote(repr(value))}; give {expected}")
 
 
 def command_options(values: Mapping[str, Any]) -> list[str]:

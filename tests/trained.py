@@ -58,7 +58,7 @@ def _trained(arch: str, options: tuple[tuple[str, Any], ...]) -> tuple[NetworkCo
     torch.manual_seed(1)
     kind, values = ("tree2seq", tree2seq) if arch in tree2seq.ARCHITECTURES else ("rnnsearch", rnnsearch)
     config_class, network_class = KINDS[kind]
-    config = config_class.of({**values.ARCHITECTURES[arch], **SIZES, "output_rank": 0, **dict(options)})
+    config = config_class.from_values({**values.ARCHITECTURES[arch], **SIZES, "output_rank": 0, **dict(options)})
     network = network_class(config, *map(len, vocabularies()))
     _learn(network, trees=kind == "tree2seq")
     return config, network

@@ -87,7 +87,7 @@ def convert(model: Path, state: Path, vocabularies: tuple[Path, Path], languages
     words = [read_words(path, symbols) for path, symbols in zip(vocabularies, (settings.source, settings.target))]
     arrays = read_arrays(model, settings)
     options = make_options(settings, arrays)
-    config = RNNsearchConfig.of(ARCHITECTURES[options["arch"]] | options)
+    config = RNNsearchConfig.from_values(ARCHITECTURES[options["arch"]] | options)
     source, target = (Vocabulary([*SPECIAL, *side_words]) for side_words in words)
     network = RNNsearch(config, len(source), len(target))
     network.load_state_dict(make_parameters(arrays, settings))

@@ -206,7 +206,7 @@ def _make_member(name: str, values: Mapping[str, Any], text: TextSettings, **mor
         raise InputError(f"its model is {quote(name)!r}, and this package reads {' and '.join(KINDS)}")
     kind = ARCHITECTURES[name]
     config_class, network_class = KINDS[kind]
-    config = config_class.of(values)
+    config = config_class.from_values(values)
     with torch.device("meta"), _SkipInitialization():
         network = network_class(config, *map(len, text.vocabularies)).eval().requires_grad_(False)
     if _count(network) > MAX_PARAMETERS:

@@ -1,19 +1,14 @@
 """Sizes and options of a network: plain dataclasses, which the command line, Hydra and checkpoints fill in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from rnnsearch_fairseq.command_line import option
-from rnnsearch_fairseq.errors import InputError, quote
+from rnnsearch_fairseq.command_line import check_fields, described, option
+from rnnsearch_fairseq.errors import InputError
 
 Config = TypeVar("Config", bound="NetworkConfig")
-MAX_SIZE = 100_000  # of a layer, so that products of sizes do not overflow
-
-
-def described(default: Any, text: str, **more: Any) -> Any:
-    """A field of a configuration: its default, the help that the command line prints, and ``more`` about the option."""
-    return field(default=default, metadata={"help": text, **more})
+SIZE = {"least": 1, "most": 100_000}  # of a layer, so that products of sizes do not overflow
 
 
 @dataclass
@@ -33,7 +28,9 @@ class NetworkConfig:
         "use one matrix as source embeddings, target embeddings and output matrix; needs a dictionary of "
         "both languages (fairseq-preprocess --joined-dictionary)",
     )
-    word_dropout: float = described(0.0, "probability that training replaces a word, source or previous, by <unk>")
+    word_dropout: float = described(
+        0.0, "probability that training replaces a word, source or previous, by <unk>", most=0.99
+    )
     scan: str = described(
         "fused",
         "implementation of the loops over time: 'fused' has hand-written gradients and is faster, "
@@ -42,7 +39,7 @@ class NetworkConfig:
     )
 
     @classmethod
-    def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
+    def from_values(cls: type[Config], values: Mapping[str, Any]) -> Config:
         """The configuration with these values, and defaults for missing ones; other names are passed over.
 
         Raises:
@@ -53,22 +50,8 @@ class NetworkConfig:
         return config
 
     def check(self) -> None:
-        """Raise an InputError unless each value is one that its option takes, and the values go together."""
-        for known in fields(self):
-            value = getattr(self, known.name)
-            if known.type is str:
-                choices = known.metadata["choices"]
-                fits, expected = value in choices, f"one of {', '.join(choices)}"
-            elif known.type is int:
-                least = min(known.default, 1)  # 0 is a default only where it means that there is no such layer
-                fits = type(value) is int and least <= value <= MAX_SIZE
-                expected = f"a whole number from {least} to {MAX_SIZE:,}"
-            elif known.type is float:
-                fits, expected = type(value) in (int, float) and 0 <= value < 1, "a number of at least 0 and below 1"
-            else:
-                fits, expected = type(value) is bool, "true or false"
-            if not fits:
-                raise InputError(f"{option(known.name)} cannot be {quote(repr(value))}: give {expected}")
+        """Raise an InputError unless each value fits its option, and the values fit together."""
+        check_fields(self)
         shared = [name for name in ("share_all_embeddings", "share_decoder_input_output_embed") if getattr(self, name)]
         if shared and getattr(self, self.output_width) != self.embedding_size:  # type: ignore[attr-defined]
             width = option(self.output_width)  # type: ignore[attr-defined]
@@ -79,11 +62,11 @@ class NetworkConfig:
 class RNNsearchConfig(NetworkConfig):
     """Sizes and options, named as in the paper (Appendix A.2.3); the defaults are the paper's RNNsearch."""
 
-    embedding_size: int = described(620, "m: width of the word embeddings, source and target")
-    hidden_size: int = described(1000, "n: units of the decoder and of each encoder direction")
-    alignment_size: int = described(1000, "n': units of the alignment model (no effect with --context last)")
-    maxout_size: int = described(500, "l: units of the maxout layer, after the maximum")
-    maxout_pool: int = described(2, "units per maximum in the maxout layer")
+    embedding_size: int = described(620, "m: width of the word embeddings, source and target", **SIZE)
+    hidden_size: int = described(1000, "n: units of the decoder and of each encoder direction", **SIZE)
+    alignment_size: int = described(1000, "n': units of the alignment model (no effect with --context last)", **SIZE)
+    maxout_size: int = described(500, "l: units of the maxout layer, after the maximum", **SIZE)
+    maxout_pool: int = described(2, "units per maximum in the maxout layer", **SIZE)
     context: str = described(
         "attention",
         "the context c_i: 'attention' weights the annotations of a bidirectional encoder (RNNsearch); "
@@ -105,9 +88,10 @@ class RNNsearchConfig(NetworkConfig):
         0,
         "width of a linear layer between maxout and vocabulary, which makes W_o a product of two matrices "
         "(the original code: 620); 0 for no such layer (Appendix A)",
+        most=SIZE["most"],
     )
-    dropout: float = described(0.0, "dropout on the source and target embeddings")
-    readout_dropout: float = described(0.0, "dropout on the maxout layer")
+    dropout: float = described(0.0, "dropout on the source and target embeddings", most=0.99)
+    readout_dropout: float = described(0.0, "dropout on the maxout layer", most=0.99)
 
     @property
     def annotation_size(self) -> int:
@@ -129,8 +113,8 @@ class RNNsearchConfig(NetworkConfig):
 class Tree2SeqConfig(NetworkConfig):
     """Sizes and options; the defaults are the paper's model with d = 512."""
 
-    embedding_size: int = described(512, "width of the word embeddings, source and target")
-    hidden_size: int = described(512, "d: units of every LSTM and Tree-LSTM")
+    embedding_size: int = described(512, "width of the word embeddings, source and target", **SIZE)
+    hidden_size: int = described(512, "d: units of every LSTM and Tree-LSTM", **SIZE)
     constituents: str = described(
         "phrases",
         "the encoder: 'phrases' is an LSTM over the words and a Tree-LSTM over their phrases "

@@ -211,7 +211,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
 def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
     """Read the network's configuration from a command line, from Hydra or from a checkpoint."""
     values = vars(cfg) if isinstance(cfg, argparse.Namespace) else OmegaConf.to_container(cfg, enum_to_str=True)
-    return kind.of(values)
+    return kind.from_values(values)
 
 
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:

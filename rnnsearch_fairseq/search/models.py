@@ -136,7 +136,7 @@ class _FusedRNNsearch:
                 memory = _take(memory, list(counts))
             sizes = list(counts.values())
             sentences = [number for number, size in enumerate(sizes) for _ in range(size)]
-            places = Places.of(sizes, memory.annotations.device)
+            places = Places.from_sizes(sizes, memory.annotations.device)
         return _FusedState(recurrent, memory, sentences, places)
 
 

@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass, fields
 
-from rnnsearch_fairseq.command_line import option
-from rnnsearch_fairseq.errors import InputError, quote
-from rnnsearch_fairseq.modules.config import described
+from rnnsearch_fairseq.command_line import MAX_VALUE, check_fields, described, option
+from rnnsearch_fairseq.errors import InputError
 
 SEARCHES = ("fairseq", "groundhog", "tree2seq")
 # Options that a search has no use for.
@@ -14,9 +13,6 @@ WITHOUT_EFFECT = {
     "groundhog": ("max_len_a", "max_len_b", "min_len", "length_statistics"),
     "tree2seq": ("lenpen", "min_len", "unnormalized"),
 }
-MAX_VALUE = 1_000_000
-# The bounds of the options that are numbers, where they are not 0 and MAX_VALUE.
-BOUNDS = {"beam": (1, 1000), "unkpen": (-MAX_VALUE, math.inf), "lenpen": (-10, 10)}
 
 
 @dataclass(frozen=True)
@@ -34,11 +30,11 @@ class SearchOptions:
         "paper's, in which finished hypotheses keep their places in the beam and scores are not normalised",
         choices=SEARCHES,
     )
-    beam: int = described(5, "hypotheses that are continued in each step")
+    beam: int = described(5, "hypotheses that are continued in each step", least=1, most=1000)
     lenpen: float = described(
-        1.0, "power of the length by which scores are divided: below 1 favours shorter translations"
+        1.0, "power of the length by which scores are divided: below 1 favours shorter translations", least=-10, most=10
     )
-    unkpen: float = described(0.0, "penalty for an unknown word; inf forbids them")
+    unkpen: float = described(0.0, "penalty for an unknown word; inf forbids them", least=-MAX_VALUE, most=math.inf)
     unnormalized: bool = described(False, "do not divide scores by the length")
     max_len_a: float = described(
         0.0, "translations have at most a · x + b words, x being the source's length; this is a"
@@ -52,16 +48,8 @@ class SearchOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.search not in SEARCHES:
-            raise InputError(f"there is no search {quote(repr(self.search))}; choose one of {', '.join(SEARCHES)}")
-        for field in fields(self):
-            name, value = option(field.name), getattr(self, field.name)
-            if field.type in (int, float):
-                least, most = BOUNDS.get(field.name, (0, MAX_VALUE))
-                if isinstance(value, bool) or not isinstance(value, (int, field.type)) or not least <= value <= most:
-                    raise InputError(f"{name} is {quote(repr(value))}; give a number from {least:,} to {most:,}")
-            elif not isinstance(value, field.type):
-                kind = "true or false" if field.type is bool else "text"
-                raise InputError(f"{name} cannot be {quote(repr(value))}: give {kind}")
-            if field.name in WITHOUT_EFFECT[self.search] and value != field.default:
+        check_fields(self)
+        for known in fields(self):
+            if known.name in WITHOUT_EFFECT[self.search] and getattr(self, known.name) != known.default:
+                name = option(known.name)
                 raise InputError(f"{name} has no effect with --search {self.search}; leave one of them out")

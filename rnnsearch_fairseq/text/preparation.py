@@ -11,10 +11,11 @@ import base64
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rnnsearch_fairseq.command_line import check_fields
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import open_bytes
@@ -37,7 +38,7 @@ class Preparation:
         sentencepiece: the content of sentencepiece's file of a model.
     """
 
-    tokenizer: str | None = None
+    tokenizer: str | None = field(default=None, metadata={"choices": (None, "moses")})
     moses_no_escape: bool = False
     moses_no_dash_splits: bool = False
     lowercase: bool = False
@@ -46,10 +47,7 @@ class Preparation:
     sentencepiece: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for known in fields(self):
-            value = getattr(self, known.name)
-            if not isinstance(value, known.type) or (known.name == "tokenizer" and value not in (None, "moses")):
-                raise ValueError(f"{known.name} cannot be {quote(repr(value))}")
+        check_fields(self, str)
 
     @property
     def subwords(self) -> str | None:

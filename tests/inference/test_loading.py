@@ -86,7 +86,7 @@ def set_text(name: str, value: Any) -> Callable[[State], None]:
         (set_option("_name", ["rnnsearch"]), "cannot be read"),
         (lambda state: state["cfg"].update(model=["rnnsearch"]), "cannot be read"),
         (lambda state: state.update(optimizer_history=5), "cannot be read"),
-        (set_text("preparations", [{"tokenizer": "odd"}] * 2), "tokenizer cannot be"),
+        (set_text("preparations", [{"tokenizer": "odd"}] * 2), "tokenizer is"),
         (set_text("vocabularies", [[*SPECIAL, "a", 5]] * 2), "cannot be read"),
         (make_odd("model"), "cannot be read"),
         (make_odd("cfg"), "cannot be read"),

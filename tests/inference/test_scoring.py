@@ -49,7 +49,7 @@ def make(kind: str, std: float = 0.5) -> Member:
         config = Tree2SeqConfig(embedding_size=5, hidden_size=6)
         network = Tree2Seq(config, K_X, K_Y)
     else:
-        config = RNNsearchConfig.of({**SMALL, "context": kind})
+        config = RNNsearchConfig.from_values({**SMALL, "context": kind})
         network = RNNsearch(config, K_X, K_Y)
     randomize(network, std)
     return Member(kind, config, network.eval(), TEXT)

@@ -60,7 +60,7 @@ def test_all_other_weights_are_gaussian_and_biases_zero(model: nn.ModuleDict) ->
 @pytest.mark.parametrize(("arch", "count"), [("groundhog_search", 84_349_101), ("groundhog_encdec", 72_487_101)])
 def test_parameter_count_of_the_original_code_with_its_own_30001_ids(arch: str, count: int) -> None:
     with torch.device("meta"):
-        network = RNNsearch(RNNsearchConfig.of(ARCHITECTURES[arch]), 30_001, 30_001)
+        network = RNNsearch(RNNsearchConfig.from_values(ARCHITECTURES[arch]), 30_001, 30_001)
     assert sum(parameter.numel() for parameter in network.parameters()) == count
 
 

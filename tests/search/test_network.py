@@ -41,7 +41,7 @@ def configurations() -> Iterator[Any]:
         for values in itertools.product(*options.values()):
             chosen = dict(zip(options, values))
             try:
-                config = kind.of(chosen)
+                config = kind.from_values(chosen)
             except InputError:  # these values do not go together
                 continue
             yield pytest.param(config, id=f"{kind.__name__}-" + "-".join(str(v) for v in values if v != WIDTH))
@@ -168,7 +168,7 @@ def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[Network
     sizes = {field.name: WIDTH for field in fields(kind) if field.type is int and field.name != "output_rank"}
     results = []
     for scan in ("fused", "reference"):
-        network = draw(kind.of({**sizes, "scan": scan}))
+        network = draw(kind.from_values({**sizes, "scan": scan}))
         before = forward(network, SAMPLE["prev_output_tokens"])
         if isinstance(own, nn.Module):
             network.decoder.attention = own.double()
@@ -189,7 +189,7 @@ def test_a_module_of_ones_own_is_what_is_trained_and_searched(kind: type[Network
 
 def test_a_network_without_own_modules_runs_fused() -> None:
     """Otherwise the tests above would not compare two forms."""
-    network = draw(RNNsearchConfig.of(dict.fromkeys(("embedding_size", "hidden_size"), WIDTH)))
+    network = draw(RNNsearchConfig.from_values(dict.fromkeys(("embedding_size", "hidden_size"), WIDTH)))
     assert isinstance(network.decoder, FusedDecoder)
     output = network(SAMPLE["src_tokens"], SAMPLE["prev_output_tokens"])[0]
     nodes, seen = [output.grad_fn], set()

@@ -33,7 +33,7 @@ class Places(NamedTuple):
     numbers: Tensor
 
     @classmethod
-    def of(cls, sizes: Sequence[int], device: torch.device) -> "Places | None":
+    def from_sizes(cls, sizes: Sequence[int], device: torch.device) -> "Places | None":
         """The places of sentences with ``sizes`` adjacent rows; None if these are equal."""
         width = max(sizes)
         if min(sizes) == width:

@@ -41,7 +41,7 @@ def test_it_is_the_decoder(
         scores = whole.decoder.readout.to_vocabulary(expected.features)
 
         step, recurrent = SearchStep(whole.decoder), RecurrentState(state)
-        places = Places.of(sizes, target.device)
+        places = Places.from_sizes(sizes, target.device)
         prepared = step.prepare_memory(memory)
         for position, words in enumerate(target.T):
             found, weights, recurrent = step(words, recurrent, prepared, places)
