@@ -22,7 +22,7 @@ train() { # MODEL
     fairseq-train "$OUT/text/bin" --user-dir "$USER_DIR" --arch bahdanau_gru_small -s en -t fr \
         --task rnnsearch --criterion summed_nll --clip-norm 1 --max-tokens 1200 --max-epoch 5 \
         --optimizer adam --lr 0.003 --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update 885 \
-        --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format simple --log-interval 10 2>&1 |
+        --save-dir "$OUT/checkpoints" --no-epoch-checkpoints --log-format json --log-interval 10 2>&1 |
         rnnsearch progress "$OUT/log" 885 || die_of_log "$OUT/log" fairseq-train
     cp "$OUT/checkpoints/checkpoint_last.pt" "$1"
 }

@@ -33,7 +33,7 @@ train() { # TEXT UPDATES OPTIONS... MODEL: train up to UPDATES, in the folder ab
         --criterion smoothed_nll --label-smoothing 0.1 --clip-norm 1 \
         --optimizer adam --adam-betas '(0.9, 0.98)' --weight-decay 0.05 \
         --max-update "$2" "${@:3:$#-3}" $(fast_precision) --save-interval-updates 500 \
-        --keep-interval-updates 1 --no-epoch-checkpoints --save-dir "$run/checkpoints" --log-format simple --log-interval 50 2>&1 |
+        --keep-interval-updates 1 --no-epoch-checkpoints --save-dir "$run/checkpoints" --log-format json --log-interval 50 2>&1 |
         rnnsearch progress "$run/train.log" "$2" || die_of_log "$run/train.log" fairseq-train
     cp "$run/checkpoints/checkpoint_last.pt" "${!#}"
 }

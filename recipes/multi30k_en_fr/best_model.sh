@@ -44,7 +44,7 @@ train() { # MODEL
     # shellcheck disable=SC2086  # the options are words
     fairseq-train "$TEXT/bin" --user-dir "$USER_DIR" --task rnnsearch -s en -t fr $OPTIONS --seed "${seed//[a-z]*/1}" \
         --max-update "$UPDATES" --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-tokenized-bleu --eval-bleu-remove-bpe \
-        --save-dir "$MODEL/checkpoints" --log-format simple --log-interval 100 2>&1 |
+        --save-dir "$MODEL/checkpoints" --log-format json --log-interval 100 2>&1 |
         rnnsearch progress "$MODEL/train.log" "$UPDATES" --name "$NAME" || die_of_log "$MODEL/train.log" fairseq-train
     # shellcheck disable=SC2012  # fairseq's names have no line ends
     mapfile -t last < <(ls -v "$MODEL"/checkpoints/checkpoint*[0-9].pt | tail -10)

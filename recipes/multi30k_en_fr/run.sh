@@ -23,7 +23,7 @@ train() { # MODEL
         --batch-size 80 --max-update 6534 $(fast_precision) \
         --eval-bleu --eval-bleu-args '{"beam": 1}' --eval-bleu-detok moses --eval-bleu-remove-bpe \
         --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --no-epoch-checkpoints \
-        --save-dir "$OUT/checkpoints" --log-format simple --log-interval 100 2>&1 |
+        --save-dir "$OUT/checkpoints" --log-format json --log-interval 100 2>&1 |
         rnnsearch progress "$OUT/train.log" 6534 || die_of_log "$OUT/train.log" fairseq-train
     cp "$OUT/checkpoints/checkpoint_best.pt" "$1"
 }

@@ -1,6 +1,6 @@
 """Draw learning curves: perplexity, or BLEU on the development set, against updates or training time.
 
-A log is what fairseq-train printed, or its --log-file; a training that was resumed into the same log is one curve. Thin
+A log is what fairseq-train --log-format json printed; a training that was resumed into the same log is one curve. Thin
 lines are of the training text, lines with marks of the (first) development set. BLEU needs fairseq-train --eval-bleu.
 Training time is the time of the updates, without validation and saving.
 
@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.ticker import LogLocator
 
+from recipes.reproduce.logs import read_kinds
 from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.plots.picture import plt, write_picture
-from rnnsearch_fairseq.plugin.progress import INTERVAL, Statistics, read_kinds
+from rnnsearch_fairseq.plugin.progress import Statistics
 
 LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
@@ -49,11 +50,10 @@ def read_curve(path: Path) -> tuple[list[Point], list[Point]]:
 
     Training has a point every --log-interval updates, or one an epoch where there are more of these.
     """
-    kinds = read_kinds(path)
-    validated = next((lines for subset, lines in kinds.items() if subset), {})
-    trained = max(kinds.get(INTERVAL, {}), kinds.get(None, {}), key=len)
+    epochs, intervals, validated = read_kinds(path)
+    trained = max(intervals, epochs, key=len)
     if not trained and not validated:
-        raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format simple")
+        raise InputError(f"{path}: holds no update; give the log of fairseq-train --log-format json")
     return _make_points(trained, trained), _make_points(validated, trained)
 
 

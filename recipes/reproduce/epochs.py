@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from math import inf, isnan
 from pathlib import Path
 
+from recipes.reproduce.logs import read_kinds
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.plugin.progress import Statistics, read_kinds
+from rnnsearch_fairseq.plugin.progress import Statistics
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,14 @@ class Epoch:
 
 
 def read_train_log(path: Path) -> list[Epoch]:
-    """Read the finished epochs in the output of ``fairseq-train`` or its ``--log-file``.
+    """Read the finished epochs in the output of ``fairseq-train --log-format json``.
 
     Raises:
         InputError: the file cannot be read, holds no finished epoch, or does not say how long one took.
     """
-    kinds = read_kinds(path)
-    validated = next((lines for subset, lines in kinds.items() if subset), {})
+    trained, _, validated = read_kinds(path)
     epochs: dict[float, Epoch] = {}  # one that was ended by --max-update, and went on later, has two lines
-    for updates, train in kinds.get(None, {}).items():
+    for updates, train in trained.items():
         if "train_wall" not in train:
             raise InputError(f"{path}: epoch {train['epoch']} has no train_wall; train it anew")
         in_epoch = [dev for dev in validated.values() if dev["epoch"] == train["epoch"]]
@@ -48,7 +48,7 @@ def read_train_log(path: Path) -> list[Epoch]:
         numbers = updates, train["train_wall"], train.get("nll_sentence_nats")
         epochs[train["epoch"]] = Epoch(train["epoch"], *numbers, *of_dev)
     if not epochs:
-        raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format simple")
+        raise InputError(f"{path}: holds no finished epoch; give the log of fairseq-train --log-format json")
     return list(epochs.values())
 
 

@@ -32,6 +32,7 @@ import torch
 from recipes.reproduce.bootstrap import INTERVAL, PAIRED, Difference, count_intervals, in_words
 from recipes.reproduce.document import Section, bullets, escape, missing, provenance, table, to_markdown
 from recipes.reproduce.epochs import best_epoch, read_train_log
+from recipes.reproduce.logs import read_log
 from recipes.reproduce.runs import packed
 from recipes.reproduce.systems import read_parallel
 from recipes.reproduce.token_scores import BLEU, MEASURES, RIBES, TokenScores, score_tokens
@@ -39,7 +40,6 @@ from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import read_scores
 from rnnsearch_fairseq.output import open_output
-from rnnsearch_fairseq.plugin.progress import read_log
 
 MODELS = {
     "tree2seq": "proposed",

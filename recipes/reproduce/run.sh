@@ -64,7 +64,7 @@ train() { # NAME TOTAL OPTIONS... MODEL: train up to TOTAL updates; "": nobody k
         --task rnnsearch --pool-batches 20 --batch-size 80 --criterion summed_nll --optimizer adadelta --clip-norm 1 \
         --distributed-world-size 1 \
         --save-interval-updates "$INTERVAL" --keep-interval-updates 1 --no-epoch-checkpoints \
-        --save-dir "$run/checkpoints" --log-format simple --log-interval 100 "${@:3:$#-3}" 2>&1 |
+        --save-dir "$run/checkpoints" --log-format json --log-interval 100 "${@:3:$#-3}" 2>&1 |
         rnnsearch progress "$run/train.log" ${2:+"$2"} --name "$1" || die_of_log "$run/train.log" fairseq-train
     cp "$run/checkpoints/checkpoint_best.pt" "${!#}"
 }

@@ -32,7 +32,7 @@ train() { # MODEL
     fairseq-train "$TEXT/bin" --user-dir "$USER_DIR" -s en -t ja --task rnnsearch --tree-lang tree --max-words 50 \
         --optimizer sgd --lr 1.0 --lr-scheduler halve_on_worse --stop-min-lr 0.0625 --clip-norm 3 \
         --batch-size 128 --sentence-avg --max-epoch "$EPOCHS" --no-epoch-checkpoints --seed "$SEED" \
-        --save-dir "$RUN/checkpoints" --log-format simple --log-interval 100 "${OPTIONS[@]}" 2>&1 |
+        --save-dir "$RUN/checkpoints" --log-format json --log-interval 100 "${OPTIONS[@]}" 2>&1 |
         rnnsearch progress "$RUN/train.log" --name "$NAME" || die_of_log "$RUN/train.log" fairseq-train
     cp "$RUN/checkpoints/checkpoint_best.pt" "$1"
 }

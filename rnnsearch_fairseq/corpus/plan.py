@@ -53,7 +53,7 @@ if [ ! -e checkpoints/finished ]; then
     fairseq-train bin --user-dir "$(rnnsearch user-dir)" -s {source} -t {target} \\
         {model} \\
         --batch-size {batch} --no-epoch-checkpoints --save-dir checkpoints \\
-        --log-format simple --log-interval 10 2>&1 |
+        --log-format json --log-interval 10 2>&1 |
         rnnsearch progress train.log {updates}
     touch checkpoints/finished
 fi

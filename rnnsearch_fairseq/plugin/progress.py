@@ -1,12 +1,12 @@
-"""Show how far a training is, and keep its log.
+"""Show how far a training is, and write its log.
 
-Standard input is the output of fairseq-train --log-format simple. All of it is added to LOG; a short line is printed
-every ten seconds at most, for each validation, and for each error, warning of this package, and end by a signal.
+Standard input is the output of fairseq-train --log-format json, which is appended to LOG. The command prints a short
+line for each validation, error, warning of this package and stop signal, and at most every ten seconds in between.
 
-  fairseq-train ... --log-format simple 2>&1 | rnnsearch progress train.log 885
+  fairseq-train ... --log-format json 2>&1 | rnnsearch progress train.log 885
 """
 
-import contextlib
+import json
 import re
 import signal
 import sys
@@ -14,87 +14,55 @@ import time
 from pathlib import Path
 
 from rnnsearch_fairseq.command_line import count, make_parser
-from rnnsearch_fairseq.text.lines import open_bytes
 
 SECONDS = 10  # between two lines
 NEWS = re.compile(
     r"(?:^|: )(error: .*)|^([\w.]*(?:Error|Exception)\b.*)|"
     r"\| (?:WARNING \| rnnsearch|ERROR \| )[\w.]* \| (.*)|\| (\w+: training stops after .*)"
 )
-NAMES = {"ppl": "perplexity", "bleu": "BLEU"}
-# --log-format simple and tqdm print the epoch's number, perhaps a subset, and statistics. Before that a line has the
-# time, or nothing in --log-file.
-EPOCH = re.compile(r"(?:^|\| )epoch (\d+)(?: \| valid on '([^']+)' subset)?((?: \| \w+ \S+)+)$")
-# The simple format prints an interval of --log-interval updates.
-INNER = re.compile(r"(?:^|\| )epoch (\d+): +\d+ / \d+ (.*)$")
-INTERVAL = ""  # in place of the subset, in the line of an interval
+STATISTIC_NAMES = {"ppl": "perplexity", "bleu": "BLEU"}
+EPOCH, UPDATES = "train", "train_inner"  # kinds of lines: after an epoch, and after --log-interval updates
+LINE = re.compile(r"\| INFO \| ([\w.-]+) \| (\{.*\})$")
 Statistics = dict[str, float]
 
 
-def read_statistics(line: str) -> tuple[int, str | None, Statistics] | None:
-    """Read the epoch, the kind (INTERVAL, a development set, or None: the epoch) and the statistics of a log line."""
-    inner, whole = INNER.search(line), EPOCH.search(line)
-    if not (found := inner or whole):
+def read_statistics(line: str) -> tuple[str, Statistics] | None:
+    """Read the kind (EPOCH, UPDATES, or the name of a development set) and the statistics of a line of the log."""
+    if not (match := LINE.search(line)):
         return None
-    numbers = {}
-    for name, text in re.findall(r"(\w+)[= ]([^\s,]+)", found[found.lastindex]):
-        with contextlib.suppress(ValueError):
-            numbers[name] = float(text)
-    return int(found[1]), INTERVAL if inner else whole[2], numbers
-
-
-def read_kinds(path: Path) -> dict[str | None, dict[int, Statistics]]:
-    """Read the statistics of a log, by updates, of each kind of line, in the order of their first lines.
-
-    The kinds are ``INTERVAL``, None for whole epochs, and the name of each development set. If training was resumed,
-    later lines replace earlier lines of the same or higher update numbers. The number of the epoch is a statistic, too.
-    """
-    kinds: dict[str | None, dict[int, Statistics]] = {}
-    last = 0
-    for line in read_log(path).split("\n"):
-        epoch, subset, statistics = read_statistics(line) or (0, None, {})
-        if not 0 < statistics.get("num_updates", 0) < float("inf"):
-            continue
-        updates = int(statistics["num_updates"])
-        if updates < last:  # resumed
-            kinds = {kind: {at: lines[at] for at in lines if at < updates} for kind, lines in kinds.items()}
-        last = updates
-        kinds.setdefault(subset, {})[updates] = {"epoch": epoch, **statistics}
-    return kinds
-
-
-def read_log(path: Path) -> str:
-    """Read the text of a log; only numbers and names count, so bytes that are not UTF-8 do not matter."""
-    with open_bytes(path) as file:
-        return file.read().decode(errors="replace")
+    kind, record = match.groups()
+    try:
+        return kind, {name.removeprefix(f"{kind}_"): float(text) for name, text in json.loads(record).items()}
+    except ValueError:  # another line in braces
+        return None
 
 
 class Progress:
-    """Makes short lines of a log's lines; ``total`` is the last update, if it is known; each begins with ``name``."""
+    """Turns lines of a log into short lines, which begin with ``name``; ``total`` is the last update, if known."""
 
     def __init__(self, total: int | None = None, name: str = "") -> None:
         self._total, self._name = total, name
-        self._first: tuple[float, float] | None = None  # updates, and when; a resumed training does not begin at 0
+        self._first: tuple[float, float] | None = None  # updates and time of the first line, also of a resumed training
         self._shown = float("-inf")
 
     def show(self, line: str, now: float) -> str | None:
-        """The short line for a line of the log that came at ``now`` (seconds); None if it is not to be shown."""
+        """The short line for a line of the log that came at ``now`` (seconds), or None."""
         if news := NEWS.search(line):
             return f"  {self._name}{news[news.lastindex]}"
-        _, kind, statistics = read_statistics(line) or (0, None, {})
-        if kind is None or "num_updates" not in statistics:
+        kind, statistics = read_statistics(line) or (EPOCH, {})
+        if kind == EPOCH or "num_updates" not in statistics:
             return None
         self._first = self._first or (statistics["num_updates"], now)
-        if kind == INTERVAL and now < self._shown + SECONDS:
+        if kind == UPDATES and now < self._shown + SECONDS:
             return None
         self._shown = now
         parts = [f"update {statistics['num_updates']:,.0f}" + (f" of {self._total:,}" if self._total else "")]
-        valid = "" if kind == INTERVAL else "development "
-        parts += [f"{valid}{name} {statistics[key]:.2f}" for key, name in NAMES.items() if key in statistics]
+        valid = "" if kind == UPDATES else "development "
+        parts += [f"{valid}{name} {statistics[key]:.2f}" for key, name in STATISTIC_NAMES.items() if key in statistics]
         return f"  {self._name}{' | '.join(parts)}{self._time_left(statistics, now)}"
 
     def _time_left(self, statistics: Statistics, now: float) -> str:
-        """By the average speed since the first line, where fairseq's own (``ups``, updates a second) must do."""
+        """Estimated from the average speed since the first line; at the first line, from fairseq's ``ups``."""
         updates = statistics["num_updates"]
         done, seconds = updates - self._first[0], now - self._first[1]
         speed = done / seconds if done and seconds else statistics.get("ups")
@@ -108,9 +76,9 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("log", metavar="LOG", type=Path, help="file to add the log to")
     parser.add_argument("total", type=count, nargs="?", metavar="TOTAL", help="updates of the whole training")
-    parser.add_argument("--name", default="", help="words to print first in each line")
+    parser.add_argument("--name", default="", help="words to print at the beginning of each line")
     args = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):  # the training ends by itself, and its last lines are wanted
+    for number in (signal.SIGINT, signal.SIGTERM):  # the last lines come when the training has ended
         signal.signal(number, signal.SIG_IGN)
     progress = Progress(args.total, args.name and f"{args.name}: ")
     with args.log.open("ab", buffering=0) as log:

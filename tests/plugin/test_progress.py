@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rnnsearch_fairseq.plugin.progress import Progress, main
-from tests.plugin.log_lines import SIMPLE, inner_line, train_line, valid_line
+from tests.plugin.log_lines import LINES, inner_line, train_line, valid_line
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = "2026-11-27 13:13:44 |"
@@ -29,14 +29,14 @@ NEWS = {
 def test_a_line_says_how_far_and_how_long_from_the_first_one_on() -> None:
     progress = Progress(8850, "model: ")
     at = {0: (100, 1.475), 9: (110, 2), 10: (150, 2), 19: (190, 2)}  # seconds: updates, and updates a second
-    lines = [progress.show(f"{inner_line(updates, 9.5)}, ups={ups}", now) for now, (updates, ups) in at.items()]
+    lines = [progress.show(inner_line(updates, 9.5, ups=ups), now) for now, (updates, ups) in at.items()]
     assert lines == [
         "  model: update 100 of 8,850 | perplexity 9.50 | about 1.6 hours left",  # by the line's own speed
         None,
         "  model: update 150 of 8,850 | perplexity 9.50 | about 29 min left",  # by five a second since the first line
         None,
     ]
-    validated = progress.show(f"{valid_line(1, 5, updates=200)} | bleu 30.25", 20)
+    validated = progress.show(valid_line(1, 5, updates=200, bleu=30.25), 20)
     scores = "development perplexity 40.50 | development BLEU 30.25"
     assert validated == f"  model: update 200 of 8,850 | {scores} | about 29 min left"
     assert progress.show(train_line(2), 40) is None
@@ -63,7 +63,7 @@ def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
     words = ["python", "-m", "rnnsearch_fairseq", "progress", log, "363"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    first, rest = SIMPLE.encode() + b"\xff\n", b"error: no room\nunfinished"
+    first, rest = "\n".join(LINES).encode() + b"\n\xff\n", b"error: no room\nunfinished"
     process.stdin.write(first)
     process.stdin.flush()
     shown = process.stdout.readline()  # from here on, signals leave it alone
@@ -76,7 +76,7 @@ def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert shown.decode().splitlines() == [
         "  update 100 of 363 | perplexity 548.70 | about 2 min left",
-        "  update 363 of 363 | development perplexity 304.20",
+        "  update 363 of 363 | development perplexity 40.50",
         "  error: no room",
     ]
     assert log.read_bytes() == b"before\n" + first + rest

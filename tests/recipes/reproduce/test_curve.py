@@ -46,8 +46,8 @@ def test_several_logs_are_told_apart_in_grey_and_by_their_names(
 
 
 def test_bleu_against_training_time(tmp_path: Path, run: Run, figures: list[Figure]) -> None:
-    lines = [inner_line(50, 90, 5400), valid_line(1, 5, updates=50) + " | bleu 20.5", inner_line(100, 9, 5400)]
-    log = write(tmp_path / "train.log", *lines, valid_line(1, 5) + " | bleu 31.5")
+    lines = [inner_line(50, 90, 5400), valid_line(1, 5, updates=50, bleu=20.5), inner_line(100, 9, 5400)]
+    log = write(tmp_path / "train.log", *lines, valid_line(1, 5, bleu=31.5))
     run(main, log, "--output", tmp_path / "curve.pdf", "--measure", "bleu", "--against", "time")
     axes = figures[0].axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Training time (hours)", "BLEU score")

@@ -6,9 +6,10 @@ import pytest
 
 from recipes.reproduce.epochs import Epoch, read_train_log
 from rnnsearch_fairseq.errors import InputError
-from tests.plugin.log_lines import SIMPLE, train_line, valid_line
+from tests.plugin.log_lines import LINES, train_line, valid_line
+from tests.recipes.reproduce.test_curve_points import SIMPLE
 
-FIRST = Epoch(1, 363, 166, 103.603, 8.249, 304.2, 97.741)
+FIRST = Epoch(1, 363, 166, 103.603, 8.249, 40.5, 97.741)
 
 
 def read(folder: Path, *lines: str) -> list[Epoch]:
@@ -18,11 +19,7 @@ def read(folder: Path, *lines: str) -> list[Epoch]:
 
 
 def test_an_epoch_has_what_fairseq_printed(tmp_path: Path) -> None:
-    assert read(tmp_path, SIMPLE) == [FIRST]
-    # --log-file has the messages alone, and from the second epoch on every one of them several times.
-    messages = [line.rsplit(" | INFO | ", 1)[1].split(" | ", 1)[1] for line in SIMPLE.splitlines()]
-    assert read(tmp_path, *messages) == [FIRST]
-    assert read(tmp_path, *(message for message in messages for _ in range(3))) == [FIRST]
+    assert read(tmp_path, *LINES) == read(tmp_path, SIMPLE) == [FIRST]
 
 
 def test_an_epoch_that_is_trained_again_replaces_itself_and_those_after_it(tmp_path: Path) -> None:
@@ -41,7 +38,7 @@ def test_of_several_validations_the_best_counts(tmp_path: Path, losses: tuple[fl
     assert epoch.dev_loss == 5.5
 
 
-@pytest.mark.parametrize("lines", [SIMPLE.splitlines()[:-1], [train_line(7).split(" | train_wall")[0]]])
+@pytest.mark.parametrize("lines", [LINES[:-1], [train_line(7).replace("train_wall", "other")]])
 def test_logs_that_say_too_little_are_refused(tmp_path: Path, lines: list[str]) -> None:
     with pytest.raises(InputError, match=r"train\.log"):
         read(tmp_path, *lines)
