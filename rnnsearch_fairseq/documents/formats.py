@@ -7,12 +7,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from rnnsearch_fairseq.documents.html import read_html
+from rnnsearch_fairseq.documents.markdown import has_attribute_lists, read_markdown
 from rnnsearch_fairseq.documents.units import Document, Unit
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
@@ -23,12 +23,6 @@ HEAD = 4096  # bytes, in which a file shows what it is
 XML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE TS|TS|xliff|tmx)\b")
 PO = re.compile(rb'^msgid[ \t]+"', re.MULTILINE)
 MAX_CONTEXT = 10_000  # messages in a context of TS, each of which lxml looks for among all
-# What extensions of Markdown have at the beginning of a line, and translate-toolkit takes for words of a paragraph.
-EXTENSION = re.compile(
-    r"^([ >\t]*)((?::{3,}|!!!|\?\?\?|\[!\w+\]|import .*['\"];?$|export (?:const|default)\b).*|: +)", re.MULTILINE
-)
-KEPT = re.compile(r"<!--⟦(\d+)⟧-->(\n[ >\t]*)?")
-ESCAPED_BAR = "\ue000"  # a private character, since translate-toolkit does not escape bars in tables again
 DAMAGE = ValueError, LookupError, TypeError, AttributeError, AssertionError, StopIteration  # from translate-toolkit
 
 
@@ -151,66 +145,14 @@ def _read_xml(path: Path, content: bytes) -> Document:
         raise InputError(f"{path}: not XLIFF or TS ({quote(error) or 'incomplete'}); export it again") from error
 
 
-class _Page:
-    """A page of Markdown; front matter, code, addresses and the signs of extensions stay as they are."""
-
-    def __init__(self, content: bytes) -> None:
+def _read_page(path: Path, content: bytes) -> Document:
+    try:
         text = content.decode()
-        self.newline = "\r\n" if "\r\n" in text else "\n"
-        text = text.replace("\r\n", "\n")
-        self.mark = text[: text.startswith("\ufeff")]
-        begin, fence, rest = text.removeprefix(self.mark).partition("\n+++\n")
-        if begin.startswith("+++\n"):  # front matter of TOML
-            self.mark, text = f"{self.mark}{begin}{fence}", rest
-        self.kept: list[str] = []
-        self.text = EXTENSION.sub(self._keep, text.removeprefix(self.mark).replace(r"\|", ESCAPED_BAR))
-        self.translations: dict[str, str] = {}
-
-    def _keep(self, found: re.Match[str]) -> str:
-        """A comment in the place of a sign: it ends a paragraph, too; a text may follow a sign with a blank."""
-        self.kept.append(found[2])
-        return f"{found[1]}<!--⟦{len(self.kept) - 1}⟧-->" + f"\n{found[1]}" * found[2].endswith(" ")
-
-    def _restore(self, found: re.Match[str]) -> str:
-        sign = self.kept[int(found[1])]
-        return sign if sign.endswith(" ") else sign + (found[2] or "")
-
-    def parse(self) -> Any:
-        """The page as translate-toolkit reads it, with the translations that there are."""
-        from translate.storage.markdown import MarkdownFile
-
-        return MarkdownFile(
-            BytesIO(self.text.encode()),
-            callback=lambda text: self.translations.get(text, text),
-            extract_code_blocks=False,
-            extract_frontmatter=False,
-            no_placeholders=True,
+        return (
+            read_html(text)
+            if file_suffix(path) in (".html", ".htm")
+            else read_markdown(content, has_attribute_lists(path))
         )
-
-    def fill(self, source: str, texts: Sequence[str]) -> list[str]:
-        """Take a translation of a text; see `Unit`."""
-        self.translations[source] = texts[0]
-        return []
-
-    def __bytes__(self) -> bytes:
-        text = self.parse().filesrc.rstrip("\n") + "\n" * self.text.endswith("\n")
-        text = KEPT.sub(self._restore, text).replace(ESCAPED_BAR, r"\|")
-        return (self.mark + text).replace("\n", self.newline).encode()
-
-
-def _read_markdown(path: Path, content: bytes) -> Document:
-    try:
-        page = _Page(content)
-        sources = dict.fromkeys(unit.source for unit in page.parse().units)
-    except (*DAMAGE, RecursionError) as error:
-        raise InputError(f"{path}: not a page of Markdown ({quote(error)}); convert it to UTF-8") from error
-    named = enumerate(sources, 1)
-    return Document(page, [Unit(f"text {n}", [source], [""], False, partial(page.fill, source)) for n, source in named])
-
-
-def _read_html(path: Path, content: bytes) -> Document:
-    try:
-        return read_html(content.decode())
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 ({quote(error)}); convert it with iconv") from error
 
@@ -220,5 +162,4 @@ BILINGUAL = {
     **dict.fromkeys((".po", ".pot"), _read_po),
     **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), _read_xml),
 }
-READERS = {**BILINGUAL, ".tmx": _read_xml, ".md": _read_markdown, ".markdown": _read_markdown}
-READERS |= {".html": _read_html, ".htm": _read_html}
+READERS = {**BILINGUAL, ".tmx": _read_xml, **dict.fromkeys((".md", ".markdown", ".html", ".htm"), _read_page)}

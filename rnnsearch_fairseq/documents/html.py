@@ -246,5 +246,6 @@ def _value_place(page: Page, start: int, end: int, name: str) -> Place:
 
 def _fill_attribute(page: Page, place: Place, source: str, texts: Sequence[str]) -> list[str]:
     if texts[0] != source:
-        page.replace(place, [f'"{escape(texts[0])}"'.encode()])
+        value = escape(texts[0], quote=False).replace('"', "&quot;")
+        page.replace(place, [f'"{value}"'.encode()])
     return []

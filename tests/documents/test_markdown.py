@@ -1,0 +1,213 @@
+"""Pages of Markdown: what is text, and that all the rest stays byte for byte."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rnnsearch_fairseq.documents.formats import read_document
+from rnnsearch_fairseq.documents.markdown import read_markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = re.compile(r"`+[^`]*`+|<[^<>]*>|&\w+;|\\.|\{[^{}]*\}")
+
+
+def shout(text: str) -> str:
+    """The text in capital letters, but for code, tags and references."""
+    parts = KEPT.split(text)
+    return "".join(part.upper() + kept for part, kept in zip(parts, [*KEPT.findall(text), ""], strict=True))
+
+
+def translate(content: str, attribute_lists: bool = False) -> str:
+    document = read_markdown(content.encode(), attribute_lists)
+    for unit in document.units:
+        assert unit.fill([shout(unit.sources[0])]) == []
+    return document.write("fr").decode()
+
+
+SHORT = "[a b]: x\n[`c`]: x\n[d e]: x\n[g]: x\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "written"),
+    [
+        # What the texts of a page are, and what stays around them.
+        ("* one\n  two\n* [ ] a\n\n1. b\n   > c\n   > d\n", "* ONE TWO\n* [ ] A\n\n1. B\n   > C D\n"),
+        ("> a  \n> b\\\n> \\*c\n", "> A  \n> B\\\n> \\*C\n"),
+        ("Title\n===\n\n## b ##\n", '<a id="title"></a>TITLE\n===\n\n## b ##\n'),
+        ("---\ntitle: a b\n---\na\n", "---\ntitle: a b\n---\nA\n"),
+        ("\ufeff+++\r\ntitle = 'a b'\r\n+++\r\na\r\nb\r\n", "\ufeff+++\r\ntitle = 'a b'\r\n+++\r\nA B\r\n"),
+        ("Term\n\n:   what it\n    is\n\n[^1]: a\n    note\n", "TERM\n\n:   WHAT IT IS\n\n[^1]: A NOTE\n"),
+        ("    code\n\n```\na\n```\n\n~~~~ {.b}\nc\n~~~~\n\n`e` \\<F>\n", None),
+        ("<div>\n<p title='a'>b\n</div>\n\n<!-- c -->\n", "<div>\n<p title=\"A\">B\n</div>\n\n<!-- c -->\n"),
+        # Entities, empty cells, tags over two lines, alignment, ends of lines, private characters.
+        ("&lt;script&gt;a&lt;/script&gt; &amp;lt; &copy;\n", "&lt;SCRIPT&gt;A&lt;/SCRIPT&gt; &amp;LT; &copy;\n"),
+        ("| a || b |\n|:--|---|:-:|\n| None || 3 \\| it |\n", "| A || B |\n|:--|---|:-:|\n| NONE || 3 \\| IT |\n"),
+        ('see:\n\n<img src="a.png" w="4"\n  alt="a dog">\n', 'SEE:\n\n<img src="a.png" w="4"\n  alt="a dog">\n'),
+        ('it <img src="a"\n  alt="b"> is\n', 'IT <img src="a"\n  alt="b"> IS\n'),
+        ("a\n\nb\r\n", "A\n\nB\r\n"),
+        ("a \ue000 `\ue000`\n\n\ue001\n", "A \ue000 `\ue000`\n\n\ue001\n"),
+        ("::: note\nopen\n:::\n\nclose <!--⟦0⟧--> it <a0>\n", "::: note\nOPEN\n:::\n\nCLOSE <!--⟦0⟧--> IT <a0>\n"),
+        # Links.
+        ("[a](b.md#c 'd') ![e](f)\n\n[g]: h 'i'\n", "[A](b.md#c 'd') ![E](f)\n\n[g]: h 'i'\n"),
+        (f"[a b] [`c`] [d e][] [f][g] [h]\n\n{SHORT}", f"[A B][a b] [`c`] [D E][d e] [F][g] [H]\n\n{SHORT}"),
+        ("[[1]](a.md) <https://a.b> [![](b)](c)\n", None),
+        ("[the *a*\nb](<c d>) is\n", "[THE *A* B](<c d>) IS\n"),
+        # Marks of extensions.
+        ('!!! note "Read it"\n    a\n\n    b\n\n        c\n', '!!! note "READ IT"\n    A\n\n    B\n\n        c\n'),
+        ('=== "Linux"\n    a\n\n??? tip\n    b\n', '=== "LINUX"\n    A\n\n??? tip\n    B\n'),
+        ("NOTE: a\nb\n\nWARNING:\nc\n\n>! TIP: d\n\n> BLOCK:\n",
+         "NOTE: A B\n\nWARNING:\nC\n\n>! TIP: D\n\n> BLOCK:\n"),
+        ("> [!NOTE]\n> a\n\n[TOC]\n(c-d)=\n# `e`\n", "> [!NOTE]\n> A\n\n[TOC]\n(c-d)=\n# `e`\n"),
+        ("```{note}\na\n```\n\n```admonish warning\nb\n```\n", "```{note}\nA\n```\n\n```admonish warning\nB\n```\n"),
+        ("a\n*[HTML]: b\n{: .c }\n{% if d %}\ne\n{% end %}\n", "A\n*[HTML]: b\n{: .c }\n{% if d %}\nE\n{% end %}\n"),
+        ("import A from './a';\nexport const b = 1;\n--8<-- 'c.md'\n", None),
+        # Headings: names stay, and links find what is translated.
+        ("### theme\n\n##### **separator**\n\n## my_name.a\n", None),
+        ("# a & b\n", '# <a id="a--b"></a><a id="a-b"></a>A & B\n'),
+        ("é a\n-\n", '<a id="é-a"></a><a id="e-a"></a>É A\n-\n'),
+        ("# a b\n# a b\n", '# <a id="a-b"></a>A B\n# <a id="a-b-1"></a><a id="a-b_1"></a>A B\n'),
+        ("# A b {#c}\n\n# d e {: .f }\n", '# A B {#c}\n\n# <a id="d-e"></a>D E {: .f }\n'),
+    ],
+)  # fmt: skip
+def test_texts_are_found_and_written_back(page: str, written: str | None) -> None:
+    assert translate(page) == (page if written is None else written)
+
+
+def test_headings_of_mkdocs_have_their_ids_as_attributes(tmp_path: Path) -> None:
+    assert translate("# A & b\n# 404 it\n", True) == '# A & B {#a-b}\n# <a id="404-it"></a>404 IT\n'
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# A b\n")
+    for settings, written in (("", b'# <a id="a-b"></a>X\n'), ("markdown_extensions: [attr_list]", b"# X {#a-b}\n")):
+        (tmp_path / "mkdocs.yml").write_text(settings)
+        document = read_document(tmp_path / "docs" / "a.md")
+        document.units[0].fill(["X"])
+        assert document.write("fr") == written
+
+
+def test_a_translation_that_lost_a_link_is_left_out() -> None:
+    for translation in ("un <a0>b", "b</a0> <a0>", "un", "<a0>un</a0> <x0/>"):
+        document = read_markdown(b"one [b](c)\n")
+        faults = document.units[0].fill([translation])
+        if translation != "b</a0> <a0>":
+            assert (faults, document.write("fr")) == (
+                ["is left out, since its links are not those of the source"],
+                b"one [b](c)\n",
+            )
+
+
+PAGES = sorted(path for folder in ("", "recipes", "rnnsearch_fairseq") for path in (ROOT / folder).glob("**/README.md"))
+
+
+def test_pages_stay_byte_for_byte_where_nothing_is_translated() -> None:
+    assert PAGES
+    for path in PAGES:
+        if ".venv" in path.parts:
+            continue
+        document = read_document(path)
+        for unit in document.units:
+            assert unit.fill(unit.sources) == []
+        assert document.write("fr") == path.read_bytes()
+
+
+PARTS = [
+    "a",
+    "b c",
+    "\n",
+    "\r\n",
+    "\n\n",
+    "  \n",
+    "\\\n",
+    "> ",
+    "- ",
+    "    ",
+    "1. ",
+    "# ",
+    "[",
+    "]",
+    "](",
+    ")",
+    "][",
+    "![",
+    "`",
+    "```",
+    "*",
+]
+PARTS += [
+    "**",
+    "<b>",
+    "</b>",
+    "<!-- ",
+    "-->",
+    "&lt;",
+    "\\",
+    "|",
+    "\n|--|--|\n",
+    "!!! note\n",
+    ":::",
+    "[a]: b\n",
+    "é",
+    "😀",
+    "\t",
+    "{#a}",
+    "---\n",
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=20).map("".join))
+def test_any_page_stays_where_nothing_is_translated(page: str) -> None:
+    document = read_markdown(page.encode())
+    assert bytes(document.store).decode() == page
+    for unit in document.units:
+        assert unit.fill(unit.sources) == []
+    assert document.write("fr").decode() == page
+    for unit in document.units:
+        unit.fill([f"{unit.sources[0]}X"])
+    document.write("fr").decode()
+
+
+OPENERS = [
+    "[a](",
+    "[![a](b)](c) ",
+    "*[a](b)* ",
+    "[a] ",
+    "[^a]",
+    "[a",
+    "[a][b",
+    "[a](<",
+    "[a](b ",
+    '[a](b "',
+    '[a]: b "',
+    "a<?",
+]
+OPENERS += [
+    "a<!A ",
+    "a<![CDATA[",
+    "> ",
+    "- ",
+    "* a\n",
+    "`` ` ",
+    "| a ",
+    "a**b",
+    "&",
+    "$a",
+    ": a\n",
+    "{",
+    "NOTE:\n",
+    "```{note}\n",
+    "a\\\n",
+]
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+def test_what_repeats_takes_no_quadratic_time(opener: str) -> None:
+    """A page of 100,000 characters, for which mistletoe takes minutes, is read within the test's time limit."""
+    for unit in read_markdown(("[a]: b\n\n" + opener * (100_000 // len(opener))).encode()).units:
+        unit.fill([f"{unit.sources[0]}b"])
+
+
+def test_deep_lists_and_quotations_are_read() -> None:
+    deep = "".join(f"{'  ' * depth}- a\n" for depth in range(500)) + "\n" + "> " * 2_000 + "b\n"
+    assert translate(deep) == deep.upper()
