@@ -1,4 +1,4 @@
-"""How every command of this package reads its command line, and how it ends after a mistake."""
+"""Parsers of command lines, and the messages after a mistake."""
 
 import argparse
 import difflib
@@ -14,23 +14,23 @@ MAX_VALUE = 1_000_000  # of an option that is a number, where its description ha
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that answers a mistake in two lines: what is wrong, and the option or choice that was meant."""
+    """A parser that answers a mistake in two lines: what is wrong, and the most similar option or choice."""
 
     def error(self, message: str) -> NoReturn:
         """Print the mistake, and end the program with status 2."""
         choices = [str(choice) for action in self._actions for choice in action.choices or ()]
         known = [*self._option_string_actions, *choices]
         words = [part for word in sys.argv[1:] for part in word.split("=") if part not in known]
-        # An option that is missing is reported before one that is unknown, which may be the same, misspelt.
+        # argparse reports a missing option first, although it may be misspelt and therefore also unknown.
         odd = [word for word in words if repr(word) in message or word.startswith("--")]
-        meant = [near for word in odd for near in difflib.get_close_matches(word, known, n=1, cutoff=0.7)]
-        hint = f"did you mean {' and '.join(meant)}? " if meant else ""
-        mistake = quote(message, MAX_QUOTATION if meant else MAX_MESSAGE)
+        similar = [near for word in odd for near in difflib.get_close_matches(word, known, n=1, cutoff=0.7)]
+        hint = f"did you mean {' and '.join(similar)}? " if similar else ""
+        mistake = quote(message, MAX_QUOTATION if similar else MAX_MESSAGE)
         self.exit(2, f"{self.prog}: error: {mistake}\n{hint}{self.prog} --help says more\n")
 
 
 def make_parser(doc: str | None) -> Parser:
-    """A command's parser: its help begins with ``doc`` and ends in its last paragraph, an example to paste."""
+    """Make the parser of a command from its module's docstring, whose last paragraph is an example."""
     description, _, example = (doc or "").rstrip().rpartition("\n\n")  # python -OO has no docstrings
     plain = argparse.RawDescriptionHelpFormatter
     return Parser(description=description, epilog=f"example:\n{example}", formatter_class=plain)

@@ -27,7 +27,7 @@ def main() -> None:
     languages = args.source_lang, args.target_lang
     text, out = texts_of(args.text, *languages), texts_of(args.out, *languages)
     test = read_test_set(*text)
-    bins = [test.of_length(*bin) for bin in test.bins(WIDTH, args.longest)]
+    bins = [test.select_length(*bin) for bin in test.bins(WIDTH, args.longest)]
     chosen = sorted(number for sentences in bins for number in draw_sentences(sentences, args.most))
     for path, lines in zip(out, (test.source, test.reference)):
         check_not_input(path, text)

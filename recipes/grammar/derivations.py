@@ -25,7 +25,7 @@ class Grammar:
     def name(self) -> NounPhrase:
         """A common name: "Mary" - "Marie"."""
         english, french, gender = self.rng.choice(lexicon.NAMES)
-        return NounPhrase.of("NP", (pair("NNP", english, french),), gender=gender)
+        return NounPhrase.make("NP", (pair("NNP", english, french),), gender=gender)
 
     def rare_name_word(self) -> Phrase:
         """A name from the long tail, alike in both languages; rank r has a probability of about 400 / (400 + r)^2."""
@@ -40,9 +40,9 @@ class Grammar:
         word = self.rare_name_word()
         title = self.rng.choice((None, None, *lexicon.TITLES))
         if title is None:
-            return NounPhrase.of("NP", (word,))
+            return NounPhrase.make("NP", (word,))
         english, tag, french, gender = title
-        return NounPhrase.of("NP", (pair(tag, english, french), word), gender=gender)
+        return NounPhrase.make("NP", (pair(tag, english, french), word), gender=gender)
 
     def pick_adjectives(self, noun: Noun, room: int) -> list[Adjective]:
         """At most one adjective that precedes the French noun and one that follows it, in English order."""
@@ -115,7 +115,7 @@ class Grammar:
         # A group with a masculine member is masculine. Otherwise, if a member's gender is unknown, so is the group's.
         gender = "m" if "m" in genders else None if None in genders else "f"
         parts = (first, *between, conjunction("and"), last)
-        return NounPhrase.of("NP", parts, gender=gender, plural=True, kinds=items[0].kinds)
+        return NounPhrase.make("NP", parts, gender=gender, plural=True, kinds=items[0].kinds)
 
     def noun_phrase(
         self, kinds: tuple[str, ...], room: int, *, negated: bool = False, single: bool = False, definite: bool = False
@@ -145,7 +145,7 @@ class Grammar:
         third_person = [cells for cells in lexicon.SUBJECT_PRONOUNS if cells[3] == "3"]
         english, french, gender, person, number = self.rng.choice(lexicon.SUBJECT_PRONOUNS + third_person * 2)
         features = {"gender": None if gender == "-" else gender, "plural": number == "pl", "person": int(person)}
-        return NounPhrase.of("NP", (pair("PRP", english, french),), **features)
+        return NounPhrase.make("NP", (pair("PRP", english, french),), **features)
 
     def subject(self, room: int, alive: bool = False) -> NounPhrase:
         """The subject of a clause; often a pronoun where there is little room. `alive`: a person or an animal."""

@@ -57,7 +57,7 @@ class NounPhrase(Phrase):
     kinds: tuple[str, ...] = ("person",)
 
     @classmethod
-    def of(cls, label: str, parts: Sequence[Phrase], **features: Any) -> NounPhrase:
+    def make(cls, label: str, parts: Sequence[Phrase], **features: Any) -> NounPhrase:
         """The noun phrase that a rule makes."""
         phrase = rule(label, parts)
         return cls(phrase.english, phrase.french, **features)

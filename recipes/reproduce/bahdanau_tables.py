@@ -107,7 +107,7 @@ def table_3(runs: BahdanauRuns) -> Section:
     """
     sentences = [number for number, line in enumerate(runs.test.source) if join_pieces(line).startswith(OF_PAPER)]
     if not sentences:
-        sentences = draw_sentences(runs.test.of_length(runs.least), EXAMPLES)
+        sentences = draw_sentences(runs.test.select_length(runs.least), EXAMPLES)
     blocks = []
     for number in sentences:
         texts = [("source", join_pieces(runs.test.source[number])), ("reference", runs.test.reference_words[number])]

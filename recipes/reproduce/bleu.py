@@ -20,9 +20,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalised: bool = True) -> Scored:
-    """The translations with their statistics of BLEU; not ``penalised``, BLEU has no brevity penalty."""
-    of = bleu_of if penalised else unpenalised_bleu_of
-    return Scored(_count(tuple(hypotheses), tuple(references)), of)
+    """Count the statistics of BLEU; unless ``penalised``, BLEU has no brevity penalty."""
+    return Scored(_count(tuple(hypotheses), tuple(references)), compute_bleu if penalised else unpenalised_bleu)
 
 
 @cache
@@ -33,13 +32,13 @@ def _count(hypotheses: tuple[str, ...], references: tuple[str, ...]) -> np.ndarr
     return np.array([[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores], dtype=float)
 
 
-def brevity_penalty_of(totals: np.ndarray) -> np.ndarray:
+def brevity_penalty(totals: np.ndarray) -> np.ndarray:
     """The brevity penalty of each sum of statistics in ``(..., 10)``."""
     words, expected = totals[..., 0], totals[..., 1]
     return np.exp(np.minimum(0, 1 - expected / np.maximum(words, 1e-9)))
 
 
-def unpenalised_bleu_of(totals: np.ndarray) -> np.ndarray:
+def unpenalised_bleu(totals: np.ndarray) -> np.ndarray:
     """sacrebleu's BLEU in percent, without brevity penalty, of each sum of statistics in ``(..., 10)``.
 
     sacrebleu computes one at a time; resamples are too many for that. The n-th order without a match counts as a half,
@@ -52,6 +51,6 @@ def unpenalised_bleu_of(totals: np.ndarray) -> np.ndarray:
     return np.where(none.all(axis=-1) | (ngrams == 0).any(axis=-1), 0, score)
 
 
-def bleu_of(totals: np.ndarray) -> np.ndarray:
+def compute_bleu(totals: np.ndarray) -> np.ndarray:
     """sacrebleu's BLEU in percent of each sum of statistics in ``(..., 10)``."""
-    return brevity_penalty_of(totals) * unpenalised_bleu_of(totals)
+    return brevity_penalty(totals) * unpenalised_bleu(totals)

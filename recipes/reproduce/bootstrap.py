@@ -43,23 +43,23 @@ def draw(*sizes: int) -> list[np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A system's sentences: ``statistics`` ``(sentences, n)`` of each, and ``of``, the corpus score of sums of them."""
+    """A system's sentences: their ``statistics`` ``(sentences, n)``; ``compute`` gives the score of a sum of these."""
 
     statistics: np.ndarray
-    of: Callable[[np.ndarray], np.ndarray]
+    compute: Callable[[np.ndarray], np.ndarray]
 
     @property
     def score(self) -> float:
         """The corpus score."""
-        return float(self.of(self.statistics.sum(axis=0)))
+        return float(self.compute(self.statistics.sum(axis=0)))
 
     def on(self, sentences: Sequence[int]) -> "Scored":
-        """The same of some sentences alone."""
-        return Scored(self.statistics[list(sentences)], self.of)
+        """Only some of the sentences."""
+        return Scored(self.statistics[list(sentences)], self.compute)
 
     def scores(self, drawn: np.ndarray) -> np.ndarray:
         """The corpus score in each row of ``drawn``."""
-        return self.of(drawn @ self.statistics)
+        return self.compute(drawn @ self.statistics)
 
     @cached_property
     def resampled(self) -> np.ndarray:

@@ -46,7 +46,7 @@ def bleu_by_length(test: TestSet, systems: Translations, longest: float = inf) -
     scored = {name: scored_by_bleu(lines, test.reference_words) for name, lines in systems.items()}
     bins = []
     for first, last in test.bins(WIDTH, longest):
-        sentences = test.of_length(first, last)
+        sentences = test.select_length(first, last)
         inside = {name: of.on(sentences) for name, of in scored.items() if sentences}
         words = {name: of.statistics[:, :2].sum(axis=0) for name, of in inside.items()}
         ratios = {name: hypothesis / reference for name, (hypothesis, reference) in words.items()}

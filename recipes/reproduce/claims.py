@@ -68,15 +68,15 @@ class Claims:
     def __init__(self, seeds: Sequence[BahdanauRuns], longest: float = inf, penalised: bool = True) -> None:
         self.seeds, self.test, self.penalised, least = seeds, seeds[0].test, penalised, seeds[0].least
         self.systems = {PHRASE_BASED}.union(*(runs.folders for runs in seeds))
-        bins = {f"{span(*bin)} words": self.test.of_length(*bin) for bin in self.test.bins(WIDTH, longest)}
+        bins = {f"{span(*bin)} words": self.test.select_length(*bin) for bin in self.test.bins(WIDTH, longest)}
         self.bins = [name for name, sentences in bins.items() if len(sentences) >= MIN_SENTENCES]
         self.parts: dict[str, Sequence[int]] = {
             ALL: range(len(self.test)),
             KNOWN: seeds[0].known or [],
-            SHORT: self.test.of_length(0, least - 1),
-            LONG: self.test.of_length(least),
-            FIFTY: self.test.of_length(VERY_LONG),
-            UP_TO_50: self.test.of_length(0, VERY_LONG),
+            SHORT: self.test.select_length(0, least - 1),
+            LONG: self.test.select_length(least),
+            FIFTY: self.test.select_length(VERY_LONG),
+            UP_TO_50: self.test.select_length(0, VERY_LONG),
             **bins,
         }
         tested = [part for part, sentences in self.parts.items() if len(sentences) >= MIN_SENTENCES]

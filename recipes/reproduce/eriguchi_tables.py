@@ -115,7 +115,7 @@ class EriguchiRuns:
         self.complete = {name: self._read(name) for name in names if not self.lacks(name)}
         self.searches = {name: self._searches(name) for name in names}
 
-    def seeds_of(self, name: str) -> list[EriguchiRun]:
+    def find_seeds(self, name: str) -> list[EriguchiRun]:
         """The complete runs of MODEL-OBJECTIVE."""
         return [self.complete[f"{name}{seed}"] for seed in self.seeds if f"{name}{seed}" in self.complete]
 
@@ -208,7 +208,7 @@ def _model_table(runs: EriguchiRuns, title: str, models: Sequence[str], pairs: I
             lacking.append(f"{name} ({runs.lacks(name)})")
     claims = []
     for better, worse in pairs:
-        sides = runs.seeds_of(better), runs.seeds_of(worse)
+        sides = runs.find_seeds(better), runs.find_seeds(worse)
         if all(sides):
             perplexity = ", ".join(f"{statistics.mean(run.perplexity for run in side):.2f}" for side in sides)
             claim = agreement(f"{better} beats {worse}", *([run.scores for run in side] for side in sides))
@@ -220,7 +220,7 @@ def _main_claim(runs: EriguchiRuns) -> list[str]:
     """The tests of the paper's main claim, trees against ANMT, corrected for their number by Holm (1979)."""
     tests = {}
     for objective in OBJECTIVES:
-        sides = [runs.seeds_of(f"{model}-{objective}") for model in ("tree2seq", "anmt")]
+        sides = [runs.find_seeds(f"{model}-{objective}") for model in ("tree2seq", "anmt")]
         for measure in (BLEU, RIBES) if all(sides) else ():
             scores = [[run.scores.measures[measure].resampled for run in side] for side in sides]
             tests[f"{objective} {measure}"] = Difference.between(*scores).p

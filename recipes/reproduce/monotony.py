@@ -18,7 +18,7 @@ from recipes.grammar.lexicon import ADJECTIVES, NOUNS
 from recipes.reproduce.alignment_error import Links, read_gold
 from recipes.reproduce.document import Section, table
 from recipes.reproduce.runs import GOLD, LINKS, SCORES, BahdanauRuns
-from rnnsearch_fairseq.text.words import words_of
+from rnnsearch_fairseq.text.words import merge_pieces
 
 MOST_FREQUENT = 10  # pairs of words
 MIN_AHEAD, MAX_BACK = 0.5, 0.25  # of the steps of an alignment that is mostly monotonic
@@ -54,7 +54,7 @@ def row(name: str, sentences: Iterable[tuple[list[str], Links]]) -> list[str]:
 
 def monotony(runs: BahdanauRuns) -> Section:
     """The alignments of the references by the models, and the gold ones."""
-    words = [words_of(line.split())[0] for line in runs.test.source]
+    words = [merge_pieces(line.split())[0] for line in runs.test.source]
     rows = [row(name, zip(words, links)) for name, links in runs.links.items()]
     if (runs.data / GOLD).exists():
         rows.append(row("gold", zip(words, (gold.possible for gold in read_gold(runs.data / GOLD)))))

@@ -66,7 +66,9 @@ def figure_3(runs: BahdanauRuns, folder: Path) -> Section:
     known = set(range(len(runs.test)))
     if runs.known is not None:
         known, kind = set(runs.known), f"{kind} and no unknown word"
-    drawn = draw_sentences([number for number in runs.test.of_length(SHORTEST, LONGEST) if number in known], MATRICES)
+    drawn = draw_sentences(
+        [number for number in runs.test.select_length(SHORTEST, LONGEST) if number in known], MATRICES
+    )
     others = [number for number in range(len(runs.test)) if number not in drawn]
     files = runs.with_file(ALIGNMENTS)
     if not files or not drawn:

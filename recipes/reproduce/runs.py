@@ -19,7 +19,7 @@ LONG = 30  # words of a long sentence
 LOG, TRANSLATIONS, BANNED, FAIRSEQ = "train.log", "groundhog.tok", "nounk.tok", "fairseq.tok"
 ALIGNMENTS, SCORES, LINKS = "groundhog.jsonl", "score.jsonl", "score.align"
 KEPT = (LOG, TRANSLATIONS, BANNED, FAIRSEQ)
-INTERVAL = re.compile(rb"^.*\| train_inner \|.*\n", re.MULTILINE)  # a line of a log, on which no report depends
+UPDATES_LINE = re.compile(rb"^.*\| train_inner \|.*\n", re.MULTILINE)  # a line of a log, on which no report depends
 DATA, OTHERS, GOLD = "data", "others", "test.align"
 NAMES = {name: name for name in ("RNNencdec-30", "RNNsearch-30", "RNNencdec-50", "RNNsearch-50")}
 NAMES["RNNsearch-50-long"] = "RNNsearch-50⋆"
@@ -78,12 +78,12 @@ class BahdanauRuns:
         found = {}
         for name in self.folders:
             if name in scores:
-                found[name] = [*self._links_of(scores[name])]
+                found[name] = [*self._read_links(scores[name])]
             elif name in kept:
                 found[name] = [gold.sure for gold in read_gold(kept[name])]
         return found
 
-    def _links_of(self, path: Path) -> Iterator[Links]:
+    def _read_links(self, path: Path) -> Iterator[Links]:
         """The links of the test set's pairs in a file of scores, where ``<unk>`` may stand for a piece of a word."""
         test = zip(self.test.source, self.test.reference)
         for number, (pair, sides) in enumerate(zip_longest(read_scores(path), test, fillvalue=()), 1):
@@ -137,7 +137,7 @@ def packed(files: Mapping[str, bytes]) -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz") as archive:
         for name, text in files.items():
-            lines = INTERVAL.sub(b"", text)
+            lines = UPDATES_LINE.sub(b"", text)
             member = tarfile.TarInfo(name)
             member.size = len(lines)
             archive.addfile(member, io.BytesIO(lines))

@@ -7,14 +7,14 @@ from math import inf
 from pathlib import Path
 
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
-from rnnsearch_fairseq.text.words import words_of
+from rnnsearch_fairseq.text.words import merge_pieces
 
 Translations = Mapping[str, Sequence[str]]  # by the system's name
 
 
 def join_pieces(line: str) -> str:
     """The words of a line of pieces."""
-    return " ".join(words_of(line.split())[0])
+    return " ".join(merge_pieces(line.split())[0])
 
 
 def read_parallel(*paths: Path) -> list[list[str]]:
@@ -43,9 +43,9 @@ class TestSet:
     @cached_property
     def lengths(self) -> list[int]:
         """The words of each source, with punctuation and without end-of-sentence; an empty source counts as one."""
-        return [max(1, len(words_of(line.split())[0])) for line in self.source]
+        return [max(1, len(merge_pieces(line.split())[0])) for line in self.source]
 
-    def of_length(self, least: int, most: float = inf) -> list[int]:
+    def select_length(self, least: int, most: float = inf) -> list[int]:
         """The numbers of the sentences of ``least`` to ``most`` source words."""
         return [number for number, length in enumerate(self.lengths) if least <= length <= most]
 

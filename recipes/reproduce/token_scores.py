@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recipes.reproduce.bleu import brevity_penalty_of, scored_by_bleu
+from recipes.reproduce.bleu import brevity_penalty, scored_by_bleu
 from recipes.reproduce.bootstrap import Scored
 from recipes.reproduce.ribes import sentence_ribes
 from recipes.reproduce.systems import read_parallel
@@ -33,7 +33,7 @@ class TokenScores:
     @property
     def brevity_penalty(self) -> float:
         """BLEU's, from 0 to 1."""
-        return float(brevity_penalty_of(self.measures[BLEU].statistics.sum(axis=0)))
+        return float(brevity_penalty(self.measures[BLEU].statistics.sum(axis=0)))
 
     @property
     def length_ratio(self) -> float:

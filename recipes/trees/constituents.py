@@ -19,7 +19,7 @@ from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.plots.alignment import choose_pair, parse_arguments
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 
-MAX_WORDS = 12  # of the sentence that is drawn by default
+DRAWN_WORDS = 12  # at most, in the sentence that is drawn by default
 MAX_LABEL = 30
 LEVEL = 0.75  # height of a phrase above the phrases in it, in words
 MARGIN = 0.15
@@ -64,9 +64,9 @@ def _draw_tree(axes: Axes, tree: Tree, base: float) -> None:
 
 
 def main() -> None:
-    args = parse_arguments(__doc__, "scores", MAX_WORDS)
+    args = parse_arguments(__doc__, "scores", DRAWN_WORDS)
     pairs = (pair for pair in read_scores(args.scores) if pair.phrases != [] or args.sentence is not None)
-    pair = choose_pair(pairs, args.scores, args.sentence, MAX_WORDS)
+    pair = choose_pair(pairs, args.scores, args.sentence, DRAWN_WORDS)
     if pair.phrases is None:
         raise InputError(f"{pair.where}: the model reads no trees; give what rnnsearch score --trees FILE wrote")
     plot_attention(pair, args.picture)

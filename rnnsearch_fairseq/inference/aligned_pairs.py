@@ -13,10 +13,10 @@ from torch import Tensor
 
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import open_bytes
-from rnnsearch_fairseq.text.words import END, words_of
+from rnnsearch_fairseq.text.words import END, merge_pieces
 
 UNKNOWN = "<unk>"  # in place of each word that the model does not know
-CURE = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
+GIVE_SCORES = "give what rnnsearch score or rnnsearch translate --alignments wrote, with all lines in order"
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class AlignedPair:
         End-of-sentence is the last of both. The weights of a source word's pieces are added (they share one unit of
         attention); those of a target word's are averaged (each has a unit of its own). So every row still sums to one.
         """
-        (source, source_owner), (target, target_owner) = words_of(self.source), words_of(self.target)
+        (source, source_owner), (target, target_owner) = merge_pieces(self.source), merge_pieces(self.target)
         by_word = np.zeros((len(target), len(source)))
         np.add.at(by_word, (np.array(target_owner)[:, None], np.array(source_owner)[None]), self.weights.numpy())
         return source, target, by_word / np.bincount(target_owner)[:, None]
@@ -115,10 +115,10 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
                 pair = _read_pair(json.loads(line), number, where)
             except (ValueError, TypeError, KeyError) as error:
                 why = f"it has no {error}" if isinstance(error, KeyError) else quote(error)
-                raise InputError(f"{where}: not a score that can be used ({why}); {CURE}") from None
+                raise InputError(f"{where}: not a score that can be used ({why}); {GIVE_SCORES}") from None
             yield pair
     if number < 0:
-        raise InputError(f"{path}: the file is empty; {CURE}")
+        raise InputError(f"{path}: the file is empty; {GIVE_SCORES}")
 
 
 def _read_pair(record: Any, number: int, where: str) -> AlignedPair:

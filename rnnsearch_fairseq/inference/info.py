@@ -12,7 +12,7 @@ from rnnsearch_fairseq.inference.loading import Member, load_members
 
 
 def describe(members: Sequence[Member]) -> str:
-    """What a model or an ensemble is, line by line."""
+    """Describe a model or an ensemble in several lines."""
     text, usage = members[0].text, members[0].usage
     lines = [f"translates: {' to '.join(text.languages)}"]
     for member in members:

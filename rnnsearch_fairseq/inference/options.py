@@ -16,7 +16,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search_fields(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each field of `SearchOptions`; the parsed command line holds those that are given."""
+    """Add an option for each field of `SearchOptions`; the parsed command line has only the options that were typed."""
     group = parser.add_argument_group("search")
     for field in fields(SearchOptions):
         kind, help_text = type(field.default), field.metadata["help"].replace("%", "%%")
@@ -30,11 +30,11 @@ def add_search_fields(parser: argparse.ArgumentParser) -> None:
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of :func:`add_search_fields`, and ``--replace-unknown``."""
     add_search_fields(parser)
-    does = "replace each unknown word by the source word that is aligned with it or, where DICTIONARY has that word, "
-    does += "by its translation; a line of DICTIONARY is a source word and its translation"
-    parser.add_argument("--replace-unknown", nargs="?", const="", metavar="DICTIONARY", help=does)
+    help_text = "replace each unknown word with the source word that is aligned with it or, if DICTIONARY has this "
+    help_text += "word, with its translation; a line of DICTIONARY is a source word and its translation"
+    parser.add_argument("--replace-unknown", nargs="?", const="", metavar="DICTIONARY", help=help_text)
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The search options that a parsed command line gives."""
+    """The search options in a parsed command line."""
     return {field.name: getattr(args, field.name) for field in fields(SearchOptions) if hasattr(args, field.name)}

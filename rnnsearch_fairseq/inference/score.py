@@ -1,9 +1,9 @@
 """Score given translations: ln p(y|x) of each sentence pair and of each target word, with the model's alignment.
 
 Line N of TARGET is scored as the translation of line N of SOURCE, both plain text. Each pair is a line of JSON: id,
-source, target (the words as the model sees them, with end-of-sentence), logprob (ln p, not divided by length),
-word_logprobs, alignment (for each target word, a row of weights of the source words) and, with trees, phrases (their
-first word, and the word after their last one, in pre-order) and phrase_attention (for each target word).
+source, target (the model's words, with end-of-sentence), logprob (ln p, not divided by length), word_logprobs,
+alignment (for each target word, a row of weights of the source words) and, with trees, phrases (the first word and the
+word after the last word of each, in pre-order) and phrase_attention (for each target word).
 
   rnnsearch score raw/test.en raw/test.fr --model checkpoints --output test.scores
 """
@@ -24,11 +24,11 @@ from rnnsearch_fairseq.inference.translator import Source, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_pairs
 
-READ_AHEAD = 2_000  # pairs that are sorted by length together
+SORTED_TOGETHER = 2_000  # pairs
 
 
 def summary(totals: Mapping[str, float]) -> str:
-    """Two readable lines of the sums over all pairs; ``nll`` is in nats."""
+    """Format the sums over all pairs as two lines; ``nll`` is in nats."""
     words = totals["target_words"] + totals["pairs"]
     per_word = totals["nll"] / words
     return (
@@ -40,8 +40,8 @@ def summary(totals: Mapping[str, float]) -> str:
     )
 
 
-def read_texts(translator: Translator, paths: Sequence[Path], prepared: bool) -> Iterator[tuple[Source, list[str]]]:
-    """Yield each line of the source, and the words of its translation; ``paths`` are both texts, and trees if any."""
+def split_pairs(translator: Translator, paths: Sequence[Path], prepared: bool) -> Iterator[tuple[Source, list[str]]]:
+    """Yield each sentence of the first file and the words of its translation in the second; a third has the parses."""
     for number, (sentence, translation, *parse) in enumerate(read_pairs(*paths), 1):
         where = [f"{path}, line {number}" for path in paths]
         source = translator.read_source(sentence, *parse, where=where[0], prepared=prepared)
@@ -65,8 +65,8 @@ def main() -> None:
         raise InputError("the model reads trees; give --trees FILE, the parses of the source")
     totals: Counter[str] = Counter()
     with contextlib.nullcontext(sys.stdout.buffer) if args.output is None else open_output(args.output) as out:
-        pairs = read_texts(translator, inputs, args.prepared)
-        while chunk := list(itertools.islice(pairs, READ_AHEAD)):
+        pairs = split_pairs(translator, inputs, args.prepared)
+        while chunk := list(itertools.islice(pairs, SORTED_TOGETHER)):
             for pair in translator.align_words(chunk):
                 pair.number = totals["pairs"]
                 out.write(f"{pair.to_json()}\n".encode())

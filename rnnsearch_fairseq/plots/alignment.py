@@ -1,7 +1,7 @@
 """Draw the alignment of a translated sentence, as in Figure 3 of Bahdanau et al. (2015).
 
-ALIGNMENTS is what ``rnnsearch translate --alignments FILE`` or ``rnnsearch score`` wrote. Source words run across,
-target words down; the weight 0 is black, 1 is white.
+ALIGNMENTS is what ``rnnsearch translate --alignments FILE`` or ``rnnsearch score`` wrote. Columns are source
+words, and rows are target words; the weight 0 is black, 1 is white.
 
   rnnsearch plot alignment test.scores alignment.png
 """
@@ -17,7 +17,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.aligned_pairs import UNKNOWN, AlignedPair, read_scores
 from rnnsearch_fairseq.plots.picture import draw_matrix, write_picture
 
-MAX_WORDS = 20  # of the sentence that is drawn by default
+DRAWN_WORDS = 20  # at most, in the sentence that is drawn by default
 
 
 def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, picture: Path) -> None:
@@ -27,9 +27,9 @@ def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, pi
 
 
 def choose_pair(pairs: Iterable[AlignedPair], path: Path, number: int | None, max_words: int) -> AlignedPair:
-    """Choose sentence ``number`` of ``path``; if None, the longest of at most ``max_words`` words, the first of equals.
+    """Choose sentence ``number`` of ``path``, or if it is None, the first of the longest sentences.
 
-    One without unknown words comes before all that have some.
+    These have at most ``max_words`` words and, if possible, no unknown word.
     """
     if number is None:
         short = (pair for pair in pairs if len(pair.source) <= max_words + 1)
@@ -37,13 +37,13 @@ def choose_pair(pairs: Iterable[AlignedPair], path: Path, number: int | None, ma
     else:
         best = next((pair for pair in pairs if pair.number == number), None)
     if best is None:
-        wanted = f"sentence of at most {max_words} words" if number is None else f"sentence {number}"
-        raise InputError(f"{path}: there is no {wanted} to draw; give another --sentence, from 0")
+        missing = f"sentence of at most {max_words} words" if number is None else f"sentence {number}"
+        raise InputError(f"{path}: there is no {missing} to draw; give another --sentence, from 0")
     return best
 
 
 def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace:
-    """Read the command line of a picture of a sentence of a file of ``scores``."""
+    """Read the command line of a program that draws a sentence in a file of ``scores``."""
     parser = make_parser(doc)
     parser.add_argument(scores, type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
@@ -53,7 +53,7 @@ def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace
 
 
 def main() -> None:
-    args = parse_arguments(__doc__, "alignments", MAX_WORDS)
-    pair = choose_pair(read_scores(args.alignments), args.alignments, args.sentence, MAX_WORDS)
+    args = parse_arguments(__doc__, "alignments", DRAWN_WORDS)
+    pair = choose_pair(read_scores(args.alignments), args.alignments, args.sentence, DRAWN_WORDS)
     plot_alignment(*pair.by_word(), args.picture)
     print(f"alignment of sentence {pair.number} -> {args.picture}")

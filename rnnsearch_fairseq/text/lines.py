@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 from rnnsearch_fairseq.errors import InputError, quote
 
-MAX_LINE_BYTES = 1 << 20  # so that a small packed file cannot fill the memory by one line
+MAX_LINE_BYTES = 1 << 20  # so that one line of a small packed file cannot fill the memory
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines sees them
-BPE_MARK = "@@"  # subword-nmt's, at the end of a piece that the next one continues
+BPE_MARK = "@@"  # subword-nmt writes it at the end of a piece if the next piece continues the word
 
 
 @contextmanager
@@ -23,16 +23,16 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             yield file
     except (OSError, EOFError, zlib.error) as error:
-        said = getattr(error, "strerror", None)
-        cure = "check the path" if said else "names in .gz are of packed files: pack it again, or rename it"
-        raise InputError(f"{path}: cannot be read ({said or quote(error)}); {cure}") from error
+        reason = getattr(error, "strerror", None)
+        cure = "check the path" if reason else "a name in .gz means a packed file: pack it again, or rename it"
+        raise InputError(f"{path}: cannot be read ({reason or quote(error)}); {cure}") from error
 
 
 def read_lines(path: Path, stray_returns: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, or one packed as .gz, each with its newline; only a newline ends a line.
+    """Yield the lines of a UTF-8 text file, perhaps packed (.gz), with their newlines; only a newline ends a line.
 
     Raises:
-        InputError: the file cannot be read, or a line, once it is reached, is refused by `check_line`.
+        InputError: the file cannot be read, or `check_line` refuses a line.
     """
     with open_bytes(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):

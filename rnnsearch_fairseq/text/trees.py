@@ -1,9 +1,9 @@
 """Binary parse trees of source sentences, their lines of transitions, and readers of parsers' output.
 
-The leaves of a tree are the first words of a sentence; words after them, such as a full stop, are outside the tree.
-n - 1 phrases join n leaves; there are no labels. In a file a tree is a line of shift-reduce transitions: ``S`` shifts
-the next word, ``R`` joins the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word ``S``, and ``-``
-a sentence without a parse. No function here is recursive, because a tree can be as deep as its sentence is long.
+A tree covers the first n words of a sentence; later words, such as the full stop, are outside it. It has n - 1
+unlabelled phrases. In a file, a tree is a line of shift-reduce transitions: ``S`` shifts the next word, and ``R`` joins
+the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word is ``S``, and ``-`` stands for a sentence
+without a parse. No function here is recursive, because a tree can be as deep as its sentence is long.
 """
 
 import io
@@ -21,10 +21,10 @@ SHIFT, REDUCE, NO_PARSE = "S", "R", "-"
 
 
 def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
-    """The tree of a line of transitions; None for a sentence without a parse.
+    """Read a line of transitions; the tree is None for a sentence without a parse.
 
     Raises:
-        InputError: the line, which is called ``where``, does not form a tree.
+        InputError: the line does not form a tree; the message calls it ``where``.
     """
     try:
         return None if line.strip() == NO_PARSE else _build_tree(line.split())
@@ -33,7 +33,7 @@ def parse_transitions(line: str, where: str = "transitions") -> Tree | None:
 
 
 def format_transitions(tree: Tree | None) -> str:
-    """The line that `parse_transitions` reads; a phrase is reduced as soon as its last word is shifted."""
+    """Write the line that `parse_transitions` reads; ``R`` follows as soon as the last word of a phrase is shifted."""
     if tree is None:
         return NO_PARSE
     reduces = [0] * (tree.leaves + 1)
@@ -78,9 +78,9 @@ class Parse(NamedTuple):
 
 
 def _make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
-    """The binary tree of a labelled one: True opens a node, False closes one, and a string is a word.
+    """Make a labelled tree binary: True opens a node, False closes a node, and a string is a word.
 
-    Nodes without words or with one child are dropped; one with more than two children becomes (a (b (c d))).
+    Nodes without words or with one child are dropped; a node with the children a, b, c, d becomes (a (b (c d))).
     """
     words: list[str] = []
     transitions: list[str] = []
@@ -146,8 +146,8 @@ def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 def read_enju(text: str) -> Parse | NoParse:
     """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
 
-    The leaves are the texts of the ``tok`` elements. There may be none (EMPTY), ``parse_status`` may be another one
-    (STATUS), or the text may be no such XML, or no tree (UNUSABLE).
+    The leaves are the texts of the ``tok`` elements. Without leaves, a sentence is EMPTY; with another
+    ``parse_status``, STATUS; a text that is not such XML, or not one tree, is UNUSABLE.
     """
     if not text.strip():
         return NoParse.EMPTY
@@ -180,10 +180,10 @@ _ESCAPE = re.compile("|".join(map(re.escape, _ESCAPES)), re.IGNORECASE | re.ASCI
 
 
 def first_difference(leaves: Sequence[str], words: Sequence[str], lowercase: bool = False) -> str | None:
-    """Where ``leaves`` (lowercased, if so asked) and ``words`` differ, for a message; None if they do not.
+    """Describe the first place where ``leaves`` and ``words`` differ; None if they agree.
 
-    Escapes equal their characters (`unescape`). Words after the last leaf may be punctuation; any other word there is a
-    difference.
+    With ``lowercase``, the leaves are lowercased first. Escapes equal their characters (`unescape`). Words after the
+    last leaf must be punctuation.
     """
     for number, (leaf, word) in enumerate(zip_longest(leaves, words), 1):
         if leaf is None:

@@ -24,7 +24,7 @@ class Vocabulary:
         if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
             raise InputError(f"{where}: does not begin with {' '.join(SPECIAL)}; export or train the model again")
         odd = next((symbol for symbol in symbols if symbol.splitlines() != [symbol] or SURROGATE.search(symbol)), None)
-        if odd is not None:  # a line of a translation would become several, or could not be written
+        if odd is not None:  # it would break a line of a translation, or could not be written
             fault = "is empty, or holds a line end or half of a character"
             raise InputError(f"{where}: {quote(repr(odd))} {fault}; train the model again without it")
         self.symbols = list(symbols)
@@ -32,7 +32,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Read lines of a word and its count, as fairseq-preprocess writes them to ``dict.LANGUAGE.txt``."""
+        """Read fairseq-preprocess's ``dict.LANGUAGE.txt``, whose lines are a word and its count."""
         symbols = list(SPECIAL)
         seen = set(symbols)
         for number, line in enumerate(read_lines(path), 1):
@@ -49,7 +49,7 @@ class Vocabulary:
         return cls(symbols, str(path))
 
     def write(self, path: Path) -> None:
-        """Write a file that :meth:`read` and fairseq read; all counts are 1."""
+        """Write a file for :meth:`read` and for fairseq; all counts are 1."""
         seen = set(SPECIAL)
         with open_output(path) as out:
             for symbol in self.symbols[len(SPECIAL) :]:

@@ -1,17 +1,18 @@
-"""Join the pieces of BPE or sentencepiece to words."""
+"""Join subwords of BPE or sentencepiece to words."""
 
 from collections.abc import Sequence
 
 from rnnsearch_fairseq.text.lines import BPE_MARK
 
 END = "</s>"
-WORD_MARK = "▁"  # sentencepiece's, at the start of a piece that starts a word
+WORD_MARK = "▁"  # sentencepiece writes it at the beginning of a word
 
 
-def words_of(pieces: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Join pieces of BPE (``hel@@ lo``) or sentencepiece (``▁hel lo``) to words, and say which word each went into.
+def merge_pieces(pieces: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Join pieces of BPE (``hel@@ lo``) or sentencepiece (``▁hel lo``) to words; end-of-sentence is a word.
 
-    End-of-sentence is a word of its own.
+    Returns:
+        The words, and for each piece the index of its word.
     """
     words: list[str] = []
     owner = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.aligned_pairs import CURE, read_scores
+from rnnsearch_fairseq.inference.aligned_pairs import GIVE_SCORES, read_scores
 
 
 def record(number: int, **changes: Any) -> dict[str, Any]:
@@ -50,12 +50,12 @@ def test_lines_that_are_no_scores_are_named_when_they_come(
 ) -> None:
     scores = read_scores(write(tmp_path / "bad", record(0), line))
     assert next(scores).number == 0
-    with pytest.raises(InputError, match=rf"bad, line 2: not a score that can be used \(.*{why}.*\); {CURE}"):
+    with pytest.raises(InputError, match=rf"bad, line 2: not a score that can be used \(.*{why}.*\); {GIVE_SCORES}"):
         next(scores)
 
 
 def test_files_that_cannot_be_read_or_are_empty_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be read \(Is a directory\); check the path"):
         list(read_scores(tmp_path))
-    with pytest.raises(InputError, match=rf"empty: the file is empty; {CURE}"):
+    with pytest.raises(InputError, match=rf"empty: the file is empty; {GIVE_SCORES}"):
         list(read_scores(write(tmp_path / "empty")))

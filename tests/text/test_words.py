@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
-from rnnsearch_fairseq.text.words import words_of
+from rnnsearch_fairseq.text.words import merge_pieces
 
 
 def pair(source: str, target: str, rows: Sequence[Sequence[float]]) -> AlignedPair:
@@ -31,7 +31,7 @@ def pair(source: str, target: str, rows: Sequence[Sequence[float]]) -> AlignedPa
     ],
 )
 def test_pieces_join_to_words(pieces: str, words: list[str], owner: list[int]) -> None:
-    assert words_of(pieces.split()) == (words, owner)
+    assert merge_pieces(pieces.split()) == (words, owner)
 
 
 def test_pieces_of_a_source_word_are_added_and_of_a_target_word_averaged() -> None:
