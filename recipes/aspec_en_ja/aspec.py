@@ -62,7 +62,6 @@ def read_words(parse: str, raw: str, tokenizer: MosesTokenizer) -> str:
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("filter", choices=("words", "normalize", "join"))
     parser.add_argument("raw", nargs="?", type=Path, help="words only: the English text that Enju parsed")

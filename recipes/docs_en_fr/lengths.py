@@ -11,12 +11,11 @@ from recipes.reproduce.bahdanau_tables import draw_sentences
 from recipes.reproduce.by_length import WIDTH
 from recipes.reproduce.systems import read_test_set
 from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
-from rnnsearch_fairseq.corpus.rows import add_languages, texts_of
-from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.corpus.rows import add_languages, texts_of, write_rows
+from rnnsearch_fairseq.output import check_not_input
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("text", metavar="TEXT", help="text to choose from, in words or pieces of BPE")
     parser.add_argument("out", metavar="OUT", help="text to write")
@@ -29,10 +28,8 @@ def main() -> None:
     test = read_test_set(*text)
     bins = [test.select_length(*bin) for bin in test.bins(WIDTH, args.longest)]
     chosen = sorted(number for sentences in bins for number in draw_sentences(sentences, args.most))
-    for path, lines in zip(out, (test.source, test.reference)):
-        check_not_input(path, text)
-        with open_output(path) as file:
-            file.writelines(f"{lines[number]}\n".encode() for number in chosen)
+    check_not_input(out, text)
+    write_rows(out, ((test.source[number], test.reference[number]) for number in chosen))
     print(f"{len(chosen):,} of {len(test):,} pairs -> {args.out}")
 
 

@@ -84,7 +84,6 @@ def text_of_pieces(model: Translator, source: Source, generated: Iterator[list[l
 
 
 def main() -> None:
-    """The command line of this module."""
     if len(sys.argv) < 5:
         sys.exit(__doc__)
     command, raw, *rest = sys.argv[1:]

@@ -102,7 +102,6 @@ def write_parts(folder: Path, parts: Mapping[str, Sequence[SentencePair]]) -> No
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(
         "Write a small English-French corpus with word alignments and parses.\n\n  python -m recipes.grammar corpus"
     )

@@ -123,7 +123,6 @@ def print_commands(out: Path, languages: tuple[str, str], options: dict[str, Any
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("model", type=Path, help="GroundHog's parameters, .npz")
     parser.add_argument("state", type=Path, help="GroundHog's settings, saved beside them, as .json")

@@ -38,7 +38,6 @@ def comparison(seeds: Mapping[str, Sequence[Sequence[str]]], references: Sequenc
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("reference", type=Path, metavar="REFERENCE", help="the translations to compare with")
     parser.add_argument("systems", nargs="+", metavar="NAME=FILE[,FILE]", help="translations")

@@ -260,7 +260,6 @@ def report(runs: EriguchiRuns) -> str:
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("runs", type=Path, metavar="RUNS", help="folder of runs; see above")
     tokens = "the test set's target side, as tokens"

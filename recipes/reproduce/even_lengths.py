@@ -44,7 +44,6 @@ def draw(sizes: Sequence[int], seed: int) -> list[list[SentencePair]]:
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("folder", type=Path, metavar="OUT", help="folder to write")
     for part, size in SIZES.items():

@@ -115,7 +115,6 @@ def report(seeds: Sequence[BahdanauRuns], longest: float, folder: Path) -> list[
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUNS", help="folder of runs, one for each seed")
     parser.add_argument("-s", "--source-lang", required=True, help="as in dict.LANGUAGE.txt")

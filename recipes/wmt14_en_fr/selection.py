@@ -30,8 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rnnsearch_fairseq.command_line import count, make_parser, print_without_traceback
+from rnnsearch_fairseq.corpus.rows import add_languages, texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.output import check_not_input, open_output
+from rnnsearch_fairseq.output import check_not_input
 from rnnsearch_fairseq.text.lines import read_lines, read_pairs
 
 MIN_COUNT = 2  # of a word that the language models know
@@ -192,31 +193,22 @@ def select(general: Texts, in_domain: Texts, out: Texts, max_words: int) -> tupl
     with tempfile.TemporaryDirectory(dir=out[0].parent, prefix=".selection.") as folder:
         scores = score_pairs(general, in_domain, Path(folder))
     selected = choose_best(scores, max_words)
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(open_output(path)) for path in out]
-        for pair, is_selected in zip(read_pairs(*general), selected):
-            if is_selected:
-                for file, line in zip(files, pair):
-                    file.write((line.removesuffix("\n") + "\n").encode())
+    chosen = (pair for pair, is_selected in zip(read_pairs(*general), selected) if is_selected)
+    write_rows(out, (tuple(line.removesuffix("\n") for line in pair) for pair in chosen))
     return scores, selected
 
 
 def main() -> None:
-    """The command line of this module."""
     parser = make_parser(__doc__)
     parser.add_argument("general", help="text to choose from, without the language")
     parser.add_argument("in_domain", help="text that shows what to choose")
     parser.add_argument("out", help="text to write")
-    parser.add_argument("-s", "--source-lang", required=True, help="the ending of the source text: en")
-    parser.add_argument("-t", "--target-lang", required=True, help="the ending of the target text: fr")
+    add_languages(parser)
     parser.add_argument("--words", type=count, required=True, help="how many target words to choose, at most")
     args = parser.parse_args()
     languages = args.source_lang, args.target_lang
-    general, in_domain, out = (
-        tuple(Path(f"{name}.{language}") for language in languages) for name in (args.general, args.in_domain, args.out)
-    )
-    for path in out:
-        check_not_input(path, (*general, *in_domain))
+    general, in_domain, out = (texts_of(name, *languages) for name in (args.general, args.in_domain, args.out))
+    check_not_input(out, (*general, *in_domain))
     scores, selected = select(general, in_domain, out, args.words)
     print(
         f"chose {selected.sum():,} of {len(selected):,} pairs, {scores.words[selected].sum(dtype=np.int64):,} of "
