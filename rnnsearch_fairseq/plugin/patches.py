@@ -28,6 +28,7 @@ import fairseq.distributed.utils
 import omegaconf
 import omegaconf.base
 import torch
+from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
@@ -64,17 +65,17 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     path = Path(cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt"))
     if cfg.restore_file == LAST:
         path = cfg.save_dir / path
-    elif not path.exists():
+    elif not path.is_file():
         raise InputError(f"--restore-file {path}: no such file; without the option, training goes on from {LAST}")
     others = sorted({*path.parent.glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
     cure = f"give --restore-file {others[-1]}, or another --save-dir" if others else "give another --save-dir"
-    if others and not path.exists() and not (cfg.no_last_checkpoints or cfg.continue_once):
+    if others and not path.is_file() and not (cfg.no_last_checkpoints or cfg.continue_once):
         raise InputError(f"{path}: missing, beside other checkpoints; {cure}")
-    source = path if path.exists() else Path(cfg.finetune_from_model or path)
+    source = path if path.is_file() else Path(cfg.finetune_from_model or path)
     try:
-        if master and source.exists():
+        if master and source.is_file():
             check_records(source)
-        if master and path.exists():
+        if master and path.is_file():
             _log_changed_options(path, trainer)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, pickle.UnpicklingError) as error:
@@ -84,7 +85,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
             cure = "give the data and options that it was trained with, or another --save-dir"
         raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
-    goes_on = path.exists() and not resets  # not with --finetune-from-model
+    goes_on = path.is_file() and not resets  # not with --finetune-from-model
     if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:
         if "train_inner" in state.get("metrics", {}):  # the mean of the log's interval
             metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
@@ -202,13 +203,19 @@ def parse_with_hints(
 ) -> Any:
     """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
 
+    A --path that is missing is such a mistake.
+
     fairseq parses twice, because --arch and --task add options; it prints help when it parses the first time.
     """
     parser.__class__ = Parser
     words = sys.argv[1:] if words is None else words
     rest = [word for word in words if word not in ("-h", "--help")]
     if len(rest) == len(words):
-        return parse(parser, words, **options)
+        args = parse(parser, words, **options)
+        for path in utils.split_paths(getattr(args, "path", None) or ""):
+            if path and args.checkpoint_shard_count == 1 and not os.path.exists(path):
+                parser.error(f"argument --path: {path}: no such file")
+        return args
     times = itertools.count()
 
     def print_help(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,6 @@
 """A training that is broken ends as an unbroken one; signals end it after an update; its checkpoints are whole."""
 
 import dataclasses
-import errno
 import functools
 import json
 import os
@@ -11,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -262,35 +262,19 @@ def test_a_training_that_is_killed_while_it_saves_goes_on_from_the_checkpoint_be
     assert not list(end.folder.glob("*.tmp"))
 
 
-def fill_the_disk(state: Any, file: Any) -> None:
-    """As ``torch.save``, on a disk that is full after some bytes."""
-    file.write(b"0" * 1000)
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def test_a_full_disk_is_named_and_keeps_no_half_of_a_checkpoint(data: Path, tmp_path: Path) -> None:
-    full = train(data, tmp_path, prepare=lambda: setattr(torch, "save", fill_the_disk))
+    full = train(data, tmp_path, update=5, number=0, saving=True)
     assert f"{full.folder}: a checkpoint cannot be written (No space left on device)" in full.sentence()
     assert [path.name for path in full.folder.iterdir()] == [".lock"]
 
 
 def test_a_second_training_in_a_folder_is_refused(data: Path, tmp_path: Path) -> None:
-    second = tmp_path / "second"
-
-    def train_meanwhile() -> None:
-        stop_at(3, TERM)
-        train_step = Trainer.train_step
-
-        def step(self: Trainer, *args: Any, **kwargs: Any) -> Any:
-            Trainer.train_step = train_step
-            second.write_text(train(data, tmp_path).sentence())
-            return train_step(self, *args, **kwargs)
-
-        Trainer.train_step = step
-
-    first = train(data, tmp_path, prepare=train_meanwhile)
-    assert_stopped(first, 3, TERM)
-    assert "another training writes there" in second.read_text()
+    process, first = start(data, tmp_path, *PAPER, "--max-epoch", "1000")
+    while not first.updates():
+        time.sleep(0.1)
+    assert "another training writes there" in train(data, tmp_path).sentence()
+    process.terminate()
+    assert finish(process, first).status == 128 + TERM
 
 
 # Signals
