@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import torch
+from fairseq import options
 
 from tests.builders import parse_training
 
