@@ -205,7 +205,7 @@ def write_member(path: Path, member: Member) -> None:
     """Write a loaded model as a checkpoint, for ``fairseq-train --finetune-from-model``."""
     model = {name.replace(".", ".network.", 1): tensor for name, tensor in member.network.state_dict().items()}
     source, target = member.text.languages
-    task = {"_name": "translation", "source_lang": source, "target_lang": target}
+    task = {"_name": "translation", "data": ".", "source_lang": source, "target_lang": target}
     cfg = {"model": {"_name": member.kind, **asdict(member.config)}, "task": task}
     write_checkpoint(path, cfg, {**model, STATE: member.text.to_record()})
 
