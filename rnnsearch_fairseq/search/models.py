@@ -16,7 +16,7 @@ from rnnsearch_fairseq.modules.encoder import Encoder
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
-from rnnsearch_fairseq.modules.fused.search_step import Places, RecurrentState, SearchStep
+from rnnsearch_fairseq.modules.fused.search_step import RecurrentState, SearchStep
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder
 from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
 from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
@@ -101,15 +101,11 @@ class _Tree2Seq(_Network):
 
 
 class _FusedState(NamedTuple):
-    """``memory`` holds each sentence once; ``sentences`` has the row of the memory that each hypothesis reads.
-
-    ``places`` align the hypotheses with the memory where the sentences have unequally many.
-    """
+    """``memory`` has a row for each sentence, and ``recurrent`` for each hypothesis; ``sizes`` count these."""
 
     recurrent: RecurrentState
     memory: Memory
-    sentences: list[int]
-    places: Places | None
+    sizes: list[int]
 
 
 class _FusedRNNsearch:
@@ -118,26 +114,19 @@ class _FusedRNNsearch:
 
     def begin(self, words: Tensor, forest: Forest | None) -> _FusedState:
         state, memory = self.decoder.start(self.encoder(words))
-        memory = self.search_step.prepare_memory(memory)
-        return _FusedState(RecurrentState(state), memory, list(range(len(words))), None)
+        return _FusedState(RecurrentState(state), self.search_step.prepare_memory(memory), [1] * len(words))
 
     def step(self, words: Tensor, state: _FusedState) -> tuple[Tensor, Tensor | None, _FusedState]:
-        scores, weights, recurrent = self.search_step(words, state.recurrent, state.memory, state.places)
-        return _log_softmax(scores), weights, _FusedState(recurrent, *state[1:])
+        scores, weights, recurrent = self.search_step(words, *state)
+        return _log_softmax(scores), weights, state._replace(recurrent=recurrent)
 
     def select(self, state: _FusedState, rows: Sequence[int]) -> _FusedState:
-        if rows == list(range(len(state.sentences))):
+        sentences = [number for number, size in enumerate(state.sizes) for _ in range(size)]
+        if rows == list(range(len(sentences))):
             return state
-        recurrent = _take(state.recurrent, rows)
-        sentences, memory, places = [state.sentences[row] for row in rows], state.memory, state.places
-        if sentences != state.sentences:
-            counts = Counter(sentences)
-            if len(counts) < len(memory.annotations):
-                memory = _take(memory, list(counts))
-            sizes = list(counts.values())
-            sentences = [number for number, size in enumerate(sizes) for _ in range(size)]
-            places = Places.from_sizes(sizes, memory.annotations.device)
-        return _FusedState(recurrent, memory, sentences, places)
+        counts = Counter(sentences[row] for row in rows)
+        memory = state.memory if len(counts) == len(state.sizes) else _take(state.memory, list(counts))
+        return _FusedState(_take(state.recurrent, rows), memory, list(counts.values()))
 
 
 def _take(tensors: Tensors, rows: Sequence[int]) -> Tensors:

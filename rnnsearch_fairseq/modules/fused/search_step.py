@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from rnnsearch_fairseq.modules.attention import AlignmentModel, Memory, average_annotations
 from rnnsearch_fairseq.modules.decoder import Decoder
@@ -24,27 +25,6 @@ class RecurrentState(NamedTuple):
     state: Tensor
     gates: Tensor | None = None
     context: Tensor | None = None
-
-
-class Places(NamedTuple):
-    """Where the rows of sentences with unequally many rows stand, in a flattened grid ``(sentences, width)``."""
-
-    width: int
-    numbers: Tensor
-
-    @classmethod
-    def from_sizes(cls, sizes: Sequence[int], device: torch.device) -> "Places | None":
-        """The places of sentences with ``sizes`` adjacent rows; None if these are equal."""
-        width = max(sizes)
-        if min(sizes) == width:
-            return None
-        numbers = [sentence * width + place for sentence, size in enumerate(sizes) for place in range(size)]
-        return cls(width, torch.tensor(numbers, device=device))
-
-    def spread(self, rows: Tensor, sentences: int) -> Tensor:
-        """``rows`` ``(rows, ...)`` in the flattened grid ``(sentences · width, ...)``, zero in empty places."""
-        grid = rows.new_zeros(sentences * self.width, *rows.shape[1:])
-        return grid.index_copy_(0, self.numbers, rows)
 
 
 class SearchStep:
@@ -105,14 +85,15 @@ class SearchStep:
         return memory._replace(annotations=products.unflatten(0, memory.annotations.shape[:-1]), keys=keys)
 
     def __call__(
-        self, words: Tensor, recurrent: RecurrentState, memory: Memory, places: Places | None = None
+        self, words: Tensor, recurrent: RecurrentState, memory: Memory, sizes: Sequence[int]
     ) -> tuple[Tensor, Tensor | None, RecurrentState]:
         """The scores of every next word, the alignments, and the state for the next position.
 
         Args:
             words: y_{i-1}, ``(rows,)``; the rows of a sentence are adjacent.
             recurrent: the state after the previous position; at the beginning, ``RecurrentState(s_0)``.
-            memory, places: from :meth:`prepare_memory`, and of the rows; None if all sentences have equally many.
+            memory: from :meth:`prepare_memory`, with one row a sentence.
+            sizes: the number of hypotheses of each sentence.
 
         Returns:
             Unnormalised log-probabilities ``(rows, K_y)``; alpha ``(rows, src_len)`` or None; and the state.
@@ -125,17 +106,17 @@ class SearchStep:
             if self.updates_first:
                 state = self._update(from_word[:, : 3 * self.size] + recurrent.context, recurrent.gates, state)
         products = torch.split_with_sizes(self.times_state(state), self.state_parts, dim=1)
+        width = max(sizes)  # Sentences with fewer hypotheses are filled up with zeros.
         if self.has_attention:
-            queries = products[1] if places is None else places.spread(products[1], len(memory.keys))
-            queries = queries.view(len(memory.keys), -1, 1, queries.size(1))  # (batch, beam, 1, n')
-            aligned = (queries + memory.keys.unsqueeze(1)).sigmoid_()
+            queries = pad_sequence(products[1].split(list(sizes)), batch_first=True)  # (batch, width, n')
+            aligned = (queries.unsqueeze(2) + memory.keys.unsqueeze(1)).sigmoid_()
             from_context, weights = average_annotations(F.linear(aligned, self.energy).squeeze(-1), memory)
         else:
-            width = len(words) // len(memory.annotations) if places is None else places.width
             from_context, weights = memory.annotations.repeat_interleave(width, dim=0), None
-        if places is not None:
-            from_context = from_context.index_select(0, places.numbers)
-            weights = None if weights is None else weights.index_select(0, places.numbers)
+        if len(words) < len(from_context):
+            is_row = torch.tensor([place < size for size in sizes for place in range(width)], device=words.device)
+            from_context = from_context[is_row]
+            weights = None if weights is None else weights[is_row]
         for_unit, for_readout = (from_word + from_context).tensor_split((3 * self.size,), dim=1)
         if self.updates_first:
             after = RecurrentState(state, products[0], from_context[:, : 3 * self.size])

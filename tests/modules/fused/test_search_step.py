@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rnnsearch_fairseq.modules.fused import search_step
-from rnnsearch_fairseq.modules.fused.search_step import Places, RecurrentState, SearchStep
+from rnnsearch_fairseq.modules.fused.search_step import RecurrentState, SearchStep
 from tests.builders import pad
 from tests.modules.builders import ORDERS, Whole
 
@@ -41,10 +41,9 @@ def test_it_is_the_decoder(
         scores = whole.decoder.readout.to_vocabulary(expected.features)
 
         step, recurrent = SearchStep(whole.decoder), RecurrentState(state)
-        places = Places.from_sizes(sizes, target.device)
         prepared = step.prepare_memory(memory)
         for position, words in enumerate(target.T):
-            found, weights, recurrent = step(words, recurrent, prepared, places)
+            found, weights, recurrent = step(words, recurrent, prepared, sizes)
             torch.testing.assert_close(found, scores[:, position], rtol=0, atol=1e-10)
             if alignment_size:
                 torch.testing.assert_close(weights, expected.weights[:, position], rtol=0, atol=1e-10)
