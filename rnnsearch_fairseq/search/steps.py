@@ -8,7 +8,6 @@ from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -181,27 +180,27 @@ def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], 
         log_probs: of the next words, ``(rows, K_y)``.
         totals, sizes: of the rows, ``(rows,)``; and the number of rows of each sentence.
     """
-    groups = F.pad(log_probs, (0, -log_probs.size(1) % GROUP), value=-math.inf).view(len(log_probs), -1, GROUP)
-    in_row = groups.size(1)
-    maxima = (groups.amax(dim=2) + totals.unsqueeze(1)).split(list(sizes))
+    size = log_probs.size(1)
+    whole = (size - 1) // GROUP  # the last group may have fewer words
+    first, last = log_probs.split([whole * GROUP, size - whole * GROUP], dim=1)
+    maxima = torch.cat([first.unflatten(1, (whole, GROUP)).amax(dim=2), last.amax(dim=1, keepdim=True)], dim=1)
+    maxima = (maxima + totals.unsqueeze(1)).split(list(sizes))
     greatest = pad_sequence(maxima, batch_first=True, padding_value=-math.inf).flatten(1)
     greatest, chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False)
-    first = torch.tensor([*accumulate(sizes[:-1], initial=0)], device=chosen.device).unsqueeze(1)
-    # A sentence with fewer rows than others has padding, whose numbers are those of the next sentence's rows.
-    rows = (chosen // in_row + first).clamp_(max=len(groups) - 1)
-    values = groups[rows, chosen % in_row] + totals[rows].unsqueeze(2)
-    values = values.masked_fill_(greatest.eq(-math.inf).unsqueeze(2), -math.inf).flatten(1)
-    best, columns = values.topk(min(count, values.size(1)), dim=1)
+    first_rows = torch.tensor([*accumulate(sizes[:-1], initial=0)], device=chosen.device).unsqueeze(1)
+    # Where a sentence has fewer rows than others, the padding's numbers are those of other rows, and its maxima -inf.
+    rows = (chosen // (whole + 1) + first_rows).clamp_(max=len(log_probs) - 1)
+    words = (chosen % (whole + 1) * GROUP).unsqueeze(2) + torch.arange(GROUP, device=chosen.device)
+    places = (rows.unsqueeze(2) * size + words).clamp_(max=log_probs.numel() - 1)
+    values = log_probs.take(places).add_(totals[rows].unsqueeze(2))
+    values.masked_fill_(greatest.eq(-math.inf).unsqueeze(2) | (words >= size), -math.inf)
+    best, columns = values.flatten(1).topk(min(count, values[0].numel()), dim=1)
     continuations = []
-    for numbers, sums, places in zip((chosen + in_row * first).tolist(), best.tolist(), columns.tolist()):
+    for sums, numbers in zip(best.tolist(), places.flatten(1).gather(1, columns).tolist()):
         if math.isnan(sums[0]):
             raise InputError("the model's scores are not numbers: its training has diverged; give another checkpoint")
-        candidates = []
-        for total, place in zip(sums, places):
-            row, group = divmod(numbers[place // GROUP], in_row)
-            if total > -math.inf:
-                candidates.append(Candidate(total, row, group * GROUP + place % GROUP))
-        continuations.append(candidates)
+        possible = [(total, number) for total, number in zip(sums, numbers) if total > -math.inf]
+        continuations.append([Candidate(total, *divmod(number, size)) for total, number in possible])
     return continuations
 
 
