@@ -15,7 +15,7 @@ SIZE = {"least": 1, "most": 100_000}  # of a layer, so that products of sizes do
 class NetworkConfig:
     """The options of both networks that are in neither paper, off by default.
 
-    A subclass adds its own; ``output_width`` names the one that is the width of the output matrix.
+    A subclass adds the network's own options; ``output_width`` names the option that is the width of the output matrix.
     Shared matrices: Press and Wolf (2017), *Using the Output Embedding to Improve Language Models*; named as in
     fairseq's own models. Word dropout: see :class:`~rnnsearch_fairseq.modules.embedding.WordEmbedding`.
     """
@@ -40,10 +40,10 @@ class NetworkConfig:
 
     @classmethod
     def from_values(cls: type[Config], values: Mapping[str, Any]) -> Config:
-        """The configuration with these values, and defaults for missing ones; other names are passed over.
+        """The configuration with these values, and defaults for missing options; unknown names are ignored.
 
         Raises:
-            InputError: a value is not one that its option takes, or values clash.
+            InputError: a value does not fit its option, or values do not fit together.
         """
         config = cls(**{known.name: values[known.name] for known in fields(cls) if known.name in values})
         config.check()

@@ -126,8 +126,8 @@ class Decoder(nn.Module):
     ) -> DecoderOutput:
         """The features of every next word, given the previous words y_{i-1}, ``(batch, tgt_len)``.
 
-        Training gives all of y_0 ... y_{T-1} in one call, with :meth:`initial_state` and no context. A search gives one
-        word a call, with the ``state`` and ``context`` of the call before. The results are the same.
+        Training passes all of y_0 ... y_{T-1} in one call, with :meth:`initial_state` and no context. A search passes
+        one word in each call, with the ``state`` and ``context`` of the call before. The results are the same.
         """
         # Time is the first dimension from here on, so that each position is contiguous in memory.
         embedded = self.dropout(self.embedding(previous_words.T))

@@ -12,8 +12,8 @@ class WordEmbedding(nn.Embedding):
     """E x_j, with zeros for padding; training replaces words by <unk> with probability ``word_dropout``.
 
     Sennrich, Haddow and Birch (2016), *Edinburgh Neural Machine Translation Systems for WMT 16*, drop whole words on
-    both sides; they replace the embedding by zero. <unk>, whose embedding the model learns, is the replacement of
-    Bowman et al. (2016), *Generating Sentences from a Continuous Space*. End-of-sentence is never replaced.
+    both sides, and replace the embedding by zero. Bowman et al. (2016), *Generating Sentences from a Continuous Space*,
+    replace the word by <unk>, whose embedding the model learns. End-of-sentence is never replaced.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int, word_dropout: float = 0.0) -> None:

@@ -26,8 +26,8 @@ class Annotations(NamedTuple):
 class Encoder(nn.Module):
     """h_j = [→h_j; ←h_j] (Eq. 7): a forward and a backward gated unit over the same embeddings.
 
-    The summary, from which the decoder starts, is ←h_1: the backward state that has read the whole sentence. RNNencdec
-    has only the forward unit, and the summary is →h_Tx.
+    The decoder starts from the summary ←h_1, the backward state after the whole sentence. RNNencdec has only the
+    forward unit, and its summary is →h_Tx.
     """
 
     def __init__(self, config: RNNsearchConfig, vocabulary_size: int) -> None:
@@ -53,17 +53,15 @@ class Encoder(nn.Module):
         backward_states = self.scan(self.backward_unit, embedded, mask, backward=True)
         return Annotations(torch.cat([states, backward_states], dim=-1), backward_states[:, 0], mask)
 
-    def scan(
-        self, unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False
-    ) -> Tensor:
+    def scan(self, unit: GatedHiddenUnit, inputs: Tensor, mask: Tensor | None, backward: bool = False) -> Tensor:
         """The states ``(batch, src_len, n)`` of one direction, starting from zero, in word order.
 
-        The embedded words are ``(batch, src_len, m)``. Where ``padding_mask`` ``(batch, src_len)`` is true, the state
-        is copied unchanged. With padding on either side, →h at the last position is therefore →h_Tx, and ←h at the
-        first position is ←h_1.
+        The embedded words are ``(batch, src_len, m)``. Where ``mask`` ``(batch, src_len)`` is true, at padding, the
+        state is copied unchanged. With padding on either side, →h at the last position is therefore →h_Tx, and ←h at
+        the first position is ←h_1.
         """
         projected = unit.project_input(inputs).unbind(dim=1)
-        padded = None if padding_mask is None else padding_mask.unsqueeze(-1).unbind(dim=1)
+        padded = None if mask is None else mask.unsqueeze(-1).unbind(dim=1)
         state = projected[0].new_zeros(inputs.size(0), unit.hidden_size)
         states = []
         for j in reversed(range(len(projected))) if backward else range(len(projected)):

@@ -9,9 +9,12 @@ from rnnsearch_fairseq.errors import InputError, quote
 
 
 def shared_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """For the name of each tensor, the first name of the same one: matrices can be shared."""
+    """Map the name of each tensor to the first name of the same tensor: matrices can be shared."""
     first: dict[Any, str] = {}  # tensors on the meta device have no address
-    return {name: first.setdefault((one.data_ptr() or id(one), one.shape), name) for name, one in tensors.items()}
+    return {
+        name: first.setdefault((tensor.data_ptr() or id(tensor), tensor.shape), name)
+        for name, tensor in tensors.items()
+    }
 
 
 def check_parameters(loaded: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:

@@ -1,7 +1,4 @@
-"""Three beam searches over one small interface: fairseq's default one, GroundHog's and tree2seq's; without fairseq.
-
-May import errors and modules.
-"""
+"""Three beam searches over one small interface: fairseq's default search, GroundHog's and tree2seq's."""
 
 from functools import partial
 from pathlib import Path

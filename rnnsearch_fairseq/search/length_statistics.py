@@ -15,8 +15,8 @@ from rnnsearch_fairseq.errors import InputError, quote
 class LengthStatistics:
     """The number of pairs of each source and target length, end-of-sentence not counted.
 
-    As in the original code, log p is 0 for a source length that was never seen, and minus infinity for a target length
-    that was never seen with the source length.
+    As in the original code, log p is 0 for an unseen source length, and minus infinity for a target length that was not
+    seen with the source length.
     """
 
     counts: Counter[tuple[int, int]]

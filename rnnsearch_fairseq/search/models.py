@@ -29,16 +29,13 @@ Tensors = TypeVar("Tensors", bound=tuple[Tensor | None, ...])
 def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
     """The network of an encoder and a decoder, or the ensemble of several, for a search.
 
-    It copies parameters: make a new one when they change.
+    Parameters are copied: make a new search model when they change.
     """
-    members = [_member(encoder, decoder) for encoder, decoder in halves]
+    members: list[SearchModel] = []
+    for encoder, decoder in halves:
+        kind = _FusedRNNsearch if has_fused_form(decoder, FusedDecoder) else _RNNsearch
+        members.append((_Tree2Seq if isinstance(decoder, TreeDecoder) else kind)(encoder, decoder))
     return members[0] if len(members) == 1 else Ensemble(members)
-
-
-def _member(encoder: nn.Module, decoder: nn.Module) -> SearchModel:
-    if isinstance(decoder, TreeDecoder):
-        return _Tree2Seq(encoder, decoder)
-    return (_FusedRNNsearch if has_fused_form(decoder, FusedDecoder) else _RNNsearch)(encoder, decoder)
 
 
 class _State(NamedTuple):
@@ -130,7 +127,7 @@ class _FusedRNNsearch:
 
 
 def _take(tensors: Tensors, rows: Sequence[int]) -> Tensors:
-    """The chosen ``rows`` of each tensor of a named tuple; what is None stays None."""
+    """The chosen ``rows`` of each tensor of a named tuple; None stays None."""
     index = torch.tensor(rows, device=tensors[0].device)
     return type(tensors)(*(None if tensor is None else tensor.index_select(0, index) for tensor in tensors))
 
@@ -145,22 +142,23 @@ class Ensemble:
         return [member.begin(words, forest) for member in self.members]
 
     def step(self, words: Tensor, state: list[Any]) -> tuple[Tensor, Tensor | None, list[Any]]:
-        log_probs, weights, states = zip(*(member.step(words, one) for member, one in zip(self.members, state)))
+        steps = [member.step(words, own) for member, own in zip(self.members, state)]
+        log_probs, weights, states = zip(*steps)
         mean = torch.stack(log_probs).logsumexp(dim=0) - math.log(len(self.members))
         return mean, mean_attention(weights), list(states)
 
     def select(self, state: list[Any], rows: Sequence[int]) -> list[Any]:
-        return [member.select(one, rows) for member, one in zip(self.members, state)]
+        return [member.select(own, rows) for member, own in zip(self.members, state)]
 
 
 def mean_attention(weights: Sequence[Tensor | None]) -> Tensor | None:
     """The mean of the members' attention ``(..., columns)``; None if no member has any.
 
-    Members that do not read trees have no columns of phrases, and give phrases the weight zero.
+    A member that reads no trees has no columns of phrases: its weights of phrases are zero.
     """
-    found = [tensor for tensor in weights if tensor is not None]
-    columns = max((tensor.size(-1) for tensor in found), default=0)
-    filled = [F.pad(tensor, (0, columns - tensor.size(-1))) for tensor in found]
+    present = [tensor for tensor in weights if tensor is not None]
+    columns = max((tensor.size(-1) for tensor in present), default=0)
+    filled = [F.pad(tensor, (0, columns - tensor.size(-1))) for tensor in present]
     return torch.stack(filled).mean(dim=0) if filled else None
 
 

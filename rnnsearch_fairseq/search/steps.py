@@ -1,4 +1,4 @@
-"""The steps that all beam searches share; the beams of single sentences make the difference."""
+"""The steps that all beam searches share. A search differs from others in the beam of a single sentence."""
 
 import math
 from abc import ABC, abstractmethod
@@ -82,7 +82,7 @@ class Beam(ABC):
         """Choose the candidates to continue, best first; an empty list ends the search.
 
         Args:
-            candidates: the likeliest, best first: at least as many as a step needs, or all that are possible.
+            candidates: the likeliest, best first: at least as many as a step needs, or all possible ones.
             step: the number of the step, from 0.
         """
 
@@ -101,9 +101,9 @@ class Beam(ABC):
 
 
 class BeamSearch:
-    """A beam search over a batch of sentences, whose unfinished hypotheses are the rows of one batch.
+    """A beam search over a batch of sentences. The unfinished hypotheses of all sentences are the rows of one batch.
 
-    ``new_beam`` makes the beam of a sentence of a length.
+    ``new_beam`` makes a sentence's beam, given the options and the sentence's length.
     """
 
     def __init__(self, options: SearchOptions, new_beam: Callable[[SearchOptions, int], Beam]) -> None:
@@ -117,9 +117,10 @@ class BeamSearch:
     def search(
         self, model: SearchModel, words: Tensor, forest: Forest | None = None, on_step: OnStep | None = None
     ) -> list[list[Hypothesis]]:
-        """The translations of each sentence, best first. The only one of a failed search has a score of minus infinity.
+        """The translations of each sentence, best first.
 
-        A sentence without words is not searched: its translation has no words, and a score of zero.
+        If the search of a sentence fails, its list holds one empty hypothesis with the score minus infinity. A sentence
+        without words is not searched: its only translation is empty, with the score zero.
 
         Args:
             words, forest: the sentences and their trees, as :meth:`SearchModel.begin` reads them.

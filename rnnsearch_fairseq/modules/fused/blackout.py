@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused.products import has_private_operators, selected_products
 
-# If the vocabulary is more than this many times as large as the set of candidates, they are scored one by one;
-# otherwise the whole vocabulary is, by a matrix product (one core with AVX-512: d = 256, K = 500, 2000; both passes).
+# A vocabulary that is more than this many times as large as the set of candidates is not scored: only the candidates
+# are, one by one. A smaller one is scored whole (both passes timed on one core with AVX-512, d = 256, K = 500, 2000).
 WORDS_PER_CANDIDATE = 8
 # Scores of the whole vocabulary in memory at a time: 8 MB in float32 on a CPU; on a GPU few launches matter more.
 CHUNK_SCORES, CHUNK_SCORES_ON_GPU = 2_000_000, 100_000_000
@@ -18,7 +18,7 @@ CHUNK_SCORES, CHUNK_SCORES_ON_GPU = 2_000_000, 100_000_000
 def blackout_loss(
     features: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor, bias: Tensor, log_proposal: Tensor
 ) -> Tensor:
-    """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least, even if a p~_i rounds to one.
+    """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least; a p~_i may round to one.
 
     On a CPU, and with a vocabulary much larger than K, only the scores of the target and the negatives are computed.
     Otherwise the whole vocabulary is scored, in chunks of words.

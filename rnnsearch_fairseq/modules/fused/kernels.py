@@ -70,13 +70,7 @@ def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_rese
 
 
 def attend_by_network(
-    product: Tensor,
-    memory: Memory,
-    energy: Tensor,
-    aligned: Tensor,
-    query: Tensor,
-    weights: Tensor,
-    context: Tensor,
+    product: Tensor, memory: Memory, energy: Tensor, aligned: Tensor, query: Tensor, weights: Tensor, context: Tensor
 ) -> None:
     """Write alpha_i (Eq. 6) into ``weights`` ``(batch, src_len)``, and c_i (Eq. 5) into ``context`` ``(batch, 2n)``.
 

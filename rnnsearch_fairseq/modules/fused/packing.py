@@ -1,4 +1,8 @@
-"""The words of a padded batch without its padding, for loops that compute only the sentences that go on."""
+"""The words of a padded batch without its padding, for loops that compute only the sentences that go on.
+
+``torch.nn.utils.rnn.pack_padded_sequence`` does not do: it takes padding on the right only, and fairseq pads sources on
+the left. It also does not say which row precedes each word, which the gradients need.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,10 +14,10 @@ from torch import Tensor
 class Packing(NamedTuple):
     """The words of a batch ``(batch, columns)`` in the order of a loop: all first words, then all second words, ...
 
-    The k-th words are in the order of ``sentences`` ``(batch,)``, longest first, so that the sentences with a k-th word
-    are the first of those before. ``places`` ``(words,)`` are the words' places in the flattened batch, ``counts`` the
-    numbers of first words, second words and so on. ``previous`` ``(words - counts[0],)`` has, for each word but the
-    first ones, the packed row of the word before it. ``shape`` is ``(batch, columns)``.
+    ``sentences`` ``(batch,)`` are sorted by length, longest first, and the k-th words stand in this order: ``counts``
+    are the numbers of first words, second words and so on. ``places`` ``(words,)`` are the words' places in the
+    flattened batch. ``previous`` ``(words - counts[0],)`` has, for each word but the first ones, the packed row of the
+    word before it. ``shape`` is ``(batch, columns)``.
     """
 
     sentences: Tensor

@@ -1,4 +1,4 @@
-"""Large matrix products by the library that is faster on a CPU, by private operators where there are no public ones."""
+"""Large matrix products with the faster library of a CPU. Some of its operators are private in PyTorch."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def packed_matmul(weight: Tensor, rows: int | None = None) -> Callable[..., Tens
     """A function of ``x`` ``(rows, k)``, a ``summand`` ``(rows, n)`` or ``(n,)``, and ``out`` ``(rows, n)``.
 
     It returns x W^T, plus ``summand`` if not None, in ``out`` or in a new tensor. W is ``(n, k)``, of any strides, and
-    is copied at most once. Other numbers of ``rows`` work, but may take longer; None: W is used very often.
+    is copied at most once. ``rows`` is the expected number, for which the function is fast; None means very many calls.
     """
     # oneDNN's layout pays for a matrix that does not fit in the cache: it takes a half to two thirds of MKL's time.
     if weight.numel() >= MIN_ELEMENTS_TO_PACK and _is_for_onednn(weight):
@@ -61,7 +61,7 @@ def selected_products(weight: Tensor, features: Tensor, words: Tensor, begins: T
 
 @functools.cache
 def has_private_operators() -> bool:
-    """Whether they work: a release of PyTorch may change them, and not every CPU has oneDNN."""
+    """Whether the private operators work: PyTorch may change them, and not every CPU has oneDNN."""
     one, zero = torch.ones(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int32, device="cpu")
     try:
         packed = torch.ops.mkldnn._reorder_linear_weight(one)

@@ -6,7 +6,6 @@ product over all positions, while autograd computes one product at every positio
 dimension of all tensors in the loops.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,17 +25,15 @@ Gradients = tuple[Tensor | None, ...]
 class FusedEncoder(Encoder):
     """:class:`~rnnsearch_fairseq.modules.encoder.Encoder` with a hand-written gradient."""
 
-    def scan(
-        self, unit: GatedHiddenUnit, inputs: Tensor, padding_mask: Tensor | None, backward: bool = False
-    ) -> Tensor:
+    def scan(self, unit: GatedHiddenUnit, inputs: Tensor, mask: Tensor | None, backward: bool = False) -> Tensor:
         if not has_fused_form(self, FusedEncoder):
-            return super().scan(unit, inputs, padding_mask, backward)
+            return super().scan(unit, inputs, mask, backward)
         inputs = inputs.transpose(0, 1)
         # With gradients PyTorch makes one product of all positions by itself, without them only if they are contiguous.
         projected = unit.project_input(inputs if inputs.requires_grad else inputs.contiguous())
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
-        mask = None if padding_mask is None else (~padding_mask).T.unsqueeze(2).to(projected.dtype)
-        states = _scan_unit(unit, projected, zero, mask, backward)
+        is_word = None if mask is None else (~mask).T.unsqueeze(2).to(projected.dtype)
+        states = _scan_unit(unit, projected, zero, is_word, backward)
         return (states[:-1] if backward else states[1:]).transpose(0, 1)
 
 
@@ -108,7 +105,8 @@ class _UnitScan(torch.autograd.Function):
         times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
         candidate_input, gates_input = _split_candidate(projected, size)
         candidate, gates = _split_candidate(activations, size)
-        update, reset_state, mask = activations[..., size : 2 * size].unbind(), resets.unbind(), _positions(mask, steps)
+        update, reset_state = activations[..., size : 2 * size].unbind(), resets.unbind()
+        mask = [None] * steps if mask is None else mask.unbind()
         for j, state, new_state in _in_reading_order(states, reverse):
             times_gates(state, gates_input[j], gates[j])
             kernels.apply_gates(gates[j], None, state, mask[j], reset_state[j])
@@ -150,10 +148,6 @@ class _UnitScan(torch.autograd.Function):
 def _split_candidate(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Views of s~ and of z and r, one for each position: unbind is faster than slicing in a loop."""
     return activations[..., :size].unbind(), activations[..., size:].unbind()
-
-
-def _positions(tensor: Tensor | None, steps: int) -> Sequence[Tensor | None]:
-    return [None] * steps if tensor is None else tensor.unbind()
 
 
 def _in_reading_order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
