@@ -29,7 +29,7 @@ class NetworkConfig:
         "both languages (fairseq-preprocess --joined-dictionary)",
     )
     word_dropout: float = described(
-        0.0, "probability that training replaces a word, source or previous, by <unk>", most=0.99
+        0.0, "probability that training replaces a word, source or previous, by <unk>", most=0.999999
     )
     scan: str = described(
         "fused",
@@ -90,8 +90,8 @@ class RNNsearchConfig(NetworkConfig):
         "(the original code: 620); 0 for no such layer (Appendix A)",
         most=SIZE["most"],
     )
-    dropout: float = described(0.0, "dropout on the source and target embeddings", most=0.99)
-    readout_dropout: float = described(0.0, "dropout on the maxout layer", most=0.99)
+    dropout: float = described(0.0, "dropout on the source and target embeddings", most=0.999999)
+    readout_dropout: float = described(0.0, "dropout on the maxout layer", most=0.999999)
 
     @property
     def annotation_size(self) -> int:
