@@ -1,4 +1,4 @@
-"""ln p(y|x) of given translations, word by word, and the attention to the source's words and phrases."""
+"""Score a batch of translations: ln p of each word, and the attention to the source's words and phrases."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ MAX_BATCH_WORDS = 4000  # padding included
 
 
 def batches(sizes: Sequence[int]) -> list[list[int]]:
-    """Group the positions of ``sizes`` (words of each sentence) into batches of similar sentences, longest first."""
+    """Group sentences of ``sizes`` words into batches of similar lengths, longest first; returns their positions."""
     grouped: list[list[int]] = []
     for position in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         # The first sentence of a batch is its longest.
@@ -36,7 +36,7 @@ def reads_trees(network: nn.Module) -> bool:
 def pad_sources(
     sources: Sequence[Tensor], trees: Sequence[Tree | None] | None, device: torch.device
 ) -> tuple[Tensor, Forest | None]:
-    """The ids of sentences, padded on the right ``(batch, src_len)``; and their forest if there are ``trees``."""
+    """Pad the ids of sentences on the right, ``(batch, src_len)``, and build their forest if there are ``trees``."""
     words = pad_sequence(list(sources), batch_first=True, padding_value=PAD)
     if trees is None:
         return words.to(device), None
@@ -48,7 +48,7 @@ def pad_sources(
 def score_batch(
     networks: Sequence[nn.Module], words: Tensor, forest: Forest | None, targets: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor | None]:
-    """The mean of the networks' probabilities and of their attention.
+    """Compute the mean of the networks' probabilities, and of their attention.
 
     Args:
         words, forest: what `pad_sources` makes of the sources.
