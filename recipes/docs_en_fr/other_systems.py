@@ -8,7 +8,7 @@ from-words RAW OUTPUT OUT NAME...  text of Moses's translations of TEXT/test.en
 pieces RAW MODEL NAME...           for models of fairseq's own: print the pieces that MODEL reads, a line for each
                                    sentence to translate
 from-pieces RAW MODEL OUTPUT OUT NAME...    text of the output of fairseq-generate for these lines; of several
-                                   translations (--nbest) the first that keeps the most markup, as MODEL takes it
+                                   translations (--nbest) the one with the fewest faults, as MODEL takes it
 
   python -m recipes.docs_en_fr.other_systems words runs/docs_en_fr/raw moses/text test picard wagtail cloudstack
 """
@@ -25,10 +25,10 @@ from rnnsearch_fairseq import load
 from rnnsearch_fairseq.command_line import print_without_traceback
 from rnnsearch_fairseq.corpus.rows import texts_of, write_rows
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.translator import Source, Translator
+from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_lines
-from rnnsearch_fairseq.text.markup import SYMBOLS, find_spans, mask, mask_pair, unmask
+from rnnsearch_fairseq.text.markup import find_spans, mask, mask_pair, unmask
 from rnnsearch_fairseq.text.preparation import Preparation
 
 LANGUAGES = ("en", "fr")
@@ -71,16 +71,14 @@ def read_generated(path: Path) -> Iterator[list[list[str]]]:
         yield found[number]
 
 
-def text_of_pieces(model: Translator, source: Source, generated: Iterator[list[list[str]]]) -> str:
-    """The text of a source's translations; those of its sentences are next in ``generated``."""
-    parts = []
-    for unit in source.units:
-        if unit.copy is None:
-            symbols = {*SYMBOLS[: len(unit.spans)]}
-            parts.append(model.decode(min(next(generated), key=lambda words: len(symbols.difference(words))), unit))
-        else:
-            parts.append(unit.copy)
-    return " ".join(filter(None, parts))
+def text_of_pieces(model: Translator, text: Text, generated: Iterator[list[list[str]]]) -> str:
+    """The translation of a text; the translations of its pieces are next in ``generated``."""
+    chosen = []
+    for source in text.sources:
+        texts = [model.decode(words, source) for words in next(generated)]
+        ((best, _),) = source.piece.choose(texts)
+        chosen.append(texts[best])
+    return text.passage.join(chosen)
 
 
 def main() -> None:
@@ -103,15 +101,14 @@ def main() -> None:
                 write_rows([Path(out, f"{name}.fr")], ((text_of_words(next(following), line),) for line in lines))
         case "pieces", path, *names:
             model = load(path)
-            for source in (model.read_source(line) for _, lines in tests(names) for line in lines):
-                for unit in source.units:
-                    if unit.copy is None:
-                        print(*unit.words)
+            for text in (model.read_text(line) for _, lines in tests(names) for line in lines):
+                for source in text.sources:
+                    print(*source.words)
         case "from-pieces", path, output, out, *names:
             model, generated = load(path), read_generated(Path(output))
             for name, lines in tests(names):
-                sources = map(model.read_source, lines)
-                write_rows([Path(out, f"{name}.fr")], ((text_of_pieces(model, one, generated),) for one in sources))
+                texts = map(model.read_text, lines)
+                write_rows([Path(out, f"{name}.fr")], ((text_of_pieces(model, text, generated),) for text in texts))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
-from rnnsearch_fairseq.text.preparation import Preparation, write_preparations
+from rnnsearch_fairseq.text.preparation import Preparation, pack_words, write_preparations
 from rnnsearch_fairseq.text.sentences import lacks_blanks
 
 SCRIPT = "train.sh"
@@ -83,7 +83,8 @@ def prepare(
         codecs = (TextCodec(subwords, language) for language in languages)
         write_rows(texts_of(out / part, *languages), pairs if subwords == Preparation() else _encode(pairs, *codecs))
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
-    write_preparations(out, dict.fromkeys(languages, prepared))
+    words_of_target = pack_words(target for _, target in tokens["train"]) if words.markup else None
+    write_preparations(out, {languages[0]: prepared, languages[1]: replace(prepared, words=words_of_target)})
     return len(tokens["train"]), prepared
 
 
@@ -97,6 +98,11 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path) ->
     for part, pairs in parts.items():
         write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known))
         print(f"{part}: {len(pairs):,} pairs, split as the model's text")
+    source, target = text.preparations
+    if (known_words := target.known_words()) is not None:
+        words = pack_words((target for _, target in parts["train"]), known_words)
+        text = replace(text, preparations=(source, replace(target, words=words)))
+        model = replace(model, text=text)
     write_preparations(out, dict(zip(text.languages, text.preparations)))
     for language, vocabulary in zip(text.languages, text.vocabularies):
         vocabulary.write(out / f"dict.{language}.txt")

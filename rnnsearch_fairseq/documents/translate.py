@@ -15,7 +15,6 @@ import itertools
 import os
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -26,12 +25,13 @@ from rnnsearch_fairseq.documents.formats import is_readable, refuse_document
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import model_files
 from rnnsearch_fairseq.inference.options import add_model_options, add_search_options, search_options
-from rnnsearch_fairseq.inference.translator import Source, Translator, load
+from rnnsearch_fairseq.inference.translator import Text, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck
-from rnnsearch_fairseq.text.lines import MAX_LINE_BYTES, check_line, open_bytes, read_lines
+from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, open_bytes, read_lines
 
 READ_AHEAD = 1 << 16  # bytes
+BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
 
 
 def read_arriving(path: Path | None) -> Iterator[list[bytes]]:
@@ -59,32 +59,32 @@ def read_dictionary(path: Path) -> dict[str, str]:
     return dictionary
 
 
-def read_sources(
+def read_texts(
     translator: Translator, path: Path | None, trees: Path | None = None, prepared: bool = False
-) -> Iterator[list[Source]]:
+) -> Iterator[list[Text]]:
     """Yield the lines of a text in groups, as they arrive, with their trees from a file of as many lines.
 
     A line that cannot be read is named on standard error, and is blank.
     """
     name = path or "standard input"
-    check = LanguageCheck(name, translator.languages[0], translator.known_characters)
+    check = LanguageCheck(name, translator.languages[0], translator.reader.known)
     tree_lines = None if trees is None else read_lines(trees)
     numbers = itertools.count(1)
     for lines in read_arriving(path):
-        sources, texts = [], []
+        texts, lines_read = [], []
         for line, number in zip(lines, numbers):
             where, tree = f"{name}, line {number}", None
             if tree_lines is not None and (tree := next(tree_lines, None)) is None:
                 raise InputError(f"{trees}: ends before line {number}; give a tree for each line of the text")
             try:
-                text = check_line(name, number, line, stray_returns=True)
-                sources.append(translator.read_source(text, tree, where, prepared))
-                texts.append(text)
+                text = check_line(name, number, line, stray_returns=True).translate(BLANK_LINE_ENDS).rstrip()
+                texts.append(translator.read_text(text, tree, where, prepared))
+                lines_read.append(text)
             except InputError as error:
                 print(f"left blank: {error}", file=sys.stderr)
-                sources.append(translator.read_source(""))
-        check.read([] if prepared else texts)
-        yield sources
+                texts.append(translator.read_text(""))
+        check.read([] if prepared else lines_read)
+        yield texts
     if tree_lines is not None and next(tree_lines, None) is not None:
         raise InputError(f"{trees}: has more lines than the text; give a tree for each line of the text")
 
@@ -128,8 +128,7 @@ def main() -> None:
     args = parse_arguments()
     translator = load_with_replacements(args)
     if args.documents:
-        search = partial(translator.search, nbest=translator.options.beam)
-        return translate_documents(translator, search, args.file, args.output)
+        return translate_documents(translator, args.file, args.output)
     with contextlib.ExitStack() as stack:
         out = sys.stdout.buffer if args.output is None else stack.enter_context(open_output(args.output))
         alignments = None if args.alignments is None else stack.enter_context(open_output(args.alignments))
@@ -142,11 +141,11 @@ def main() -> None:
         total = sum(map(len, read_arriving(args.file))) if can_count else None
         progress = stack.enter_context(tqdm(unit=" lines", total=total, disable=hidden, dynamic_ncols=True))
         numbers = itertools.count()
-        for sources in read_sources(translator, args.file, args.trees, args.prepared):
-            for source, best, number in zip(sources, translator.search(sources, nbest=args.nbest or 1), numbers):
-                if lost := [span for span in source.spans if span not in best[0].text]:
+        for texts in read_texts(translator, args.file, args.trees, args.prepared):
+            for best, number in zip(translator.search(texts, nbest=args.nbest or 1), numbers):
+                if best[0].faults:
                     place = f"{args.file or 'standard input'}, line {number + 1}"
-                    print(f"{place}: its translation lacks {quote(repr(lost[0]))}", file=sys.stderr)
+                    print(f"{place}: its translation {quote(', '.join(best[0].faults))}", file=sys.stderr)
                 if args.nbest is None:
                     out.write(f"{best[0].text}\n".encode())
                 else:
@@ -155,4 +154,4 @@ def main() -> None:
                     best[0].number = number
                     alignments.write(f"{best[0].to_json()}\n".encode())
             out.flush()
-            progress.update(len(sources))
+            progress.update(len(texts))

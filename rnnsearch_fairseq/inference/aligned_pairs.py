@@ -38,6 +38,7 @@ class AlignedPair:
             a parse; None for other models.
         phrase_weights: ``(T, P)``, the attention to phrases, or None like ``phrases``. Row t of ``weights`` and row t
             of this sum to one.
+        faults: what a translator should check in the text, such as a placeholder that it lacks.
         number, where: the pair's position in its file, from 0, and the file and line for messages.
     """
 
@@ -51,6 +52,7 @@ class AlignedPair:
     weights: Tensor | None = None
     phrases: list[tuple[int, int]] | None = None
     phrase_weights: Tensor | None = None
+    faults: Sequence[str] = ()
     number: int = 0
     where: str = ""
 

@@ -39,47 +39,44 @@ from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_search, search_model
-from rnnsearch_fairseq.text.codec import TextCodec, make_codecs
-from rnnsearch_fairseq.text.lines import LINE_ENDS
-from rnnsearch_fairseq.text.markup import LETTER, MARK, SYMBOLS, find_spans, known_characters, mask, unmask
-from rnnsearch_fairseq.text.sentences import combine, cut_sentences
+from rnnsearch_fairseq.text.codec import make_codecs
+from rnnsearch_fairseq.text.markup import known_characters, mask
+from rnnsearch_fairseq.text.passage import Passage
+from rnnsearch_fairseq.text.piece import Piece, Reader
 from rnnsearch_fairseq.text.trees import NoParse, first_difference, parse_transitions, read_penn
 from rnnsearch_fairseq.text.words import END
 
 logger = logging.getLogger(__name__)
 
-BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))
-MAX_CHARACTERS = 10_000  # in a sentence
-MAX_SENTENCE_WORDS = 1_023
+MAX_CHARACTERS = 100_000  # in a text
+MAX_SENTENCE_WORDS = 1_023  # in a sentence, or in a word that no blank divides
 Texts = Sequence[str] | str
 Trees = Sequence[str | None] | str | None
 
 
 class Source(NamedTuple):
-    """A sentence to translate.
+    """A sentence, or a piece of a text, as the model reads it.
 
     ``words`` are the model's, and ``ids`` ``(S,)`` theirs, with end-of-sentence; ``tree`` is the parse or None.
-    ``spans`` are the spans of markup for which symbols stand in the words. A sentence without a letter is its own
-    translation, ``copy``; that of one without words is empty. The words of a ``prepared`` sentence were given, and its
-    translation is words with blanks between. The ``parts`` of a long text are its sentences, translated one by one.
-    One in capitals is read in lower case, and its translation written in capitals, if its words then have fewer pieces.
-    The words leave out the ``mark`` of a list's item; the translation begins with it.
+    ``piece`` is the text; None: words were given, and the translation is words with blanks between. A piece in capitals
+    is read in lower case, and its translation written in capitals, if its words then have fewer subwords. ``counted``
+    is the piece once more, with numbers in the place of placeholders that stand for numbers.
     """
 
     words: list[str]
     ids: Tensor
-    tree: Tree | None
-    spans: Sequence[str] = ()
-    copy: str | None = None
-    prepared: bool = False
-    parts: Sequence["Source"] = ()
+    tree: Tree | None = None
+    piece: Piece | None = None
     in_capitals: bool = False
-    mark: str = ""
+    has_numbers: bool = False
+    counted: "Source | None" = None
 
-    @property
-    def units(self) -> Sequence["Source"]:
-        """What is translated at a time: the parts or, where there are none, the whole."""
-        return self.parts or [self]
+
+class Text(NamedTuple):
+    """A text to translate, and the source of each of its pieces; a text without a piece is its own translation."""
+
+    passage: Passage
+    sources: list[Source]
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -> "Translator":
@@ -103,12 +100,13 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
 class Translator:
     """A model or an ensemble with its vocabularies, for plain text.
 
-    A word that the model knows only in lower case is read in lower case. A sentence without a letter, such as a number
-    or an address, is not translated but copied. All sentences are checked before any is computed; errors name them by
-    number, from 1.
+    A text is cut into pieces, and markup is kept (:mod:`~rnnsearch_fairseq.text.passage`). A word that the model knows
+    only in lower case is read in lower case. A text without a letter, such as a number or an address, is not translated
+    but copied. All texts are checked before any is computed; errors name them by number, from 1.
 
     Attributes:
         languages: the codes of the source and target language.
+        reader: what is known of the model's text.
         options: how translations are searched by default.
         dictionary: with it, a search replaces each unknown word by the translation of the source word with the greatest
             weight or, if it has none, by that word; None, the default: unknown words stay.
@@ -124,7 +122,8 @@ class Translator:
         self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
-        self.known_characters = known_characters(self.source_vocabulary.symbols)
+        known, words = known_characters(self.source_vocabulary.symbols), self.target_codec.preparation.known_words()
+        self.reader = Reader(text.languages, known, words, self.source_codec.preparation.markup)
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -161,12 +160,16 @@ class Translator:
     def translations(
         self, sentences: Texts, nbest: int = 5, trees: Trees = None, **options: Any
     ) -> list[list[AlignedPair]] | list[AlignedPair]:
-        """Return up to ``nbest`` translations of each sentence, best first; see :meth:`translate`."""
+        """Return up to ``nbest`` translations of each text; see :meth:`translate`.
+
+        The first one has the fewest ``faults``, such as a placeholder that it lacks; equal ones stay in the order of
+        the search.
+        """
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, [trees], **options)[0]
         if nbest < 1:
             raise InputError(f"nbest is {nbest}; give at least 1")
-        return self.search(self._read_sources(sentences, trees), replace(self.options, **options), nbest)
+        return self.search(self._read_texts(sentences, trees), replace(self.options, **options), nbest)
 
     def score(self, sources: Texts, targets: Texts, trees: Trees = None) -> list[float] | float:
         """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length."""
@@ -187,8 +190,19 @@ class Translator:
         if isinstance(sources, str):
             return self.align([sources], None if targets is None else [targets], [trees])[0]
         if targets is None:
-            return [best for best, *_ in self.search(self._read_sources(sources, trees))]
+            return [best for best, *_ in self.search(self._read_texts(sources, trees))]
         return self.align_words(self._read_pairs(sources, targets, trees))
+
+    def read_text(self, text: str, parse: str | None = None, where: str = "the text", prepared: bool = False) -> Text:
+        """Cut a text into the pieces that are translated; one that is ``prepared``, or has a parse, stays whole.
+
+        See :meth:`read_source`. A text without a letter has no pieces.
+        """
+        if len(text) > MAX_CHARACTERS:
+            most = f"at most {MAX_CHARACTERS:,} are read"
+            raise InputError(f"{where} has {len(text):,} characters, and {most}; split it")
+        passage = Passage(text, cut=not prepared and parse in (None, "", "-"))
+        return Text(passage, [self.read_source(piece, parse, where, prepared) for piece in passage.pieces])
 
     def read_source(
         self, sentence: str, parse: str | None = None, where: str = "the sentence", prepared: bool = False
@@ -197,88 +211,103 @@ class Translator:
 
         Args:
             where: the sentence's name in messages.
-            prepared: the sentence is words with blanks between, prepared like the training text. It is translated even
-                if it has no letter.
+            prepared: the sentence is words with blanks between, prepared like the training text.
 
         Raises:
             InputError: the sentence is too long, or the parse has other words.
         """
-        if len(sentence) > MAX_CHARACTERS:
-            most = f"at most {MAX_CHARACTERS:,} are read"
-            raise InputError(f"{where} has {len(sentence):,} characters, and {most}; split it")
-        sentence = sentence.translate(BLANK_LINE_ENDS)
-        has_markup = self.source_codec.preparation.markup
-        mark = MARK.match(sentence)[0] if has_markup and not prepared else ""
-        text = sentence[len(mark) :]
-        spans = [] if prepared else find_spans(text, self.known_characters)
-        masked = mask(text, spans, self.known_characters)
-        copy = None if prepared or LETTER.search(masked) else sentence.rstrip()
-        if not has_markup:
-            spans, masked = [], text
-        words = self._split(self.source_codec, masked, where, prepared)
-        lower = words if prepared or not masked.isupper() else self.source_codec.encode(masked.capitalize())
-        if in_capitals := len(lower) < len(words):
-            words = lower
-        if not words:
-            copy = ""
-        tree = self._read_parse(parse, words, where)
-        texts = [] if prepared or copy is not None or tree is not None else cut_sentences(sentence)
-        parts = [self.read_source(text, None, where) for text in texts] if len(texts) > 1 else []
-        ids = self.source_vocabulary.encode(words)
-        return Source(words, ids, tree, spans, copy, prepared, parts, in_capitals, mark)
+        if prepared:
+            words = self._check_length(sentence.split(), where)
+            return Source(words, self.source_vocabulary.encode(words), self._read_parse(parse, words, where))
+        piece = Piece(sentence, self.reader)
+        source = self._encode(piece.masked, piece, where)
+        if piece.counted is not None:
+            source = source._replace(counted=self._encode(piece.counted, piece, where)._replace(has_numbers=True))
+        return source._replace(tree=self._read_parse(parse, source.words, where))
+
+    def _encode(self, text: str, piece: Piece, where: str) -> Source:
+        words = self._check_length(self.source_codec.encode(text), where)
+        lower = self.source_codec.encode(text.capitalize()) if text.isupper() else words
+        in_capitals = len(lower) < len(words)
+        words = lower if in_capitals else words
+        return Source(words, self.source_vocabulary.encode(words), None, piece, in_capitals)
 
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
-        masked = mask(sentence.removeprefix(source.mark), source.spans, self.known_characters)
+        if source.piece is None:
+            return self._check_length(sentence.split(), where)
+        masked = mask(sentence, source.piece.spans, self.reader.known)
         if source.in_capitals and masked.isupper():
             masked = masked.capitalize()
-        return self._split(self.target_codec, masked, where, source.prepared)
+        return self._check_length(self.target_codec.encode(masked), where)
 
     def search(
         self,
-        sources: Sequence[Source],
+        texts: Sequence[Text],
         options: SearchOptions | None = None,
         nbest: int = 1,
         on_step: OnStep | None = None,
     ) -> list[list[AlignedPair]]:
-        """Return up to ``nbest`` translations of each source, best first.
+        """Return up to ``nbest`` translations of each text; see :meth:`translations`.
 
         Args:
             options: default: the translator's.
-            on_step: called after each step of a batch, with the best unfinished target ids of each source in it that
-                has no parts, by position in ``sources``. An exception that it raises ends the search.
+            on_step: called after each step of a batch, with the best unfinished target ids of each text in it that
+                has one piece, by position in ``texts``. An exception that it raises ends the search.
         """
-        owned = [(number, unit) for number, source in enumerate(sources) for unit in source.units]
-        whole = {place: number for place, (number, _) in enumerate(owned) if not sources[number].parts}
+        sources = [source for text in texts for source in text.sources]
+        owners = [number for number, text in enumerate(texts) for _ in text.sources]
+        whole = {place: number for place, number in enumerate(owners) if len(texts[number].sources) == 1}
         step = on_step and (lambda best: on_step({whole[place]: best[place] for place in best if place in whole}))
-        found = iter(self._search([unit for _, unit in owned], options, nbest, step))
-        several = ([next(found) for _ in source.units] for source in sources)
-        return [[*map(join_pairs, combine(translations))] for translations in several]
+        counted = [source.counted for source in sources if source.counted is not None]
+        found = self._search([*sources, *counted], options, step)
+        with_numbers = iter(found[len(sources) :])
+        chosen = []
+        for source, pairs in zip(sources, found):
+            pairs = [*next(with_numbers), *pairs] if source.counted is not None else pairs
+            if source.piece is not None:
+                ranked = source.piece.choose([pair.text for pair in pairs], nbest)
+                pairs = [replace(pairs[number], faults=faults) for number, faults in ranked]
+            chosen.append(pairs[:nbest])
+        following = iter(chosen)
+        return [self._join(text, [next(following) for _ in text.sources], nbest) for text in texts]
+
+    def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]], nbest: int) -> list[AlignedPair]:
+        """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
+        if not several:
+            return [self._copy(text.passage.text)]
+        if text.sources[0].piece is None:
+            return [*several[0]]
+        joined = []
+        for place in range(max(map(len, several))):
+            pairs = [pairs[min(place, len(pairs) - 1)] for pairs in several]
+            pair = join_pairs(pairs)
+            pair.text = text.passage.join([pair.text for pair in pairs])
+            pair.faults = [text.passage.describe(fault) for pair in pairs for fault in pair.faults]
+            joined.append(pair)
+        return joined
 
     def _search(
-        self, sources: Sequence[Source], options: SearchOptions | None, nbest: int, on_step: OnStep | None
+        self, sources: Sequence[Source], options: SearchOptions | None, on_step: OnStep | None
     ) -> list[list[AlignedPair]]:
+        """The whole beam of each source; translations in which a number is lost are left out."""
         search = make_search(self.options if options is None else options)
         if self._model is None:
             self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
         self._warn_of_missing_trees(sources)
-        results = {number: [self._copy(source)] for number, source in enumerate(sources) if source.copy is not None}
-        searched = [number for number in range(len(sources)) if number not in results]
-        for places in batches([len(sources[number].ids) for number in searched]):
-            batch = [searched[place] for place in places]
+        results: dict[int, list[AlignedPair]] = {}
+        for batch in batches([len(source.ids) for source in sources]):
             step = on_step and (lambda best, batch=batch: on_step({batch[place]: best[place] for place in best}))
             words, forest = self._pad([sources[number] for number in batch])
             for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
                 source, results[number] = sources[number], []
-                # Those that lose none of the markup come first.
-                symbols = {*self.target_vocabulary.encode(SYMBOLS[: len(source.spans)]).tolist()}
-                ranked = sorted(hypotheses, key=lambda hypothesis: len(symbols.difference(hypothesis.words)))
-                for best in ranked[:nbest]:
+                for best in hypotheses:
                     target, columns = self.target_vocabulary.words(best.words), words.size(1)
                     pair = self._pair(source, target, best.words, best.logprobs, best.weights, columns)
                     self._replace_unknown(pair)
                     pair.score, pair.text = best.score, self.decode(pair.words, source)
-                    results[number].append(pair)
+                    if pair.text is not None:
+                        results[number].append(pair)
         return [results[number] for number in range(len(sources))]
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
@@ -301,12 +330,11 @@ class Translator:
         trees = [source.tree for source in sources] if self.reads_trees else None
         return pad_sources([source.ids for source in sources], trees, self.device)
 
-    def decode(self, words: Sequence[str], source: Source) -> str:
-        """The text of the words of a translation of ``source``."""
-        if source.prepared:
+    def decode(self, words: Sequence[str], source: Source) -> str | None:
+        """The text of the words of a translation of ``source``; None if a number is lost."""
+        if source.piece is None:
             return " ".join(words)
-        text = self.target_codec.decode(words)
-        return source.mark + unmask(text.upper() if source.in_capitals else text, source.spans)
+        return source.piece.restore(self.target_codec.decode(words), source.in_capitals, source.has_numbers)
 
     def _replace_unknown(self, pair: AlignedPair) -> None:
         """Replace unknown target words, if there is a dictionary; they stay marked as unknown."""
@@ -340,16 +368,17 @@ class Translator:
             pair.phrases, pair.phrase_weights = phrases, phrase_weights
         return pair
 
-    def _copy(self, source: Source) -> AlignedPair:
-        """A sentence as its own translation, each word aligned with itself."""
-        size, phrases = len(source.ids), 0 if source.tree is None else source.tree.leaves - 1
+    def _copy(self, text: str) -> AlignedPair:
+        """A text as its own translation, each word aligned with itself."""
+        words = self.source_codec.encode(text)
+        source, size = Source(words, self.source_vocabulary.encode(words)), len(words) + 1
         ids = [EOS] * size  # no word is unknown where none is translated
-        pair = self._pair(source, [*source.words, END], ids, torch.zeros(size), torch.eye(size, size + phrases), size)
-        pair.score, pair.text = 0.0, source.copy
+        pair = self._pair(source, [*words, END], ids, torch.zeros(size), torch.eye(size), size)
+        pair.score, pair.text = 0.0, text
         return pair
 
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
-        trees = [source.tree for source in sources if source.copy is None]
+        trees = [source.tree for source in sources]
         if self.reads_trees and trees and not any(trees) and not self._warned_of_trees:
             self._warned_of_trees = True
             logger.warning(
@@ -357,16 +386,19 @@ class Translator:
                 "since the model was trained with them"
             )
 
-    def _read_sources(self, sentences: Texts, trees: Trees) -> list[Source]:
+    def _read_texts(self, sentences: Texts, trees: Trees) -> list[Text]:
         numbered = enumerate(zip(sentences, [None] * len(sentences) if trees is None else trees, strict=True), 1)
-        return [self.read_source(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
+        return [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
 
     def _read_pairs(self, sources: Texts, targets: Texts, trees: Trees) -> list[tuple[Source, list[str]]]:
-        numbered = enumerate(zip(targets, self._read_sources(sources, trees), strict=True), 1)
-        return [(source, self.read_target(target, source, f"target {number}")) for number, (target, source) in numbered]
+        numbered = enumerate(zip(sources, targets, [None] * len(sources) if trees is None else trees, strict=True), 1)
+        pairs = []
+        for number, (sentence, translation, tree) in numbered:
+            source = self.read_source(sentence, tree, f"sentence {number}")
+            pairs.append((source, self.read_target(translation, source, f"target {number}")))
+        return pairs
 
-    def _split(self, codec: TextCodec, text: str, where: str, prepared: bool) -> list[str]:
-        words = text.split() if prepared else codec.encode(text)
+    def _check_length(self, words: list[str], where: str) -> list[str]:
         if len(words) > MAX_SENTENCE_WORDS:
             raise InputError(f"{where} has {len(words):,} words, and at most {MAX_SENTENCE_WORDS:,} are read; split it")
         return words

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.translator import Source, Translator
+from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.search import OnStep
 from rnnsearch_fairseq.serve.link_grammar import LinkParser
 from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated
@@ -25,7 +25,7 @@ class Worker:
 
     def __call__(self, jobs: Sequence[Job]) -> None:
         """Finish each job by its translations or by an error."""
-        sources: dict[Job, Source] = {}
+        sources: dict[Job, Text] = {}
         for job in jobs:
             if job.request.abandoned:
                 continue
@@ -40,20 +40,18 @@ class Worker:
                 about = {name: getattr(pairs[0], name) for name in ("source", "source_unknown", "phrases")}
                 job.request.report(job.number, Translated(**about, translations=pairs[: job.nbest]))
 
-    def _read(self, job: Job) -> Source:
+    def _read(self, job: Job) -> Text:
         where = f"sentence {job.number + 1}"
-        source = self.translator.read_source(job.sentence, job.tree, where)
-        if (longest := max(len(unit.words) for unit in source.units)) > MAX_WORDS:
-            raise InputError(f"{where} has {longest} words, and at most {MAX_WORDS} are read; split it")
-        words = len(source.words)
-        if self.parser is not None and source.tree is None and words <= MAX_WORDS:
-            brackets = self.parser.parse(source.words)
+        text = self.translator.read_text(job.sentence, job.tree, where)
+        if self.parser is not None and len(text.sources) == 1 and job.tree in (None, "", "-"):
+            words = text.sources[0].words
+            brackets = self.parser.parse(words) if len(words) <= MAX_WORDS else None
             parse = read_penn(brackets) if isinstance(brackets, str) else None
-            if isinstance(parse, Parse) and len(parse.words) == words:
-                return source._replace(tree=parse.tree, parts=())
-        return source
+            if isinstance(parse, Parse) and len(parse.words) == len(words):
+                return text._replace(sources=[text.sources[0]._replace(tree=parse.tree)])
+        return text
 
-    def _watcher(self, sources: dict[Job, Source]) -> OnStep:
+    def _watcher(self, sources: dict[Job, Text]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""
         jobs, shown = list(sources), time.monotonic()
 
@@ -66,7 +64,7 @@ class Worker:
             shown = time.monotonic()
             for number, ids in best.items():
                 job, words = jobs[number], self.translator.target_vocabulary.words(ids)
-                text = self.translator.decode(words, sources[job])
+                text = self.translator.decode(words, sources[job].sources[0])
                 job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch

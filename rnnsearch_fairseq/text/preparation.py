@@ -1,17 +1,21 @@
 """How text of a language is prepared, so that typed text can be prepared as the training text was.
 
-On disk it is ``preparation.json``, an object that maps each language to its options. The options ``bpe`` and
-``sentencepiece`` name a file beside it: subword-nmt's merges, or sentencepiece's model. ``rnnsearch prepare`` writes
-these files; for text that other programs prepared, write them by hand:
-``{"en": {"tokenizer": "moses", "lowercase": true, "bpe": "bpe.codes"}, "ja": {}}``. A training looks for them in its
-data folder and then in the folder above, and keeps what they hold in its checkpoints.
+On disk it is ``preparation.json``, an object that maps each language to its options. The options ``bpe``,
+``sentencepiece`` and ``words`` name a file beside it: subword-nmt's merges, sentencepiece's model, or the words of the
+training text, packed by gzip, one a line. ``rnnsearch prepare`` writes these files; for text that other programs
+prepared, write them by hand: ``{"en": {"tokenizer": "moses", "lowercase": true, "bpe": "bpe.codes"}, "ja": {}}``. A
+training looks for them in its data folder and then in the folder above, and keeps what they hold in its checkpoints.
 """
 
 import base64
+import gzip
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,12 @@ from rnnsearch_fairseq.output import open_output
 from rnnsearch_fairseq.text.lines import open_bytes
 
 RECORD = "preparation.json"
-SUBWORDS = {"bpe": "codes", "sentencepiece": "model"}  # the endings of the files
+SUBWORDS = ("bpe", "sentencepiece")
+FILES = {"bpe": "codes", "sentencepiece": "model", "words": "gz"}  # the endings of the files
+BINARY = ("sentencepiece", "words")
+WORD = re.compile(r"[^\W\d_]{4,}")  # shorter ones are not checked
+MAX_WORDS = 200_000  # that are kept, the most frequent ones
+MAX_WORDS_BYTES = 1 << 24
 CURE = "write it with rnnsearch prepare"
 
 
@@ -36,6 +45,8 @@ class Preparation:
         markup: symbols stand for markup (:mod:`~rnnsearch_fairseq.text.markup`) while the model translates.
         bpe: the text of subword-nmt's file of merges.
         sentencepiece: the content of sentencepiece's file of a model.
+        words: the words of the training text in small letters, packed by `pack_words`; a model that joins subwords
+            writes words that are none.
     """
 
     tokenizer: str | None = field(default=None, metadata={"choices": (None, "moses")})
@@ -45,6 +56,7 @@ class Preparation:
     markup: bool = False
     bpe: str | None = field(default=None, repr=False)
     sentencepiece: bytes | None = field(default=None, repr=False)
+    words: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_fields(self, str)
@@ -54,15 +66,29 @@ class Preparation:
         """The kind of subwords: "bpe", "sentencepiece" or None."""
         return next((kind for kind in SUBWORDS if getattr(self, kind) is not None), None)
 
+    def known_words(self) -> frozenset[str] | None:
+        """The words of the training text; None: they are not known."""
+        if self.words is None:
+            return None
+        return frozenset(gzip.open(BytesIO(self.words)).read(MAX_WORDS_BYTES).decode().split())
+
     def to_record(self) -> dict[str, Any]:
-        """All options as values for JSON; sentencepiece's model in Base64."""
-        return {**vars(self), "sentencepiece": self.sentencepiece and base64.b64encode(self.sentencepiece).decode()}
+        """All options as values for JSON; sentencepiece's model and the words in Base64."""
+        record = {**vars(self)}
+        return record | {name: record[name] and base64.b64encode(record[name]).decode() for name in BINARY}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Preparation":
         """The inverse of :meth:`to_record`; a ValueError or TypeError if an option is unknown or its value wrong."""
-        model = record.get("sentencepiece")
-        return cls(**{**record, "sentencepiece": None if model is None else base64.b64decode(model, validate=True)})
+        packed = {name: record[name] for name in BINARY if record.get(name) is not None}
+        return cls(**record | {name: base64.b64decode(text, validate=True) for name, text in packed.items()})
+
+
+def pack_words(lines: Iterable[str], more: Iterable[str] = ()) -> bytes:
+    """Pack the most frequent words of a text, and ``more``, for `Preparation.words`."""
+    counts = Counter(word for line in lines for word in WORD.findall(line.lower()))
+    words = {*more, *(word for word, _ in counts.most_common(MAX_WORDS))}
+    return gzip.compress("\n".join(sorted(words)).encode(), mtime=0)
 
 
 # Moses tokens without escapes, and with hyphens inside words.
@@ -70,9 +96,9 @@ PLAIN_MOSES = Preparation("moses", moses_no_escape=True, moses_no_dash_splits=Tr
 
 
 def write_preparations(folder: Path, preparations: Mapping[str, Preparation]) -> None:
-    """Write ``FOLDER/preparation.json`` and the files of subwords that it names; languages can share a file."""
+    """Write ``FOLDER/preparation.json`` and the files that it names; languages can share a file."""
     record = {language: {**vars(preparation)} for language, preparation in preparations.items()}
-    for kind, ending in SUBWORDS.items():
+    for kind, ending in FILES.items():
         contents = {language: options[kind] for language, options in record.items() if options[kind] is not None}
         for language, content in contents.items():
             name = f"{kind}.{ending}" if len({*contents.values()}) == 1 else f"{kind}.{language}.{ending}"
@@ -104,7 +130,7 @@ def read_preparations(folder: Path) -> dict[str, Preparation] | None:
 
 def _read_preparation(folder: Path, options: Mapping[str, Any]) -> Preparation:
     contents: dict[str, Any] = {}
-    for kind in SUBWORDS:
+    for kind in FILES:
         if (name := options.get(kind)) is not None:
             with open_bytes(folder / name) as file:
                 contents[kind] = file.read().decode() if kind == "bpe" else file.read()

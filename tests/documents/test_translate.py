@@ -80,11 +80,11 @@ def test_text_in_another_language_is_doubted_once(
 
 
 def test_lines_that_cannot_be_read_are_named_and_left_blank(command: Command, tmp_path: Path) -> None:
-    lines = [b"The dog sleeps.", b"\xff dog", b"x" * 20_000, b"a " * 2000, b"The cat sleeps.\r"]
+    lines = [b"The dog sleeps.", b"\xff dog", b"x" * 200_000, b"The cat sleeps.\r"]
     (tmp_path / "text").write_bytes(b"\n".join(lines))
     out, err = command(tmp_path / "text")
-    assert out == "le chien dort.\n\n\n\nle chat dort.\n"
-    assert [line.partition("text, line ")[2][:1] for line in err.splitlines()] == ["2", "3", "4"]
+    assert out == "le chien dort.\n\n\nle chat dort.\n"
+    assert [line.partition("text, line ")[2][:1] for line in err.splitlines()] == ["2", "3"]
 
 
 @needs_shipped_model
@@ -92,7 +92,7 @@ def test_translations_that_keep_markup_come_first_and_what_is_lost_is_named(comm
     (tmp_path / "text").write_text("• Open the file.\n:const:`CHECK_SHA256`: 256-bit Secure Hash Algorithm.\n")
     out, err = command(tmp_path / "text", "--model", SHIPPED_MODEL, "--beam", "1")
     assert out.startswith("• ") and "CHECK" not in out
-    assert err == f"{tmp_path}/text, line 2: its translation lacks ':const:`CHECK_SHA256`'\n"
+    assert err == f"{tmp_path}/text, line 2: its translation lacks :const:`CHECK_SHA256`\n"
     out, err = command(tmp_path / "text", "--model", SHIPPED_MODEL, "--beam", "12", "--nbest", "12")
     kept = [":const:`CHECK_SHA256`" in line for line in out.splitlines() if line.startswith("2\t")]
     assert kept[0] and not kept[-1] and kept == sorted(kept, reverse=True) and not err

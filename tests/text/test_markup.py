@@ -1,6 +1,7 @@
 """Markup: which spans are found, and that they come out as they went in."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from rnnsearch_fairseq.text.markup import (
     list_spans,
     mask,
     mask_pair,
+    scan,
     unmask,
 )
 from rnnsearch_fairseq.text.preparation import read_preparations
@@ -44,7 +46,7 @@ from tests.trained import train
         ("%%ARGS%% and %file%, then %subject to %email1", "%%ARGS%%|%file%|%subject|%email1"),
         ("Add :number words, $var in @channel by !user or __count__", ":number|$var|@channel|!user|__count__"),
         ("--no-cache, then -h or --file=a.txt in /etc/demo/a.ini", "--no-cache|-h|--file=a.txt|/etc/demo/a.ini"),
-        ("--3way of --%s, [y,n,d%s,?] in .git/config if a.b=true", "--3way|--%s|[y,n,d%s,?]|.git/config|a.b=true"),
+        ("--3way of --%s, [y,n,d%s,?] in .git/config if a.b=true", "--3way|--%s|y,n,d%s|.git/config|a.b=true"),
         ("Call os.path.join() or my_function(a, b) by me@a.org", "os.path.join()|my_function(a, b)|me@a.org"),
         ("GitHub has 1,000,000 of 3.14 and #12 &amp; $\\alpha$", "GitHub|1,000,000|3.14|#12 &amp; $\\alpha$"),
         ("You have {n, plural, one {# file} other {# files}}.", "{n, plural, one {# file} other {# files}}"),
@@ -66,8 +68,7 @@ from tests.trained import train
             "{{ user.name | upper }} calls $t(a, { b: 3 }) or $(date) of $1",
             "{{ user.name \\| upper }}|$t(a, { b: 3 })|$(date)|$1",
         ),
-        ("At a.b.c:8080, ::name is text/html, x² &lt;Enter&gt;", "a.b.c:8080|::name|text/html|² &lt;Enter&gt;"),
-        ("$ make all\nusage: git add [<options>] <path>... is", "$ make all|git add [<options>] <path>..."),
+        ("At a.b.c:8080, ::name is text, x² &lt;Enter&gt;", "a.b.c:8080|::name|x² &lt;Enter&gt;"),
         ("See \\\\server\\a or ..\\b\\c, then $x^2 + y^2$ at $9", "\\\\server\\a|..\\b\\c|$x^2 + y^2$|$9"),
         ("<file path> for $50 in <b>, <br/> and <a href='a b'>", "<b>|<br/>|<a href='a b'>"),
         ("failed to run '%s' or “{0}”", "'%s'|“{0}”"),
@@ -123,19 +124,18 @@ aB a1 a/a. /a.a <a` `_ {$ \\a a_a. C+ 1000, Aa AAa
 $( $t(x $x^ %|a %<a usage:a [[a [b [b= &lt;a text/ \\\\a ..\\a a: a.a: $$a ::a"""
 
 
-@pytest.mark.parametrize("tail", ["", "!\n`>"])
-def test_time_is_in_proportion_to_the_text(tail: str) -> None:
+def test_time_is_in_proportion_to_the_text() -> None:
     """Four times the text takes about four times as long; where time is quadratic, it takes 16 times."""
     known = set(map(chr, range(128)))
 
     def seconds(repeated: str, size: int) -> float:
-        text = repeated * (size // len(repeated)) + tail
+        text = repeated * (size // len(repeated)) + "!\n`>"
         start = time.process_time()
-        find_spans(text, known)
+        scan(text, known)
         return time.process_time() - start
 
-    for repeated in [*REPEATED.split(), " ", "<a don't ", "`a ", "usage: a [b "]:
-        tries = (seconds(repeated, 16_000) < 10 * max(seconds(repeated, 4000), 0.02) for _ in range(3))
+    for repeated in [*REPEATED.split(), " ", "<a don't ", "`a ", "&lt;a ", "a( ", "((a", "a-", "[a](b "]:
+        tries = (seconds(repeated, 8_000) < 10 * max(seconds(repeated, 2_000), 0.01) for _ in range(3))
         assert any(tries), repeated
 
 
@@ -149,9 +149,10 @@ def test_markup_is_prepared_and_translated_as_symbols(tmp_path: Path) -> None:
     assert all({"⟦1⟧", "⟦2⟧"} <= set(line.split()) for line in (tmp_path / "train.fr").read_text().splitlines())
 
     model = rnnsearch_fairseq.load(train(tmp_path / "run"))
+    model.reader = replace(model.reader, masks=True)
     model.source_codec = model.target_codec = TextCodec(preparation, "en")
     source = model.read_source("call the method ``g(1)``, %s of ``g(1)``")
-    assert source.spans == ["``g(1)``", "%s"]
+    assert source.piece.spans == ["``g(1)``", "%s"]
     assert [word for word in source.words if word in SYMBOLS] == ["⟦1⟧", "⟦2⟧", "⟦1⟧"]
     target = model.read_target("the %s of ``g(1)``", source)
     assert [word for word in target if word in SYMBOLS] == ["⟦2⟧", "⟦1⟧"]
@@ -161,7 +162,3 @@ def test_markup_is_prepared_and_translated_as_symbols(tmp_path: Path) -> None:
     assert source.words == model.read_source("Call the method ``g(1)``").words
     assert model.decode(model.read_target("THE METHOD ``g(1)``", source), source) == "THE METHOD ``g(1)``"
     assert model.decode(["the"], model.read_source("call")) == "the"
-
-    source = model.read_source("  a) call an object")  # the mark of a list's item stays as it is
-    assert source.words == model.read_source("call an object").words
-    assert model.decode(model.read_target("  a) the object", source), source) == "  a) the object"

@@ -1,0 +1,248 @@
+"""A piece of text to translate: what the model reads, the text of its translation, and the faults of this."""
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rnnsearch_fairseq.text.habits import HABITS, UNKNOWN
+from rnnsearch_fairseq.text.markup import LETTER, hide, list_spans, mask_spans, scan, unmask
+from rnnsearch_fairseq.text.preparation import WORD
+
+# Directives of printf that take the next argument, so that their order counts.
+PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
+COUNT = re.compile(
+    r"%(?:\(\w+\)|\d\$)?[0+ '-]{0,3}\d{0,3}(?:\.\d{1,2})?(?:hh?|ll?|[Lqjzt])?[dfiu]|%n|%L\d"
+)  # stand for numbers
+DIRECTIVE = frozenset("%{$")  # each directive has one of these signs
+BLANK_DIRECTIVE = re.compile(r"%\s+[a-zA-Z]")  # of printf, too, but nobody means it in "5% done"
+PLACEHOLDER = re.compile(r"%|[$#@]?\{")
+COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?:_\w+)?|\w+_(?:n|num|number|count)")
+# In the place of placeholders that stand for numbers; of nine numbers, the model of recipes/docs_en_fr writes these
+# best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
+NUMBERS = "100", "15", "24", "5", "12"
+TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
+ENCLOSING = re.compile(r"[<&]|\[/?[a-z]|[^\0-\x7f]")  # begins a span that may enclose words with the next one
+QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
+ENDS = ".!?:;,…"
+SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
+ACCELERATOR = re.compile(r"(?<![\w&])&(?=\w)|(?<=[a-zA-Z])&(?=[a-z])|(?<![\w*`\\])_(?=[A-Z])")  # &File, E&xit and _Open
+LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
+OPENED = re.compile(r"(?:(?<![^\s(])(?:\*{1,2}|[`\"“(\[])|:[\w+.-]+:`) +(?=\S)")  # with a blank behind it
+TERM = re.compile(r"(:(?:[\w+.-]+:)?term:`)([^`<>]+?)(?:\s*<([^`<>]*)>)?`")
+WORDS_OF_CLAUSE = 8  # from which on a text may lose a clause
+SHORTEST = 0.4  # of a translation, in words of the source; all but 0.5 % of human translations are longer
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is known of a model and of what it translates: whatever a piece needs beside its text.
+
+    Attributes:
+        languages: the codes of the source language and the target language.
+        known: the characters that the model can read; None: all.
+        words: the words of the training text in the target language, in small letters; None: they are not known.
+        masks: symbols stand for markup while the model translates, as in its training text.
+    """
+
+    languages: tuple[str, str] = ("", "")
+    known: Container[str] | None = None
+    words: Container[str] | None = None
+    masks: bool = True
+
+
+class Piece:
+    """A piece of text to translate.
+
+    Attributes:
+        text: the piece.
+        masked: what the model reads.
+        counted: what it reads with numbers in the place of placeholders that stand for numbers; None: it has none.
+    """
+
+    def __init__(self, text: str, reader: Reader = Reader()) -> None:
+        self.text, self._reader = text, reader
+        self._from, self._to = (HABITS.get(language, UNKNOWN) for language in reader.languages)
+        self._label = _accelerator(text)
+        self._plain = text.replace(self._label, "", 1) if self._label else text
+        found = scan(self._plain, reader.known)
+        self.masked, self.spans = mask_spans(self._plain, found) if reader.masks else (self._plain, [])
+        self._counts: dict[str, str] = {}  # the symbol in whose place each number stands
+        masked = self._count_placeholders() if not any(number in text for number in NUMBERS) else self.masked
+        self.counted = masked if self._counts else None
+        self._places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
+        self._kept = [self._plain[start:end] for start, end in self._places]
+        self._rest = hide(self._plain, self._places).strip()
+        self._terms = TERM.findall(text)
+
+    def _count_placeholders(self) -> str:
+        """What the model reads, with numbers in the place of placeholders that stand for numbers."""
+        numbers = iter(NUMBERS)
+
+        def count(symbol: re.Match[str]) -> str:
+            span = self.spans[int(symbol[1]) - 1]
+            noun = re.match(r" ([a-z]+)", self.masked[symbol.end() : symbol.end() + 40])
+            name = re.search(r"\w+", span)
+            is_counter = (name and COUNTER.fullmatch(name[0])) or (noun and noun[1] in self._from.counted)
+            is_count = COUNT.fullmatch(span) or (is_counter and PLACEHOLDER.match(span))
+            if not is_count or (number := next(numbers, None)) is None:
+                return symbol[0]
+            self._counts[number] = symbol[0]
+            return number
+
+        return re.sub(r"⟦(\d)⟧", count, self.masked)
+
+    def restore(self, text: str, in_capitals: bool = False, counted: bool = False) -> str | None:
+        """The translation that the model wrote as ``text``; None if a number for a placeholder is not there once."""
+        if counted:
+            for number, symbol in self._counts.items():
+                if len(re.findall(rf"(?<!\d){number}(?!\d)", text)) != 1:
+                    return None
+                text = text.replace(number, symbol)
+        if in_capitals:
+            text = text.upper()
+        if not self._reader.masks:
+            return text
+        if "…" in self.text and "..." not in self.text:  # models read and write three dots for this sign
+            text = text.replace("...", "…")
+        if not OPENED.search(self.text):
+            text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
+        text = self._to.typeset(self._with_first_letter(text))
+        return self._with_accelerator(self._with_terms(unmask(text, self.spans)))
+
+    def _with_first_letter(self, text: str) -> str:
+        """The text with its first letter as that of the source, where both begin with a word."""
+        source, word = self.masked.lstrip("\"'*(«“ "), re.match(r"[\"'*(«“\s]*([^\W\d_]+)", text)
+        if word and source[:1].isupper() and word[1][0].islower():
+            return text[: word.start(1)] + word[1][0].upper() + text[word.start(1) + 1 :]
+        if word and source[:1].islower() and word[1][1:].islower() and word[1] not in self.text:
+            return text[: word.start(1)] + word[1][0].lower() + text[word.start(1) + 1 :]
+        return text
+
+    def _with_terms(self, text: str) -> str:
+        """The text with the source's names of terms behind their translations: ``:term:`itérateur <iterator>```."""
+        found = TERM.findall(text)
+        if len(found) != len(self._terms):
+            return text
+        names = [name or title for _, title, name in self._terms]
+        left = [name for name in names if name not in [title for _, title, _ in found]]
+
+        def named(term: re.Match[str]) -> str:
+            name = term[2] if term[2] in names else left.pop(0) if left else names[0]
+            return f"{term[1]}{term[2]}`" if term[2] == name else f"{term[1]}{term[2]} <{name}>`"
+
+        return TERM.sub(named, text)
+
+    def _with_accelerator(self, text: str) -> str:
+        """The translation of a label with its accelerator before the first letter."""
+        letter = LETTER.search(text)
+        return text[: letter.start()] + self._label + text[letter.start() :] if self._label and letter else text
+
+    def choose(self, translations: Sequence[str], nbest: int = 1) -> list[tuple[int, list[str]]]:
+        """The positions of the translations with the fewest faults, of spans first, and these faults.
+
+        Equal ones stay in their order. If one is asked for, the first without a fault is taken.
+        """
+        rated: list[tuple[int, int, int, list[str]]] = []
+        for number, text in enumerate(translations):
+            spans, others = self.find_faults(text)
+            rated.append((len(spans), len(others), number, spans + others))
+            if nbest == 1 and not spans + others:
+                break
+        return [(number, faults) for *_, number, faults in sorted(rated)[:nbest]]
+
+    def find_faults(self, text: str) -> tuple[list[str], list[str]]:
+        """The spans that a translation lacks or adds, and its other faults.
+
+        Of a model that does not mask markup only what it lacks of constructs, such as placeholders and tags, is told.
+        """
+        counts = Counter(self._kept)
+        if not text:
+            return ["is empty", *(f"lacks {span}" for span in counts)], []
+        text = text.replace(self._label, "", 1) if self._label else text
+        if not any(name for _, _, name in self._terms):
+            text = TERM.sub(r"\1\2`", text)
+        if not self._reader.masks:
+            return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
+        places = scan(text).kept
+        found = [text[start:end] for start, end in places]
+        faults = [f"lacks {span}" for span in counts if max(found.count(span), text.count(span)) < counts[span]]
+        faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not _is_word(span)]
+        return faults or _order_faults(self._kept, found), [*self._other_faults(text, places)]
+
+    def _other_faults(self, text: str, places: Sequence[tuple[int, int]]) -> Iterator[str]:
+        """What a translation does not keep beside spans: words between them, signs, digits, the end, a negation."""
+        rest = hide(text, places).strip()
+        sides = self._rest, rest
+        for pair in _pairs(self._plain, self._places, True) & _pairs(text, places, False):
+            yield f"has no word between {' and '.join(pair)}"
+        for sign in SIGNS:
+            if self._rest.count(sign) != rest.count(sign) and self._plain.count(sign) != text.count(sign):
+                yield f"has other {sign}"
+        if len({"".join(sorted(filter(str.isdigit, side))) for side in sides}) > 1:
+            yield "has other numbers"
+        if len({len(QUOTED.findall(side)) for side in sides}) > 1:
+            yield "has other quotation marks"
+        if len({side[-1:] if side[-1:] in ENDS else "" for side in sides}) > 1:
+            yield "ends with another sign"
+        if self._from.negates(self._rest) and self._to.negations and not self._to.negates(rest):
+            yield "has no negation"
+        words = len(self._rest.split())
+        if words >= WORDS_OF_CLAUSE and len(rest.split()) < SHORTEST * words:
+            yield "is much shorter"
+        if self._reader.words is not None:
+            own = {word.lower() for word in WORD.findall(self.text)}
+            for word in WORD.findall(rest):
+                if word.lower() not in own and word.lower() not in self._reader.words:
+                    yield f"has the unknown word {word}"
+
+
+def find_format_faults(source: str, text: str) -> list[str]:
+    """The directives that a translation lacks or adds; one is in "5% done" for gettext, but for nobody else."""
+    spans = ([one for one in list_spans(side) if not DIRECTIVE.isdisjoint(one)] for side in (source, text))
+    blank = (BLANK_DIRECTIVE.findall(hide(side, scan(side).kept)) for side in (source, text))
+    wanted, found = map(list.__add__, spans, blank)
+    faults = [f"lacks {span}" for span in (Counter(wanted) - Counter(found)).elements()]
+    faults += [f"adds {span}" for span in (Counter(found) - Counter(wanted)).elements()]
+    return faults or _order_faults(wanted, found)
+
+
+def _order_faults(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
+    moved = list(filter(PRINTF.fullmatch, wanted)) != list(filter(PRINTF.fullmatch, found))
+    crossed = _are_nested(wanted) and not _are_nested(found)
+    return ["has directives in another order"] * moved + ["has tags in another order"] * crossed
+
+
+def _are_nested(spans: Sequence[str]) -> bool:
+    """Whether each end tag comes after a start tag of its name."""
+    opened: Counter[str] = Counter()
+    for tag in filter(None, map(TAG.match, spans)):
+        opened[tag[2]] += -1 if tag[1] else 1
+        if opened[tag[2]] < 0:
+            return False
+    return True
+
+
+def _accelerator(text: str) -> str:
+    """The sign before the key of a label; empty if the text is no label, or has none."""
+    if len(text.split()) > LABEL_WORDS or text.rstrip()[-1:] in tuple(".!?"):
+        return ""
+    found = ACCELERATOR.findall(text)
+    is_label = len(found) == 1 and text.count(found[0]) == 1 and not list_spans(text.replace(found[0], ""))
+    return found[0] if is_label else ""
+
+
+def _is_word(span: str) -> bool:
+    """Whether a span is a name of letters and digits, such as a translation may have for itself."""
+    return span.replace("/", "").replace("-", "").replace(".", "").isalnum()
+
+
+def _pairs(text: str, places: Sequence[tuple[int, int]], apart: bool) -> set[tuple[str, str]]:
+    """The spans that may enclose words and follow each other, with a word between them or without one."""
+    found = set()
+    for (start, last), (first, end) in pairwise(places):
+        pair = text[start:last], text[first:end]
+        if all(map(ENCLOSING.match, pair)) and (LETTER.search(text, last, first) is not None) == apart:
+            found.add(pair)
+    return found

@@ -1,0 +1,67 @@
+"""Texts are cut into pieces that are translated one by one; joined again, they are as they were."""
+
+import pytest
+
+from rnnsearch_fairseq.text.passage import MAX_WORDS, Passage
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        (" One.\n\n  two\n", ["One.", "two"]),
+        ("  -h, --help        show this help", ["show this help"]),
+        ("* one\nn - do not stage\n 1. three\n  a) four", ["one", "do not stage", "three", "four"]),
+        ("One row.|{{ count }} rows.", ["One row.", "{{ count }} rows."]),
+        ("Stop it.<br/>Start it.", ["Stop it.", "Start it."]),
+        ("Use <b>Bold</b> and <i>A <u>B</u> c</i>.", ["Use ⟦1000⟧ and ⟦1001⟧.", "Bold", "A ⟦1002⟧ c", "B"]),
+        ("You can <strong>not</strong> delete it.", ["You can <strong>not</strong> delete it."]),
+        ("<kbd>Ctrl</kbd>+<kbd>C</kbd> stops <code>run</code>.", ["⟦1000⟧+⟦1001⟧ stops ⟦1002⟧."]),
+        ("<command>list files</command> and <option>color</option>", ["⟦1000⟧ and ⟦1001⟧"]),
+        ('Read <span class="notranslate">the Name</span> now', ["Read ⟦1000⟧ now"]),
+        ("Use <b>%s</b> of ([#1](a.md)).", ["Use ⟦1000⟧ of (⟦1001⟧)."]),
+        ("Wrong <b>Order <i>of</b> tags</i>.", ["Wrong ⟦1000⟧ tags</i>.", "Order <i>of"]),
+        ("Use <0>it</0>, <bx id='1'/>or<ex id='1'/> not.", ["Use ⟦1000⟧, ⟦1001⟧ not.", "it", "or"]),
+        ("See [the list][a], [that][] and ![a dog](a.png).", ["See ⟦1000⟧, ⟦1001⟧ and ⟦1002⟧.", "the list", "a dog"]),
+        ("Be {% if new %}new{% endif %} now", ["Be ⟦1000⟧ now", "new"]),
+        ("[b]Be[/b] [code]a b[/code] &lt;i&gt;It&lt;/i&gt;", ["Be", "It"]),
+        ("{0}none|]1,Inf[ {{ n }} of %s", ["none", "{{ n }} of %s"]),
+        ("| Name | Value |\n|---|---|\n| a \\| b | 1 |", ["Name", "Value", "a \\| b"]),
+        ("[^1]: The note", ["The note"]),
+        ('Set <sm id="1" translate="no"/>NAME<em startRef="1"/>', ["Set ⟦1000⟧"]),
+        ("First.\\n\\nSecond.\\r\\nThird:\\tIt is in C:\\new", ["First.", "Second.", "Third:", "It is in C:\\new"]),
+        ("Text Files (*.txt);;All Files (*)", ["Text Files (*.txt)", "All Files (*)"]),
+        ("Keep ⟦1000⟧ in <b>Mind</b>", ["Keep ⟦1000⟧ in ⟦1001⟧", "Mind"]),
+        ("```\ndef f(x):\n```", []),
+        ("%s: 1,000 \n--all", []),
+    ],
+)
+def test_texts_are_cut_and_joined(text: str, pieces: list[str]) -> None:
+    passage = Passage(text)
+    assert passage.pieces == pieces
+    assert passage.join(pieces) == text
+    assert passage.join([piece.replace("two", "deux") for piece in pieces]) == text.replace("two", "deux")
+
+
+def test_long_lines_and_lines_of_many_spans_are_cut_into_sentences() -> None:
+    sentences = ["One, two, i.e. three.", "See `a. B. <c>`_ and ``d. E``.", "It's 3.5."] * 12
+    assert Passage(" ".join(sentences)).pieces == sentences
+    many = [f"{{a{number}}} or {{b{number}}}," for number in range(6)]
+    assert Passage(" ".join(many)).pieces == many
+
+
+@pytest.mark.parametrize("text", ["word " * 250, "Open the file. " * 300, "a, " * 250, "x" * 5_000])
+def test_no_text_is_too_long(text: str) -> None:
+    passage = Passage(text)
+    assert max(len(piece.split()) for piece in passage.pieces) <= MAX_WORDS
+    assert passage.join(passage.pieces) == text
+
+
+def test_tags_inside_tags_have_a_limit() -> None:
+    text = "<b>A " * 5_000 + "b</b>" * 5_000
+    passage = Passage(text)
+    assert passage.join(passage.pieces) == text
+
+
+def test_messages_with_plural_forms_are_told() -> None:
+    assert Passage("See {n, plural, one {a} other {b}}.").has_plural
+    assert not Passage('Read <x id="a" equiv-text="{n, plural, one {a} other {b}}"/>!').has_plural

@@ -1,0 +1,87 @@
+"""What a model reads of a piece, the text of its translation, and the faults of this."""
+
+import pytest
+
+from rnnsearch_fairseq.text.piece import Piece, Reader
+
+FRENCH = Reader(("en", "fr"))
+
+
+def faults(source: str, translation: str, reader: Reader = FRENCH) -> list[str]:
+    spans, others = Piece(source, reader).find_faults(translation)
+    return spans + others
+
+
+@pytest.mark.parametrize(
+    ("source", "bad", "good", "fault"),
+    [
+        ("Open {name}.", "Ouvrez.", "Ouvrir {name}.", "lacks {name}"),
+        ("Use %s.", "%s %s.", "Utilisez %s.", "adds %s"),
+        ("Open", "*Ouvrir*", "Ouvrir", "has other *"),
+        ("Open:", "Ouvrir", "Ouvrir :", "ends with another sign"),
+        ("Since 100 s", "Depuis 10 s", "Depuis 100 s", "has other numbers"),
+        ("%d of %s", "%s de %d", "%d de %s", "has directives in another order"),
+        ("Run 'a b'", "Lancer 'a b", "Lancer « a b »", "has other quotation marks"),
+        ("A [c] d", "Un c", "Un [c] d", "has other ["),
+        ("Press <g>it</g> now", "Le <g> </g> it", "<g>le</g> ici", "has no word between <g> and </g>"),
+        ("Incorrect value of %s", "Valeur correcte de %s", "Valeur incorrecte de %s", "has no negation"),
+        ("Can't open it", "Peut-être ouvert", "Impossible de l'ouvrir", "has no negation"),
+        ("Never share `not`", "partage `not`", "Ne partagez pas `not`", "has no negation"),
+        ("[X0X] object ([X22X])", "Objet [X0X]", "Objet [X0X] ([X22X])", "lacks [X22X]"),
+        ("Be <b>bold</b>", "Soyez </b>gras<b>", "Soyez <b>gras</b>", "has tags in another order"),
+        ("Find && Replace", "Trouver", "Trouver && remplacer", "lacks &&"),
+        ("One, two, three, and so on: then it goes on.", "Un.", "Un, deux, trois : cela continue.", "is much shorter"),
+    ],
+)
+def test_faults_are_named(source: str, bad: str, good: str, fault: str) -> None:
+    assert fault in faults(source, bad)
+    assert faults(source, good) == []
+
+
+def test_unknown_characters_words_and_empty_translations_are_faults() -> None:
+    assert faults("The π", "Le p", Reader(known=set("The "))) == ["lacks π"]
+    assert faults("Stop", "") == ["is empty"]
+    assert faults("Never", "Jam", Reader(("en", "de"))) == []
+    reader = Reader(("en", "fr"), words={"domaines", "internationaux"})
+    assert faults("International Domains", "Domaines Internationals", reader) == ["has the unknown word Internationals"]
+    assert faults("International Domains", "Domaines internationaux", reader) == []
+    assert faults("Use Sample", "Sample", reader) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "masked", "written", "restored"),
+    [
+        ("&File", "File", "Fichier", "&Fichier"),
+        ("E&xit", "Exit", "Quitter", "&Quitter"),
+        ("Save _As…", "Save As…", "Enregistrer sous...", "_Enregistrer sous…"),
+        ("Fish & chips", "Fish & chips", "Poisson & frites", "Poisson & frites"),
+        ("The *_name* of it", "The *⟦1⟧* of it", "Son *⟦1⟧*", "Son *_name*"),
+        ("Optional *_subtype* sets it", "Optional *⟦1⟧* sets it", "L'option *⟦1⟧*", "L'option *_subtype*"),
+        ("Set my_name in AT&T", "Set ⟦1⟧ in ⟦2⟧", "⟦1⟧ de ⟦2⟧", "my_name de AT&T"),
+        ("A :ref:`new page <g>`", "A :ref:`new page ⟦1⟧`", "Une :ref:` page ⟦1⟧`", "Une :ref:`page <g>`"),
+        ("**Bold** text", "**Bold** text", "** Gras** texte", "**Gras** texte"),
+        (
+            "The :term:`iterator` of it",
+            "The :term:`iterator` of it",
+            "Son :term:`itérateur`",
+            "Son :term:`itérateur <iterator>`",
+        ),
+        ("Virtual host", "Virtual host", "hôte virtuel", "Hôte virtuel"),
+        ("Do it like so::", "Do it like so::", "Faites ceci ::", "Faites ceci\u00a0::"),
+        ("Cannot open %1: %2!", "Cannot open ⟦1⟧: ⟦2⟧!", "Impossible ⟦1⟧: ⟦2⟧!", "Impossible %1\u00a0: %2\u00a0!"),
+        ('Say "yes"', 'Say "yes"', "Dire « oui »", "Dire «\u00a0oui\u00a0»"),
+    ],
+)
+def test_text_is_masked_and_restored(source: str, masked: str, written: str, restored: str) -> None:
+    piece = Piece(source, FRENCH)
+    assert piece.masked == masked
+    assert piece.restore(written) == restored
+
+
+def test_numbers_stand_for_placeholders_that_are_numbers() -> None:
+    piece = Piece("%d files in {n} folders of %s", FRENCH)
+    assert piece.counted == "100 files in 15 folders of ⟦3⟧"
+    assert piece.restore("100 fichiers dans 15 dossiers de ⟦3⟧", counted=True) == "%d fichiers dans {n} dossiers de %s"
+    for lost in ("100 fichiers", "100 et 100 dans 15", "100 dans 150"):
+        assert piece.restore(lost, counted=True) is None
+    assert Piece("%d of 100 files", FRENCH).counted is None
