@@ -125,10 +125,10 @@ def test_the_model_and_the_api_are_described(
 
 
 def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: TestClient) -> None:
-    long, blank, other = ask(client, "a " * 101, " \u2028\t\0", "the dog sleeps .")
-    assert "sentence 1 has 101 words" in long["error"]
+    long, blank, other = ask(client, "x" * 100_001, " \u2028\t", "the dog sleeps .")
+    assert "sentence 1 has 100,001 characters" in long["error"]
     (translation,) = blank["translations"]
-    assert (translation["text"], translation["score"]) == ("", 0)
+    assert (translation["text"], translation["score"]) == (" \u2028\t", 0)
     assert other["translations"][0]["text"] == "le chien dort."
 
 
