@@ -1,6 +1,7 @@
 """Translate what is not translated in documents."""
 
 import contextlib
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from rnnsearch_fairseq.documents.formats import Document, is_document, read_document
+from rnnsearch_fairseq.documents.formats import Document, is_document, read_document, read_folder
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.aligned_pairs import AlignedPair
 from rnnsearch_fairseq.inference.translator import Text, Translator
@@ -22,40 +23,49 @@ GROUP = 400  # texts that are searched together
 
 def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     """Write a document, or those in a folder, with what was not translated filled in, and report on standard error."""
-    outputs = _plan(translator, data, out)
-    counts: Counter[str] = Counter(files=len(outputs))
-    for path, output in outputs.items():
-        document = read_document(path)
+    documents, others = _plan(translator, data, out)
+    counts: Counter[str] = Counter(files=len(documents))
+    for path in others:
+        _copy(path, out / path.relative_to(data))
+    pages = any(not is_document(path) for path in documents)
+    while documents:
+        path = next(iter(documents))
+        document = documents.pop(path)  # the memory of those that are written is free
         counts += _fill(document, translator, path)
+        output = out / path.relative_to(data)
         with contextlib.suppress(OSError):  # `open_output` tells why a file cannot be written there
             output.parent.mkdir(parents=True, exist_ok=True)
         with open_output(output) as file:
-            file.write(bytes(document.store))
+            file.write(document.write(translator.languages[1]))
     report = (
         "files: {files:,}; messages without a translation: {blank:,}, filled in for review: {filled:,}; of these with "
         "something missing or changed, named above: {faulty:,}"
     )
     print(report.format_map(counts), file=sys.stderr)
+    if pages:
+        print(f"pages have no mark for review: read what changed; other files copied: {len(others):,}", file=sys.stderr)
 
 
-def _plan(translator: Translator, data: Path, out: Path) -> dict[Path, Path]:
-    """The output of each document, all of which can be read."""
-    paths = [data]
-    if data.is_dir():
-        paths = [path for path in sorted(data.rglob("*")) if path.is_file() and is_document(path)]
-        paths = [path for path in paths if ".pot" not in path.suffixes]  # templates are filled for no language
-        if not paths:
-            raise InputError(f"{data}: holds no .po, .xlf, .xliff or .ts file; give another folder")
-    outputs = {path: out / path.relative_to(data) for path in paths}
-    check_not_input(outputs.values(), paths)
+def _plan(translator: Translator, data: Path, out: Path) -> tuple[dict[Path, Document], list[Path]]:
+    """The documents of a path, and what is copied beside them."""
+    paths, others = read_folder(data) if data.is_dir() else ([data], [])
+    check_not_input([out / path.relative_to(data) for path in [*paths, *others]], [*paths, *others])
     target = translator.languages[1]
+    documents = {}
     for path in paths:
-        language = read_document(path).language
-        if language and language_code(language) != language_code(target):
-            raise InputError(
-                f"{path}: asks for {quote(repr(language))}, and the model writes {target}; give another file"
-            )
-    return outputs
+        documents[path] = document = read_document(path)
+        if document.language and language_code(document.language) != language_code(target):
+            asked = quote(repr(document.language))
+            raise InputError(f"{path}: asks for {asked}, and the model writes {target}; give another file")
+    return documents, others
+
+
+def _copy(path: Path, output: Path) -> None:
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, output)
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written ({error.strerror}); make room, or give another name") from error
 
 
 def _fill(document: Document, translator: Translator, path: Path) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""The units of XLIFF files, with their tags as a part of the text."""
+"""The units of XLIFF and TS files, with their tags as a part of the text."""
 
 import re
 from collections import defaultdict
@@ -13,6 +13,7 @@ from translate.misc.xml_helpers import clear_content
 
 from rnnsearch_fairseq.documents.units import Unit
 
+NO_TAGS = "has no tags, since they were not those of the source or out of order"
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 # Comments; text in CDATA; elements that are code or are not translated, as a whole; other tags; entities.
 TOKEN = re.compile(
@@ -27,10 +28,37 @@ BLANKS = re.compile("[\t\n\r ]+")
 TAG = re.compile("(<[^<>]*>|&[^&;]*;)")
 
 
+def ts_units(root: Any) -> Iterator[Unit]:
+    """The units of a TS file; what is written is one text for all forms of a number and all lengths that are empty."""
+    for message in root.iter("message"):
+        source, translation = message.find("source"), message.find("translation")
+        if translation is None and source is not None:
+            translation = etree.SubElement(message, "translation", type="unfinished")
+        if source is None or translation.get("type") in ("vanished", "obsolete"):
+            continue
+        text, tags = _read(source, True)
+        forms = [*translation.iter("numerusform", "lengthvariant")] or [translation]
+        targets = [_read(form, True)[0] for form in forms]
+        finished = translation.get("type") != "unfinished"
+        fill = partial(_fill_ts, translation, [form for form, target in zip(forms, targets) if not target], tags)
+        if text.strip():
+            yield Unit(f"line {source.sourceline}", [text], targets if all(targets) else [""], finished, fill)
+
+
+def _fill_ts(
+    translation: Any, forms: Sequence[Any], tags: Sequence[tuple[str, str]], texts: Sequence[str]
+) -> list[str]:
+    translation.set("type", "unfinished")
+    written = [_write(form, texts[0], tags) for form in forms]
+    return [] if all(written) else [NO_TAGS]
+
+
 def xliff_units(unit: Any) -> Iterator[Unit]:
     """The unit of a ``<trans-unit>`` or ``<segment>``, or the units of its segments (``<mrk mtype="seg">``)."""
-    if unit.source_dom is None or unit.xmlelement.xpath("ancestor-or-self::*/@translate")[-1:] == ["no"]:
+    kept = unit.xmlelement.xpath("ancestor-or-self::*/@translate")[-1:] == ["no"] or _is_locked(unit.xmlelement)
+    if unit.source_dom is None or kept:
         return
+    locked = {segment.get("id") for segment in unit.xmlelement.iter("{*}seg") if _is_locked(segment)}
     source, target = unit.source_dom, unit.target_dom
     segmented = unit.xmlelement.find(unit.namespaced("seg-source"))
     segments = {} if segmented is None else _segments(segmented)
@@ -45,7 +73,14 @@ def xliff_units(unit: Any) -> Iterator[Unit]:
         return places[number]
 
     for number, segment in segments.items():
+        if number in locked:
+            continue
         yield _unit(unit, segment, places.get(number), partial(place, number))
+
+
+def _is_locked(element: Any) -> bool:
+    """Whether a translator may not change a unit of memoQ and Phrase or a segment of Trados."""
+    return any(name.endswith("locked") and value.lower() in ("locked", "true") for name, value in element.items())
 
 
 def _segments(element: Any) -> dict[str, Any]:
@@ -54,7 +89,7 @@ def _segments(element: Any) -> dict[str, Any]:
 
 
 def _unit(unit: Any, source: Any, target: Any, place: Callable[[], Any]) -> Unit:
-    preserve = unit.xmlelement.xpath("ancestor-or-self::*/@xml:space")[-1:] == ["preserve"]
+    preserve = source.xpath("ancestor-or-self::*/@xml:space")[-1:] == ["preserve"]
     text, tags = _read(source, preserve)
     translation, _ = ("", []) if target is None else _read(target, preserve)
     state = (unit.xmlelement if unit.rootNode == "segment" or target is None else unit.target_dom).get("state") or ""
@@ -68,7 +103,7 @@ def _unit(unit: Any, source: Any, target: Any, place: Callable[[], Any]) -> Unit
         unit.target_dom.attrib.pop("state-qualifier", None)
         mark = unit.markfuzzy if unit.rootNode == "segment" else unit.markreviewneeded
         mark()
-        return [] if written else ["has no tags, since they were not those of the source or out of order"]
+        return [] if written else [NO_TAGS]
 
     return Unit(f"line {source.sourceline}", [text], [translation], finished, fill)
 

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import stat
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -159,11 +160,20 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     path = find_checkpoint(path)
     torch.serialization.add_safe_globals(PLAIN_CLASSES)
     with _name_file(path, TRAIN):
+        check_records(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         state |= {name: {**state[name]} for name in ("model", "cfg")}
         if not all(isinstance(name, str) for name in state["model"]):
             raise ValueError("names of parameters are text")
     return state
+
+
+def check_records(path: Path) -> None:
+    """Raise an OSError if a record of a checkpoint differs from its checksum, which ``torch.load`` does not compare."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if (record := archive.testzip()) is not None:
+                raise OSError(f"{record} is damaged")
 
 
 def _read_training(path: Path) -> Member:
@@ -195,7 +205,7 @@ def write_member(path: Path, member: Member) -> None:
     """Write a loaded model as a checkpoint, for ``fairseq-train --finetune-from-model``."""
     model = {name.replace(".", ".network.", 1): tensor for name, tensor in member.network.state_dict().items()}
     source, target = member.text.languages
-    task = {"_name": "translation", "source_lang": source, "target_lang": target}
+    task = {"_name": "translation", "data": ".", "source_lang": source, "target_lang": target}
     cfg = {"model": {"_name": member.kind, **asdict(member.config)}, "task": task}
     write_checkpoint(path, cfg, {**model, STATE: member.text.to_record()})
 

@@ -6,44 +6,51 @@ Ctrl-C (SIGINT) or SIGTERM, a training finishes its update, saves a checkpoint, 
 
 import argparse
 import collections
+import contextlib
+import fcntl
 import functools
 import itertools
 import logging
 import os
 import pickle
 import pkgutil
+import shutil
 import signal
 import sys
 import threading
 import typing
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
 
 import fairseq.checkpoint_utils
 import fairseq.distributed.utils
 import omegaconf
 import omegaconf.base
 import torch
-from fairseq.file_io import PathManager
+from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
-from omegaconf import nodes
+from omegaconf import OmegaConf, nodes
 
-from rnnsearch_fairseq.command_line import Parser, print_without_traceback
+from rnnsearch_fairseq.command_line import Parser, option, print_without_traceback
 from rnnsearch_fairseq.errors import InputError, quote
-from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES
+from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES, check_records
+from rnnsearch_fairseq.output import open_output
 
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default of --restore-file
+# The groups of options that a training depends on.
+OPTIONS = ("dataset", "optimization", "task", "model", "criterion", "optimizer", "lr_scheduler")
 received = 0  # the number of the signal that asks this process to stop
 
 
 def copy_whole(copy: Callable[..., Any], src_path: str, dst_path: str, overwrite: bool = False) -> bool:
     """Copy a checkpoint aside, then rename the copy; fairseq copies over the old file (checkpoint_utils.py:139)."""
-    copy(src_path, f"{dst_path}.tmp", overwrite=True)
-    os.replace(f"{dst_path}.tmp", dst_path)
+    with open(src_path, "rb") as source, open_output(Path(dst_path)) as target:
+        shutil.copyfileobj(source, target)
     return True
 
 
@@ -52,19 +59,33 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
 
     If all updates are done, each start of fairseq makes one more (fairseq_cli/train.py:389).
     """
-    path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
+    master = trainer.data_parallel_rank == 0
+    if master and not cfg.no_save:
+        trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
+    path = Path(cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt"))
     if cfg.restore_file == LAST:
-        path = os.path.join(cfg.save_dir, path)
-    elif not PathManager.exists(path):
+        path = cfg.save_dir / path
+    elif not path.is_file():
         raise InputError(f"--restore-file {path}: no such file; without the option, training goes on from {LAST}")
+    others = sorted({*path.parent.glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
+    cure = f"give --restore-file {others[-1]}, or another --save-dir" if others else "give another --save-dir"
+    if others and not path.is_file() and not (cfg.no_last_checkpoints or cfg.continue_once):
+        raise InputError(f"{path}: missing, beside other checkpoints; {cure}")
+    source = path if path.is_file() else Path(cfg.finetune_from_model or path)
     try:
+        if master and source.is_file():
+            check_records(source)
+        if master and path.is_file():
+            _log_changed_options(path, trainer)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
-    except (RuntimeError, OSError, EOFError, pickle.UnpicklingError) as error:
-        path = path if PathManager.exists(path) else cfg.finetune_from_model
-        cure = f"if it is damaged, go on from an older checkpoint in {cfg.save_dir} by --restore-file"
-        raise InputError(f"{path}: cannot be loaded ({quote(error)}); {cure}") from error
+    except (RuntimeError, OSError, EOFError, AssertionError, pickle.UnpicklingError) as error:
+        reason = quote(error)
+        if "dataloader mismatch" in reason or isinstance(error, AssertionError):
+            reason = reason if isinstance(error, AssertionError) else "its data were others, or had other limits"
+            cure = "give the data and options that it was trained with, or another --save-dir"
+        raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
-    goes_on = PathManager.exists(path) and not resets  # not with --finetune-from-model
+    goes_on = path.is_file() and not resets  # not with --finetune-from-model
     if goes_on and state["train_iterator"]["iterations_in_epoch"] == 0:
         if "train_inner" in state.get("metrics", {}):  # the mean of the log's interval
             metrics.load_state_dict({"train_inner": state["metrics"]["train_inner"]})
@@ -77,6 +98,36 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         raise SystemExit(0)
     install_signal_handlers()
     return state, epoch_itr
+
+
+def _lock(folder: Path) -> IO[str]:
+    """Refuse a second training with the same --save-dir, and remove what a killed one was writing."""
+    file = (folder / ".lock").open("w")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with this process, and its workers do not have it
+    except OSError as error:
+        raise InputError(
+            f"{folder}: another training writes there; wait for its end, or give another --save-dir"
+        ) from error
+    for path in folder.glob("*.tmp"):
+        path.unlink()
+    return file
+
+
+def _log_changed_options(path: Path, trainer: Trainer) -> None:
+    """Name the options that a checkpoint was written with and that are others now."""
+    before = torch.load(path, map_location="cpu", weights_only=True, mmap=True).get("cfg") or {}
+    now = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
+    changed = {}
+    for group in OPTIONS:
+        # An old-style optimizer or schedule has a Namespace of all options.
+        if isinstance(before.get(group), dict) and isinstance(now[group], dict):
+            for name, value in now[group].items():
+                if value != before[group].get(name, value):
+                    changed[group if name == "_name" else name] = f"{before[group][name]} -> {value}"
+    if changed:
+        changes = ", ".join(f"{option(name)} {change}" for name, change in changed.items())
+        logger.warning(f"{path} was written with other options: {changes}")
 
 
 def install_signal_handlers() -> None:
@@ -112,7 +163,8 @@ def stop_after_update(
     validate_and_save: Callable[..., Any], cfg: Any, trainer: Trainer, task: Any, epoch_itr: Any, *options: Any
 ) -> Any:
     """Validate and save as in fairseq; after a signal, save and exit with status 128 + its number, as in a shell."""
-    losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *options)
+    with _name_full_disk(cfg.checkpoint.save_dir):
+        losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *options)
     number = received
     if trainer.data_parallel_world_size > 1:  # processes may get the signal in different updates
         signals = torch.tensor(number, device=trainer.device)
@@ -120,7 +172,8 @@ def stop_after_update(
         number = int(signals)
     if not number or should_stop:
         return losses, should_stop
-    fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
+    with _name_full_disk(cfg.checkpoint.save_dir):
+        fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
     if torch.distributed.is_initialized():  # the launcher kills the other processes when the first process ends
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
     updates, goes_on = trainer.get_num_updates(), f"goes on from {cfg.checkpoint.save_dir}/checkpoint_last.pt"
@@ -128,10 +181,29 @@ def stop_after_update(
     raise SystemExit(128 + number)
 
 
+@contextlib.contextmanager
+def _name_full_disk(folder: str) -> Iterator[None]:
+    """Say in one sentence that a checkpoint cannot be written, and remove what has been written of it."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not (isinstance(cause, OSError) and cause.errno):
+            cause = cause.__context__
+        if cause is None:
+            raise
+        for path in Path(folder).glob("*.tmp"):
+            path.unlink()
+        cure = "make room, and give the same command again"
+        raise InputError(f"{folder}: a checkpoint cannot be written ({cause.strerror}); {cure}") from error
+
+
 def parse_with_hints(
     parse: Callable[..., Any], parser: argparse.ArgumentParser, words: Sequence[str] | None = None, **options: Any
 ) -> Any:
     """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
+
+    A --path that is missing is such a mistake.
 
     fairseq parses twice, because --arch and --task add options; it prints help when it parses the first time.
     """
@@ -139,7 +211,11 @@ def parse_with_hints(
     words = sys.argv[1:] if words is None else words
     rest = [word for word in words if word not in ("-h", "--help")]
     if len(rest) == len(words):
-        return parse(parser, words, **options)
+        args = parse(parser, words, **options)
+        for path in utils.split_paths(getattr(args, "path", None) or ""):
+            if path and args.checkpoint_shard_count == 1 and not os.path.exists(path):
+                parser.error(f"argument --path: {path}: no such file")
+        return args
     times = itertools.count()
 
     def print_help(parser: argparse.ArgumentParser) -> None:
@@ -176,3 +252,5 @@ def apply() -> None:
         setattr(pkgutil.resolve_name(owner), name, replaced)
     torch.serialization.add_safe_globals(CLASSES)
     print_without_traceback(of_interrupts=False)
+    # fairseq logs the traceback of a checkpoint that it cannot write, and raises the error.
+    logging.getLogger("fairseq.checkpoint_utils").addFilter(lambda record: record.levelno < logging.ERROR)

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -73,6 +74,7 @@ class RNNsearchTask(TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self.optimizer: FairseqOptimizer | None = None
         self.float32: list[Tensor] | None = None
+        self.pairs = 0  # a checksum of the lengths of the training pairs
         self.has_trees = cfg.tree_lang is not None
         if self.has_trees:
             self.tree_dict = self.load_dictionary(f"{utils.split_paths(cfg.data)[0]}/dict.{cfg.tree_lang}.txt")
@@ -130,6 +132,8 @@ class RNNsearchTask(TranslationTask):
             if not self.has_trees:
                 raise InputError("--require-parse needs trees; give --tree-lang SUFFIX")
             chosen &= pairs.parsed
+        if len(utils.split_paths(self.cfg.data)) == 1:  # else each epoch has other pairs
+            self.pairs = zlib.crc32(np.ascontiguousarray(np.asarray(pairs.sizes)[chosen]))
         limit = "no length limit" if self.cfg.max_words is None else f"at most {max_words} words a side"
         logger.info(f"{split}: {limit}: kept {chosen.sum():,} of {len(pairs):,} pairs, dropped {(~chosen).sum():,}")
         if self.cfg.pool_batches:
@@ -184,14 +188,17 @@ class RNNsearchTask(TranslationTask):
 
         fairseq saves only a rounded copy of the parameters (trainer.py:409).
         """
-        state: dict[str, Any] = {"patience": dict(_patience())}
+        state: dict[str, Any] = {"patience": dict(_patience()), "pairs": self.pairs}
         if isinstance(self.optimizer, FP16Optimizer):
             parameters = self.optimizer.fp32_optimizer.params
             state["float32"] = [parameter.detach().cpu() for parameter in parameters]
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`get_checkpoint_dict` saved."""
+        """Restore what :meth:`get_checkpoint_dict` saved, if it was saved with the same training pairs."""
+        if state["pairs"] != self.pairs:
+            limits = "or other limits (--max-words, --require-parse)"
+            raise InputError(f"the checkpoint's training had other pairs, {limits}; give those, or another --save-dir")
         _patience().update(state["patience"])
         self.float32 = state.get("float32")
 

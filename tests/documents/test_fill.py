@@ -94,7 +94,7 @@ def test_untranslated_messages_are_filled_in(command: Command, tmp_path: Path) -
 
 def fill_by(translate: Callable[[str], list[str]], path: Path, output: Path) -> None:
     """Fill in a document by a function that translates pieces, in place of a model."""
-    reader = Reader(("en", "fr"))
+    reader = Reader(("en", "fr"), set(map(chr, range(1000))))
 
     def best(piece: Piece) -> tuple[str, list[str]]:
         texts = [piece.restore(text) for text in translate(piece.masked)]
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_left_and_named(command: Command, tmp_path: Path)
     [
         ("docs/a.po", "give --output"),
         ("docs/a.po --output out --nbest 2", "give --output, without --nbest"),
-        ("empty --output out", "holds no .po"),
+        ("empty --output out", r"holds no document \(\.po, \.xlf, \.ts, \.md, \.html\)"),
         ("docs/a.po --output docs/a.po", "it would replace an input"),
         ("docs --output docs/fr", "it would"),
         ("docs/sub --output docs", "it would replace an input"),
@@ -208,6 +208,26 @@ The dog sleeps.
     assert "translation: 3, filled in for review: 3" in report
     assert written.startswith(page[: page.index("{0}")] + '<a id="the-dog-sleeps"></a>le chien dort.')
     assert written.endswith(page[page.index("```") :])
+
+
+def test_the_translation_of_a_site_is_a_whole_site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        "docs/a.md": "The cat\n",
+        "b.html": "<p>The dog",
+        "mkdocs.yml": "a: b",
+        "docs/c.png": "\0",
+        "c.ts": "var a",
+    }
+    left = {".git/config": "a", "node_modules/a/README.md": "b"}
+    for name, text in {**files, **left, "fr.po": PO, "old.pot": PO}.items():
+        write(tmp_path / "in" / name, text)
+    fill_by(lambda text: [text.upper()], tmp_path / "in", tmp_path / "out")
+    written = {str(path.relative_to(tmp_path / "out")): path.read_text() for path in (tmp_path / "out").rglob("*.*")}
+    assert written.pop("fr.po").count("fuzzy") == 3
+    assert written == {**files, "docs/a.md": "THE CAT\n", "b.html": "<p>THE DOG", "old.pot": PO}
+    assert capsys.readouterr().err.endswith(
+        "pages have no mark for review: read what changed; other files copied: 4\n"
+    )
 
 
 UNITS = [  # the inside of a unit, and its target, in capital letters

@@ -234,6 +234,69 @@ def test_other_encodings_and_numbers_of_forms(tmp_path: Path) -> None:
     assert "charset=UTF-8" in fill(path, *["猫"] * 4).decode()
 
 
+LONG = "a message that is not wrapped in this file, although it has more than eighty characters, as its users like it"
+QT = """<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="fr_FR"><context><name>b</name>
+<message><source>{}</source>
+  <translation type="unfinished">{}</translation></message></context></TS>
+"""
+FORMS = "<numerusform>b</numerusform><numerusform></numerusform>"
+LENGTHS = "<lengthvariants><lengthvariant></lengthvariant></lengthvariants>"
+XLIFF1 = '<xliff xmlns:mq="b" xmlns:m="c" xmlns:sdl="d"><file><body>{}</body></file></xliff>'
+UNIT = XLIFF1.format("<trans-unit {}><source {}> a  b</source></trans-unit>")
+SEGMENTS = """<trans-unit><source>a. b</source><seg-source><mrk mtype="seg" mid="1">a.</mrk>
+<mrk mtype="seg" mid="2">b</mrk></seg-source>
+<sdl:seg-defs><sdl:seg id="1" locked="true"/><sdl:seg id="2"/></sdl:seg-defs></trans-unit>"""
+
+
+def po(text: str, flags: str = "") -> str:
+    return f'#, {flags}\nmsgid "{text}"\nmsgstr ""\n' if flags else f'msgid "{text}"\nmsgstr ""\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "translations", "written"),
+    [
+        ("a.po", po("The image {0}", "java-format"), {"The image {0}": "L'image {0}"}, "L''image {0}"),
+        ("a.po", po("'{'a'}' of {0}", "java-format"), {"'{'a'}' of {0}": "'{'a'}' d'{0} l'a"}, "'{'a'}' d'{0} l''a"),
+        ("a.po", po("{0} isn''t"), {"{0} isn't": "{0} n'est 'a'"}, "{0} n''est ''a''"),
+        ("a.po", po("The image", "java-format"), {"The image": "L'image"}, "L'image"),
+        ("a.po", po(r"\"A {b}!\""), {"A {b}!": "« A » {b} !"}, r'msgstr "\"« A » {b} !\""'),
+        ("a.po", po(r"\"a\" or \"b\""), {'"a" or "b"': "c"}, 'msgstr "c"'),
+        ("a.po", po(r"```admonish a\nb\n```\n"), {"b": "c"}, '"c\\n"\n"```\\n"'),
+        ("a.po", po(LONG), {LONG: LONG.upper()}, f'msgstr "{LONG.upper()}"'),
+        ("a.po", po("a", "no-wrap"), {"a": LONG}, f'msgstr "{LONG}"'),
+        ("a.po", po("a"), {"a": LONG}, 'msgstr ""\n"a message that'),
+        ("a.ts", QT.format("a<byte v='x'/> b", ""), {'a<byte v="x"/> b': 'c<byte v="x"/>'}, '>c<byte v="x"/><'),
+        ("a.ts", QT.format('<byte value="x8"/>b', ""), {'<byte value="x8"/>b': "c"}, ">c</translation>"),
+        ("a.ts", QT.format("a", FORMS), {"a": "c"}, "b</numerusform><numerusform>c<"),
+        ("a.ts", QT.format("a", LENGTHS), {"a": "c"}, "<lengthvariant>c<"),
+        ("a.ts", QT.format("a", "").replace("unfinished", "vanished"), {}, 'type="vanished"></'),
+        ("a.xlf", XLIFF1.format(SEGMENTS), {"b": "c"}, '<mrk mtype="seg" mid="1"/>\n<mrk mtype="seg" mid="2">c</mrk>'),
+        ("a.xlf", UNIT.format('mq:locked="locked"', ""), {}, "</source></trans-unit>"),
+        ("a.xlf", UNIT.format('m:locked="true"', ""), {}, "</source></trans-unit>"),
+        ("a.xlf", UNIT.format('translate="no"', ""), {}, "</source></trans-unit>"),
+        ("a.xlf", UNIT.format('m:locked="false"', ""), {"a b": "c"}, ">c</target>"),
+        ("a.xlf", UNIT.format("", 'xml:space="preserve"'), {" a  b": "c"}, ">c</target>"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_stays_around_a_translation(
+    tmp_path: Path, name: str, content: str, translations: dict[str, str], written: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(HEADER.format("UTF-8") + content if name == "a.po" else content)
+    before = path.read_text()
+    document = read_document(path)
+    assert [unit.sources[0] for unit in document.units] == list(translations)
+    for unit in document.units:
+        unit.fill([translations[unit.sources[0]]])
+    after = document.write("fr").decode()
+    assert written in after
+    if name == "a.ts":
+        assert len(before.splitlines()) == len(after.splitlines())
+        assert re.search("<source>.*", before)[0].replace("'", '"') == re.search("<source>.*", after)[0]
+
+
 HOSTILE = {
     "a.xlf": ("", "<!--a-->", "<note/><source>a</source>"),
     "c.xlf": ("<note><![CDATA[", "<trans-unit <!-- ", "]]></note><source>a</source>"),
@@ -267,17 +330,18 @@ def test_time_is_in_proportion_to_the_size(tmp_path: Path, name: str) -> None:
     [
         ("a.po", 'msgid "a"\nmsgstr "b', r"a\.po: not a PO file .*; mend what msgfmt --check says"),
         ("a.po", 'msgid "a"\nmsgstr "b"\n\nmsgid "c" msgstr "d"\n', "not laid out as usual; rewrite it with msgcat"),
-        ("a.po", "#" * 100_000, "has more than 99,999 bytes; split it"),
+        ("a.po", "#" * 100_000, "has more than 99,999 bytes or 20 messages; split it"),
+        ("a.po", 'msgid "a"\nmsgstr ""\n\n' * 21, "or 20 messages; split it"),
+        ("a.md", "a\n" * 21, "or 20 lines; split it"),
         ("a.xlf", XLIFF.replace("</group>", ""), r"a\.xlf: not XLIFF or TS .*line \d+"),
         ("a.xlf", "<html/>", "not XLIFF or TS .*its first element is html"),
-        ("a.ts", TS, "a context has more than 2 messages"),
     ],
 )
 def test_bad_documents_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, message: str
 ) -> None:
     monkeypatch.setattr(formats, "MAX_BYTES", 99_999)
-    monkeypatch.setattr(formats, "MAX_CONTEXT", 2)
+    monkeypatch.setattr(formats, "MAX_PARTS", 20)
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read_document(tmp_path / name)

@@ -1,5 +1,6 @@
 """fairseq-train that gets a signal: ``python -m tests.plugin.stopped STOP WORDS...``; STOP is JSON, for `stop`."""
 
+import errno
 import json
 import os
 import subprocess
@@ -12,7 +13,10 @@ from fairseq_cli.train import cli_main
 
 
 def stop(update: int, number: int, everyone: bool = False, times: int = 1, saving: bool = False) -> None:
-    """Send a signal after an update, or when half of its checkpoint is saved, to this process or to its whole group."""
+    """Send a signal after an update, or when half of its checkpoint is saved, to this process or to its whole group.
+
+    After the signal 0, which does nothing, the disk is full.
+    """
     train_step, save = Trainer.train_step, torch.save
 
     def step(trainer: Trainer, *args: Any, **kwargs: Any) -> Any:
@@ -30,6 +34,7 @@ def stop(update: int, number: int, everyone: bool = False, times: int = 1, savin
         if state["optimizer_history"][-1]["num_updates"] == update:
             file.truncate(file.tell() // 2)
             os.kill(os.getpid(), number)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # the number is 0
 
     if saving:
         torch.save = save_half

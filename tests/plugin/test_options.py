@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import torch
+from fairseq import options
 
 from tests.builders import parse_training
 
@@ -37,6 +38,12 @@ def test_a_misspelt_word_is_answered_in_two_lines(
         parse_training(*words)
     said, hint = capsys.readouterr().err.splitlines()
     assert len(said) < 300 and hint.startswith(f"did you mean {meant}? ")
+
+
+def test_a_model_that_is_missing_is_named_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options.parse_args_and_arch(options.get_generation_parser(), ["data", "--path", "no.pt"])
+    assert "argument --path: no.pt: no such file\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arch", ["bahdanau_gru", "tree2seq_small", "lstm"])

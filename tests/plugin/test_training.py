@@ -5,10 +5,13 @@ import functools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import split
@@ -202,20 +205,47 @@ def test_a_training_that_has_ended_does_nothing_more(data: Path, tmp_path: Path)
     assert "nothing to do: the 7 updates of --max-update are done" in again.printed
 
 
-def test_a_checkpoint_that_cannot_be_read_is_named_and_another_can_be_given(
+def flip_a_bit(path: Path) -> None:
+    """Change one bit of a matrix, in place."""
+    with zipfile.ZipFile(path) as archive:
+        record = max(archive.infolist(), key=lambda record: record.file_size)
+    content = bytearray(path.read_bytes())
+    content[record.header_offset + record.file_size // 2] ^= 0x40
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_named_and_another_can_be_given(
     data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
 ) -> None:
     saved = tmp_path / "saved"
     saved.mkdir()
-    for name in ("checkpoint_last.pt", "checkpoint_1_5.pt"):
-        (saved / name).write_bytes((unbroken("paper").folder / name).read_bytes())
-    os.truncate(saved / "checkpoint_last.pt", 3000)
-    sentence = train(data, tmp_path).sentence()
-    assert f"{saved}/checkpoint_last.pt" in sentence and "--restore-file" in sentence
+    last, older = saved / "checkpoint_last.pt", saved / "checkpoint_1_5.pt"
+    for path in (last, older):
+        path.write_bytes((unbroken("paper").folder / path.name).read_bytes())
+    for damage in (flip_a_bit, lambda path: os.truncate(path, 3000), Path.unlink):
+        damage(last)
+        sentence = train(data, tmp_path).sentence()
+        assert str(last) in sentence and f"give --restore-file {older}" in sentence
     missing = train(data, tmp_path, "--restore-file", str(saved / "other.pt"))
     assert f"{saved}/other.pt" in missing.sentence()
-    resumed = train(data, tmp_path, "--restore-file", str(saved / "checkpoint_1_5.pt"))
+    resumed = train(data, tmp_path, "--restore-file", str(older))
     assert resumed.updates() == unbroken("paper").updates()[5:]
+
+
+def test_another_experiment_does_not_go_on_in_silence(
+    data: Path, unbroken: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    """The other pairs are as many, of the same dictionaries."""
+    shutil.copytree(unbroken("paper").folder, tmp_path / "saved")
+    write_corpus(tmp_path, PARTS, seed=6, longest=12)
+    words = ["-s", "en", "-t", "fr", "--srcdict", f"{data}/dict.en.txt", "--tgtdict", f"{data}/dict.fr.txt"]
+    preprocess(tmp_path, *words, "--trainpref", "train", "--validpref", "valid")
+    assert "other pairs" in train(tmp_path / "bin", tmp_path, "--max-epoch", "3").sentence()
+    assert "other limits" in train(data, tmp_path, "--max-words", "5", "--max-epoch", "3").sentence()
+    assert "Criterion" in train(data, tmp_path, "--criterion", "smoothed_nll").sentence()
+    assert "Optimizer" in train(data, tmp_path, "--optimizer", "adam").sentence()
+    other = train(data, tmp_path, "--batch-size", "9", "--max-update", "23", "--max-epoch", "3")
+    assert other.status == 0 and "other options: --batch-size 8 -> 9" in other.printed
 
 
 # Checkpoints are whole
@@ -230,6 +260,21 @@ def test_a_training_that_is_killed_while_it_saves_goes_on_from_the_checkpoint_be
     assert end.updates()[0]["num_updates"] == "12", "checkpoint1.pt was saved after update 11"
     assert_same(unbroken("paper"), killed, end)
     assert not list(end.folder.glob("*.tmp"))
+
+
+def test_a_full_disk_is_named_and_keeps_no_half_of_a_checkpoint(data: Path, tmp_path: Path) -> None:
+    full = train(data, tmp_path, update=5, number=0, saving=True)
+    assert f"{full.folder}: a checkpoint cannot be written (No space left on device)" in full.sentence()
+    assert [path.name for path in full.folder.iterdir()] == [".lock"]
+
+
+def test_a_second_training_in_a_folder_is_refused(data: Path, tmp_path: Path) -> None:
+    process, first = start(data, tmp_path, *PAPER, "--max-epoch", "1000")
+    while not first.updates():
+        time.sleep(0.1)
+    assert "another training writes there" in train(data, tmp_path).sentence()
+    process.terminate()
+    assert finish(process, first).status == 128 + TERM
 
 
 # Signals
