@@ -33,7 +33,7 @@ PAPER_MODEL = [
     "--criterion summed_nll --optimizer adadelta --clip-norm 1 --max-epoch 5",
 ]
 GIVEN_MODEL = [f"--arch rnnsearch --task rnnsearch --finetune-from-model {START}", "{sizes}", *ADAM]
-SCRIPT = """\
+TRAIN_SCRIPT = """\
 #!/usr/bin/env bash
 # Train on the text of this folder, translate the test set and score it. Started again, it skips what is done.
 set -euo pipefail
@@ -164,4 +164,4 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None 
         name: shlex.join(map(str, value if isinstance(value, list) else [value])) for name, value in values.items()
     }
     parts = {"model": NEXT_LINE.join(model), "scores": scores}
-    return SCRIPT.format(**words, **{name: part.format(**words) for name, part in parts.items()})
+    return TRAIN_SCRIPT.format(**words, **{name: part.format(**words) for name, part in parts.items()})

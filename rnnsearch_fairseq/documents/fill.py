@@ -18,7 +18,7 @@ from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck, language_code
 from rnnsearch_fairseq.text.piece import find_format_faults
 
-GROUP = 400  # texts that are searched together
+SEARCHED_TOGETHER = 400  # texts that are searched together
 
 
 def translate_documents(translator: Translator, data: Path, out: Path) -> None:
@@ -104,7 +104,7 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
 
 def _translate(texts: Sequence[Text], translator: Translator, name: str) -> Iterator[tuple[str, AlignedPair]]:
     """Each text with its translation."""
-    groups = (texts[start : start + GROUP] for start in range(0, len(texts), GROUP))
+    groups = (texts[start : start + SEARCHED_TOGETHER] for start in range(0, len(texts), SEARCHED_TOGETHER))
     hidden = not sys.stderr.isatty()
     progress = tqdm(texts, name, unit=" texts", disable=hidden, leave=False, dynamic_ncols=True)
     for text, (best, *_) in zip(progress, chain.from_iterable(map(translator.search, groups))):

@@ -48,7 +48,7 @@ REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on anot
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
 BAR = re.compile(r"(?<!\\)\|")
 INLINE = {"Emphasis", "Strong", "Strikethrough", "Link", "Image"}
-TAG = re.compile(r"</?[ax]\d+/?>")  # of a link, as a translator sees it
+LINK_TAG = re.compile(r"</?[ax]\d+/?>")  # of a link, as a translator sees it
 NUMBER = re.compile(rb"<[/ax]{1,2}(\d+)")  # the page's own
 
 
@@ -176,7 +176,7 @@ class _Reader:
                 after = f" {{#{mkdocs}}}"
             elif b"#" not in attributes:
                 before = "".join(f'<a id="{name}"></a>' for name in dict.fromkeys((github, mkdocs)))
-        if LETTER.search(TAG.sub("", source)) and not (names and NAME.fullmatch(source)):
+        if LETTER.search(LINK_TAG.sub("", source)) and not (names and NAME.fullmatch(source)):
             form = text.form(before, after, self._inside["TableCell"])
             fill = partial(_fill, self._page, (text.start, text.end), source, PLAIN if form == PLAIN else form)
             yield text.start, Unit(self._page.line(text.start), [source], [""], False, fill)
@@ -216,7 +216,7 @@ class _Form(NamedTuple):
             return same if title and line.endswith(title, 0, tag.start()) else self.written.get(tag[0], tag[0])
 
         line = BAR.sub(r"\|", line) if self.cell else line
-        return (TAG.sub(written, line) if self.written else line).encode()
+        return (LINK_TAG.sub(written, line) if self.written else line).encode()
 
 
 PLAIN = _Form("", "", False, (), {}, {})
@@ -224,7 +224,7 @@ PLAIN = _Form("", "", False, (), {}, {})
 
 def _fill(page: Page, place: Place, source: str, form: _Form, texts: Sequence[str]) -> list[str]:
     """Write the translation of a text; see `Unit`."""
-    if sorted(TAG.findall(source)) != sorted(TAG.findall(texts[0])):
+    if sorted(LINK_TAG.findall(source)) != sorted(LINK_TAG.findall(texts[0])):
         return ["is left out, since its links are not those of the source"]
     if texts[0] != source:
         page.replace(place, form.write(texts[0]))

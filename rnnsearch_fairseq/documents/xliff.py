@@ -16,7 +16,7 @@ from rnnsearch_fairseq.documents.units import Unit
 NO_TAGS = "has no tags, since they were not those of the source or out of order"
 UNFINISHED = "new", "initial", "needs-"  # how those states of XLIFF begin that ask for a translator
 # Comments; text in CDATA; elements that are code or are not translated, as a whole; other tags; entities.
-TOKEN = re.compile(
+INLINE = re.compile(
     r"<!--.*?-->|<!\[CDATA\[(?P<text>.*?)\]\]>"
     r"|<(?P<code>(?:[\w.-]+:)?(?:x|ph|bpt|ept|it|bx|ex|sc|ec|cp|sm|em)(?=[\s/>])|[\w:.-]+(?=\s[^<>]*\btranslate=\"no\"))"
     r"[^<>]*(?:/>|(?<!/)>.*?</(?P=code)>)|<[^<>]*>|&(?!(?:amp|lt|gt);)[^&;]*;",
@@ -25,7 +25,7 @@ TOKEN = re.compile(
 INSIDE = re.compile(r"<[^<>]*?(?:/>|>(.*)</[^<>]*>)", re.DOTALL)  # an element
 NAMESPACE = re.compile(r' xmlns(?::[\w.-]+)?="[^"]*"')
 BLANKS = re.compile("[\t\n\r ]+")
-TAG = re.compile("(<[^<>]*>|&[^&;]*;)")
+MARKUP = re.compile("(<[^<>]*>|&[^&;]*;)")
 
 
 def ts_units(root: Any) -> Iterator[Unit]:
@@ -95,7 +95,7 @@ def _unit(unit: Any, source: Any, target: Any, place: Callable[[], Any]) -> Unit
     state = (unit.xmlelement if unit.rootNode == "segment" or target is None else unit.target_dom).get("state") or ""
     finished = not state.startswith(UNFINISHED)
     # Tools for translators write the source itself, or tags alone, before there is a translation.
-    if not TAG.sub("", translation).strip() or (translation == text and not finished):
+    if not MARKUP.sub("", translation).strip() or (translation == text and not finished):
         translation = ""
 
     def fill(texts: Sequence[str]) -> list[str]:
@@ -115,7 +115,7 @@ def _read(element: Any, preserve: bool) -> tuple[str, list[tuple[str, str]]]:
     """
     inside = INSIDE.fullmatch(etree.tostring(element, encoding="unicode", with_tail=False))[1] or ""
     parts, tags, last = [], [], 0
-    for token in [*TOKEN.finditer(inside), None]:
+    for token in [*INLINE.finditer(inside), None]:
         text = unescape(inside[last : token.start() if token else None])
         parts.append(text if preserve else BLANKS.sub(" ", text))
         if token is None:
@@ -157,7 +157,7 @@ def _write(element: Any, text: str, tags: Sequence[tuple[str, str]]) -> bool:
     left = defaultdict(list)  # the tags of each text, the first one last
     for shown, written in reversed(tags):
         left[shown].append(written)
-    parts = TAG.split(text)
+    parts = MARKUP.split(text)
     xml = "".join(left[part].pop() if left.get(part) else escape(part) for part in parts)
     names = "".join(f" xmlns{(name and f':{name}') or ''}={quoteattr(uri)}" for name, uri in element.nsmap.items())
     clear_content(element)

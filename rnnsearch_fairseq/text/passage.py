@@ -16,11 +16,11 @@ from rnnsearch_fairseq.text.markup import ESCAPED_END, LETTER, MAX_SPANS, Scan, 
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, count_words
 
 SENTENCE_WORDS = 40  # of a text that stays whole; from 40 to 100 words, cut or not makes no difference
-MAX_WORDS = 100  # of a piece, as in a training pair
+PIECE_WORDS = 100  # in a piece at most, as in a training pair
 MAX_DEPTH = 10  # of tags inside tags, and of tags without an end that are passed over
 FIRST_SYMBOL = 1000  # of what stands for elements; smaller numbers stand for the spans of a piece
-SYMBOL = re.compile(r"⟦\d{4,}⟧")
-TAG = re.compile(r"(?:<|&lt;|\[)(/?)([a-zA-Z][\w:.-]*|\d+)[^<>\[\]]*?(/?)(?:>|&gt;|\])")
+ELEMENT_SYMBOL = re.compile(r"⟦\d{4,}⟧")
+BRACKETED_TAG = re.compile(r"(?:<|&lt;|\[)(/?)([a-zA-Z][\w:.-]*|\d+)[^<>\[\]]*?(/?)(?:>|&gt;|\])")
 # Elements of HTML, DocBook, Mallard and forums that hold what is not translated.
 CODE_TAGS = re.compile(
     "app|classname|cmd|code|codeblocks?|command|constant|envar|file|filename|function|img|input|kbd|key|literal|math"
@@ -46,7 +46,7 @@ SEPARATOR = re.compile(
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
-WORDS = re.compile(rf"(?:\S+\s+){{{MAX_WORDS - 1}}}\S+")
+WORDS = re.compile(rf"(?:\S+\s+){{{PIECE_WORDS - 1}}}\S+")
 
 
 class Part(NamedTuple):
@@ -68,7 +68,7 @@ class Passage:
     def __init__(self, text: str, cut: bool = True) -> None:
         """``cut``: else the text is one piece."""
         self.text = text
-        numbers = [int(found[0][1:-1]) for found in SYMBOL.finditer(text) if len(found[0]) < 12]
+        numbers = [int(found[0][1:-1]) for found in ELEMENT_SYMBOL.finditer(text) if len(found[0]) < 12]
         self._first = max([FIRST_SYMBOL - 1, *numbers]) + 1
         self.has_plural = False
         self._elements: dict[str, list[Part]] = {}
@@ -108,7 +108,7 @@ class Passage:
 
 
 def _fill(text: str, inside: dict[str, str]) -> str:
-    return SYMBOL.sub(lambda sign: _fill(inside[sign[0]], inside) if sign[0] in inside else sign[0], text)
+    return ELEMENT_SYMBOL.sub(lambda sign: _fill(inside[sign[0]], inside) if sign[0] in inside else sign[0], text)
 
 
 def _paired(text: str, found: Scan) -> Iterator[tuple[int, int, int, int]]:
@@ -139,7 +139,7 @@ def _role(construct: str, span: str) -> tuple[str, bool]:
         return "[", construct == "link"
     if block := BLOCK.match(span):
         return f"%{block[1].removeprefix('end')}", not (block[1].startswith("end") or span.startswith("{{/"))
-    tag = TAG.fullmatch(span) if construct in ("tag", "entity", "bracket") else None
+    tag = BRACKETED_TAG.fullmatch(span) if construct in ("tag", "entity", "bracket") else None
     if tag and (angular := ANGULAR.match(span)):
         return angular[2], angular[1] == "START"
     if tag and tag[3]:
@@ -157,8 +157,8 @@ def _split(text: str, hidden: str, start: int, end: int, patterns: Sequence[re.P
     pattern, *finer = patterns
     for first, after in [*(match.span() for match in pattern.finditer(hidden, start, end)), (end, end)]:
         part = text[start:first]
-        longest = SENTENCE_WORDS if pattern is SEPARATOR else MAX_WORDS
-        if not finer and count_words(part) > MAX_WORDS:
+        longest = SENTENCE_WORDS if pattern is SEPARATOR else PIECE_WORDS
+        if not finer and count_words(part) > PIECE_WORDS:
             ends = [found.end() for found in WORDS.finditer(text, start, first)]
             for begin, stop in pairwise([start, *ends, first]):
                 words = text[begin:stop].lstrip()

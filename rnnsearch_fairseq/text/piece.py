@@ -22,7 +22,7 @@ COUNTER = re.compile(r"(?:n|nb|num|numbers?|counts?|counter|total|size|length)(?
 # In the place of placeholders that stand for numbers; of nine numbers, the model of recipes/docs_en_fr writes these
 # best: "Les fichiers 37 ont été supprimés", but "100 fichiers ont été supprimés".
 NUMBERS = "100", "15", "24", "5", "12"
-TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
+PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
 ENCLOSING = re.compile(r"[<&]|\[/?[a-z]|[^\0-\x7f]")  # begins a span that may enclose words with the next one
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
@@ -217,7 +217,7 @@ def _order_faults(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
 def _are_nested(spans: Sequence[str]) -> bool:
     """Whether each end tag comes after a start tag of its name."""
     opened: Counter[str] = Counter()
-    for tag in filter(None, map(TAG.match, spans)):
+    for tag in filter(None, map(PAIRED_TAG.match, spans)):
         opened[tag[2]] += -1 if tag[1] else 1
         if opened[tag[2]] < 0:
             return False

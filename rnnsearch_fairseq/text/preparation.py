@@ -29,9 +29,9 @@ SUBWORDS = ("bpe", "sentencepiece")
 FILES = {"bpe": "codes", "sentencepiece": "model", "words": "gz"}  # the endings of the files
 BINARY = ("sentencepiece", "words")
 WORD = re.compile(r"[^\W\d_]{4,}")  # shorter ones are not checked
-MAX_WORDS = 200_000  # that are kept, the most frequent ones
+KNOWN_WORDS = 200_000  # the number of words that are stored, the most frequent words
 MAX_WORDS_BYTES = 1 << 24
-CURE = "write it with rnnsearch prepare"
+PREPARE = "write it with rnnsearch prepare"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Preparation:
 def pack_words(lines: Iterable[str], more: Iterable[str] = ()) -> bytes:
     """Pack the most frequent words of a text, and ``more``, for `Preparation.words`."""
     counts = Counter(word for line in lines for word in WORD.findall(line.lower()))
-    words = {*more, *(word for word, _ in counts.most_common(MAX_WORDS))}
+    words = {*more, *(word for word, _ in counts.most_common(KNOWN_WORDS))}
     return gzip.compress("\n".join(sorted(words)).encode(), mtime=0)
 
 
@@ -125,7 +125,7 @@ def read_preparations(folder: Path) -> dict[str, Preparation] | None:
     except (ValueError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: not a record of a preparation ({quote(error)}); {CURE}") from error
+        raise InputError(f"{path}: not a record of a preparation ({quote(error)}); {PREPARE}") from error
 
 
 def _read_preparation(folder: Path, options: Mapping[str, Any]) -> Preparation:
@@ -143,6 +143,6 @@ def find_preparations(data: Path, languages: Sequence[str]) -> tuple[Preparation
         if (preparations := read_preparations(folder)) is None:
             continue
         if missing := [language for language in languages if language not in preparations]:
-            raise InputError(f"{folder / RECORD}: does not say how the text in {missing[0]} was prepared; {CURE}")
+            raise InputError(f"{folder / RECORD}: does not say how the text in {missing[0]} was prepared; {PREPARE}")
         return tuple(preparations[language] for language in languages)
     return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rnnsearch_fairseq.text.passage import MAX_WORDS, Passage
+from rnnsearch_fairseq.text.passage import PIECE_WORDS, Passage
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_long_lines_and_lines_of_many_spans_are_cut_into_sentences() -> None:
 @pytest.mark.parametrize("text", ["word " * 250, "Open the file. " * 300, "a, " * 250, "x" * 5_000])
 def test_no_text_is_too_long(text: str) -> None:
     passage = Passage(text)
-    assert max(len(piece.split()) for piece in passage.pieces) <= MAX_WORDS
+    assert max(len(piece.split()) for piece in passage.pieces) <= PIECE_WORDS
     assert passage.join(passage.pieces) == text
 
 
