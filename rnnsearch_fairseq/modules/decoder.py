@@ -108,10 +108,11 @@ class Decoder(nn.Module):
 
         Args:
             embedded: E y_{i-1} for i = 1 ... T_y, or for one i, ``(tgt_len, batch, m)``.
-            state, context: of the position before; the context is None at the beginning of the sentence.
+            state, context: the recurrent state and the context of the position before; at the first position, the
+                context is None.
 
         Returns:
-            The fields of all positions, but of ``state`` the last one, ``(batch, n)``.
+            The values of all positions; ``state`` is that of the last position only, ``(batch, n)``.
         """
         steps = []
         for projected in self.unit.project_input(embedded):

@@ -22,7 +22,7 @@ class FairseqBeam(Beam):
         if options.min_len > words:
             raise InputError(
                 f"--min-len is {options.min_len}, but no translation may be longer than {words} words: give a lower "
-                "one, or a higher --max-len-b"
+                "--min-len, or a higher --max-len-b"
             )
         super().__init__(options, length, words + 1)
 

@@ -159,11 +159,11 @@ class BeamSearch:
                 log_probs[:, EOS].add_(log_probs.new_tensor(_repeat(end_terms, sizes)))
             count = max(beam.candidates_per_row * beam.width for _, beam in live)
             best = best_continuations(log_probs, log_probs.new_tensor(totals), sizes, count)
-            kept = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
-            history.append(Step(weights, [candidate for rows in kept for candidate in rows]))
-            live = [pair for pair, rows in zip(live, kept) if rows]
+            continued = [beam.advance(candidates, step) for (_, beam), candidates in zip(live, best)]
+            history.append(Step(weights, [candidate for rows in continued for candidate in rows]))
+            live = [pair for pair, rows in zip(live, continued) if rows]
             if live:
-                sizes = [len(rows) for rows in kept if rows]
+                sizes = [len(rows) for rows in continued if rows]
                 totals, parents, words = map(list, zip(*history[-1].rows))
                 state = batch.model.select(state, parents)
             if live and batch.on_step is not None:
@@ -173,25 +173,25 @@ class BeamSearch:
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, sizes: Sequence[int], count: int) -> list[list[Candidate]]:
-    """The ``count`` likeliest continuations of each sentence that are possible, best first.
+    """The ``count`` likeliest possible continuations of each sentence, best first.
 
-    They are all in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
+    All of them are in the ``count`` groups of words with the largest maxima, so that only these groups are searched.
 
     Args:
         log_probs: of the next words, ``(rows, K_y)``.
         totals, sizes: of the rows, ``(rows,)``; and the number of rows of each sentence.
     """
     size = log_probs.size(1)
-    whole = (size - 1) // GROUP  # the last group may have fewer words
-    first, last = log_probs.split([whole * GROUP, size - whole * GROUP], dim=1)
-    maxima = torch.cat([first.unflatten(1, (whole, GROUP)).amax(dim=2), last.amax(dim=1, keepdim=True)], dim=1)
-    maxima = (maxima + totals.unsqueeze(1)).split(list(sizes))
-    greatest = pad_sequence(maxima, batch_first=True, padding_value=-math.inf).flatten(1)
-    greatest, chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False)
+    groups = 1 + (size - 1) // GROUP  # in a row; the last group may have fewer words
+    full, last = log_probs.split([(groups - 1) * GROUP, size - (groups - 1) * GROUP], dim=1)
+    maxima = torch.cat([full.unflatten(1, (groups - 1, GROUP)).amax(dim=2), last.amax(dim=1, keepdim=True)], dim=1)
+    of_sentences = (maxima + totals.unsqueeze(1)).split(list(sizes))
+    greatest = pad_sequence(of_sentences, batch_first=True, padding_value=-math.inf).flatten(1)
+    greatest, chosen = greatest.topk(min(count, greatest.size(1)), dim=1, sorted=False)  # (sentences, count)
     first_rows = torch.tensor([*accumulate(sizes[:-1], initial=0)], device=chosen.device).unsqueeze(1)
-    # Where a sentence has fewer rows than others, the padding's numbers are those of other rows, and its maxima -inf.
-    rows = (chosen // (whole + 1) + first_rows).clamp_(max=len(log_probs) - 1)
-    words = (chosen % (whole + 1) * GROUP).unsqueeze(2) + torch.arange(GROUP, device=chosen.device)
+    # A sentence with fewer rows than others has padding, whose maxima are minus infinity; its row numbers mean nothing.
+    rows = (chosen // groups + first_rows).clamp_(max=len(log_probs) - 1)
+    words = (chosen % groups * GROUP).unsqueeze(2) + torch.arange(GROUP, device=chosen.device)
     places = (rows.unsqueeze(2) * size + words).clamp_(max=log_probs.numel() - 1)
     values = log_probs.take(places).add_(totals[rows].unsqueeze(2))
     values.masked_fill_(greatest.eq(-math.inf).unsqueeze(2) | (words >= size), -math.inf)
@@ -229,7 +229,7 @@ def read_hypotheses(beams: Sequence[Beam], history: list[Step], unkpen: float) -
     gains = [
         candidate.total - before + (unkpen if candidate.word == UNK else 0.0)
         for path in paths
-        for candidate, before in zip(path, [0.0, *(each.total for each in path)])
+        for candidate, before in zip(path, [0.0, *(earlier.total for earlier in path)])
     ]
     logprobs = torch.tensor(gains, dtype=torch.float64).split(lengths)
     weights: Sequence[Tensor | None] = [None] * len(flat)

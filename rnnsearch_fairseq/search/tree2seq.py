@@ -29,10 +29,10 @@ class Tree2SeqBeam(Beam):
             (entry.total, entry) for entry in candidates[: self.width]
         ]
         competing += [(entry.score, entry) for entry in self.finished]
-        kept = [entry for _, entry in sorted(competing, key=lambda pair: -pair[0])[: self.width]]
-        over = not kept or step + 1 >= self.limit or _has_ended(kept[0])
-        self.finished = [self._finished(entry, step) for entry in kept if over or _has_ended(entry)]
-        return [] if over else [entry for entry in kept if not _has_ended(entry)]
+        best = [entry for _, entry in sorted(competing, key=lambda pair: -pair[0])[: self.width]]
+        over = not best or step + 1 >= self.limit or _has_ended(best[0])
+        self.finished = [self._finished(entry, step) for entry in best if over or _has_ended(entry)]
+        return [] if over else [entry for entry in best if not _has_ended(entry)]
 
     def _finished(self, entry: Candidate | Finished, step: int) -> Finished:
         if isinstance(entry, Finished):

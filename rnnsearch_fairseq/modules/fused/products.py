@@ -62,10 +62,10 @@ def selected_products(weight: Tensor, features: Tensor, words: Tensor, begins: T
 @functools.cache
 def has_private_operators() -> bool:
     """Whether the private operators work: PyTorch may change them, and not every CPU has oneDNN."""
-    one, zero = torch.ones(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int32, device="cpu")
+    unit, zero = torch.ones(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int32, device="cpu")
     try:
-        packed = torch.ops.mkldnn._reorder_linear_weight(one)
-        return _onednn_linear(one, packed).item() == selected_products(one, one, zero, zero, zero).item() == 1
+        packed = torch.ops.mkldnn._reorder_linear_weight(unit)
+        return _onednn_linear(unit, packed).item() == selected_products(unit, unit, zero, zero, zero).item() == 1
     except (AttributeError, RuntimeError):
         return False
 
