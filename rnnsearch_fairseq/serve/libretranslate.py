@@ -4,33 +4,70 @@ A text is cut into its lines; HTML is cut at its tags, too, which stay as they a
 """
 
 import html
+import json
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from translate.lang.data import languages
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
-from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, TranslationRequest
+from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, Text, TranslationRequest
 from rnnsearch_fairseq.text.language import language_code
 from rnnsearch_fairseq.text.sentences import combine
 
+MAX_CHARACTERS = 250_000  # of a request, times the translations of each text
+MAX_FIELDS = 1_000  # of a form
 TAG = re.compile(r"(<[^<>]*>)")
 router = APIRouter()
 
 
 class TextRequest(BaseModel):
-    """One text or several; other fields of LibreTranslate, such as api_key, are ignored."""
+    """Texts, and how to translate them; other fields of LibreTranslate, such as api_key, are ignored."""
 
-    q: str | Annotated[list[str], Field(max_length=MAX_TRANSLATIONS, fail_fast=True)]
+    q: Annotated[list[Text], Field(fail_fast=True)]
     source: str
     target: str
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, lt=MAX_TRANSLATIONS)
+
+    @model_validator(mode="after")
+    def check_size(self) -> "TextRequest":
+        if (characters := sum(map(len, self.q)) * (self.alternatives + 1)) > MAX_CHARACTERS:
+            most = f"at most {MAX_CHARACTERS:,} are translated at a time"
+            raise ValueError(f"characters times translations are {characters:,}, and {most}; send fewer texts")
+        return self
+
+
+async def read_fields(request: Request) -> dict[str, Any]:
+    """Read JSON or a form, without the fields that are null; a field that a form has several times is a list."""
+    kind, body = request.headers.get("content-type", "").partition(";")[0].strip().lower(), await request.body()
+    fields: Any = {}
+    try:
+        if kind == "application/json":
+            fields = json.loads(body)
+        elif kind == "multipart/form-data":
+            fields = _by_name((await request.form(max_fields=MAX_FIELDS)).multi_items())
+        elif kind == "application/x-www-form-urlencoded":
+            fields = _by_name(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+        else:
+            raise HTTPException(400, "send JSON or a form, with its Content-Type")
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, str(InputError(f"the request cannot be read as {kind} ({error})"))) from error
+    if not isinstance(fields, dict):
+        raise HTTPException(400, 'send a JSON object, such as {"q": "Hello.", "source": "en", "target": "fr"}')
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _by_name(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 
 
 @router.get("/health")
@@ -42,20 +79,37 @@ async def check_health() -> dict[str, str]:
 @router.get("/languages")
 async def list_languages(request: Request) -> list[dict[str, Any]]:
     """The model's two languages; the first one is translated into the second."""
+    source, target = _names(request)
+    return [{**source, "targets": [target["code"]]}, {**target, "targets": []}]
+
+
+@router.get("/frontend/settings")
+async def describe_settings(request: Request) -> dict[str, Any]:
+    """What LibreTranslate tells its page."""
+    source, target = _names(request)
+    names = ("apiKeys", "keyRequired", "suggestions", "filesTranslation")
+    settings = {"charLimit": MAX_CHARACTERS, "supportedFilesFormat": [], **dict.fromkeys(names, False)}
+    return {**settings, "language": {"source": source, "target": target}}
+
+
+@router.post("/detect")
+async def detect(request: Request) -> list[dict[str, Any]]:
+    """The language that the model reads, with no confidence, as no language is detected."""
+    return [{"confidence": 0, "language": request.app.state.model.source_lang}]
+
+
+def _names(request: Request) -> list[dict[str, str]]:
     model = request.app.state.model
-    pair = ((model.source_lang, [model.target_lang]), (model.target_lang, []))
-    names = {code: languages.get(language_code(code), (code,))[0] for code, _ in pair}
-    return [{"code": code, "name": names[code], "targets": targets} for code, targets in pair]
+    codes = (model.source_lang, model.target_lang)
+    return [{"code": code, "name": languages.get(language_code(code), (code,))[0]} for code in codes]
 
 
 @router.post("/translate")
 async def translate(request: Request) -> dict[str, Any]:
     """Translate texts as LibreTranslate does, from JSON or a form; a request is answered or refused as a whole."""
-    body = await request.body()
-    if request.headers.get("content-type", "").startswith("application/json"):
-        asked = TextRequest.model_validate_json(body)
-    else:
-        asked = TextRequest.model_validate(dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True)))
+    fields = await read_fields(request)
+    is_one = isinstance(fields.get("q"), str)
+    asked = TextRequest.model_validate({**fields, "q": [fields["q"]]} if is_one else fields)
     model = request.app.state.model
     source = model.source_lang if asked.source == "auto" else asked.source
     given, expected = (source, asked.target), (model.source_lang, model.target_lang)
@@ -63,7 +117,7 @@ async def translate(request: Request) -> dict[str, Any]:
         reason = f"{' to '.join(given)} is not supported; the model translates {' to '.join(expected)}"
         raise HTTPException(400, str(InputError(reason)))
     is_html = asked.format == "html"
-    texts = [cut(text, is_html) for text in ([asked.q] if isinstance(asked.q, str) else asked.q)]
+    texts = [cut(text, is_html) for text in asked.q]
     sentences = list(dict.fromkeys(piece.strip() for text in texts for piece in text if _has_words(piece)))
     found = await _translate(sentences, is_html, asked.alternatives + 1, request)
     joined = [_join(text, found) for text in texts]
@@ -71,8 +125,8 @@ async def translate(request: Request) -> dict[str, Any]:
     if asked.alternatives:
         answer["alternatives"] = [alternatives for _, *alternatives in joined]
     if asked.source == "auto":
-        answer["detectedLanguage"] = [{"confidence": 100, "language": model.source_lang}] * len(texts)
-    return answer if isinstance(asked.q, list) else {name: value for name, (value,) in answer.items()}
+        answer["detectedLanguage"] = (await detect(request)) * len(texts)
+    return answer if not is_one else {name: value for name, (value,) in answer.items()}
 
 
 def cut(text: str, is_html: bool) -> list[str]:

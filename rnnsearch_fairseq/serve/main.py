@@ -7,6 +7,7 @@ has one. The README of rnnsearch_fairseq/serve says more.
   rnnsearch serve --model checkpoints
 """
 
+import argparse
 import contextlib
 import ipaddress
 import shutil
@@ -32,11 +33,21 @@ def open_socket(host: str, port: int) -> socket.socket:
         raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
 
 
+def origin(text: str) -> str:
+    """The ``type`` of an origin: ``https://example.org``, ``http://localhost:3000`` or ``*``."""
+    scheme, _, host = text.rstrip("/").lower().partition("://")
+    if text != "*" and not (scheme and host and "/" not in host):
+        raise argparse.ArgumentTypeError(f"{text} is no origin; give one such as https://example.org, or '*'")
+    return text.rstrip("/").lower()
+
+
 def main() -> None:
     parser = make_parser(__doc__)
     add_model_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
+    cors = "sites whose pages may use the server, such as https://example.org, or '*': all; other sites are refused"
+    parser.add_argument("--cors", type=origin, nargs="+", default=[], metavar="ORIGIN", help=cors)
     add_search_options(parser)
     args = parser.parse_args()
     translator = load_with_replacements(args)
@@ -46,7 +57,7 @@ def main() -> None:
     address, port = listening.getsockname()[:2]
     name = f"[{address}]" if ":" in address else address
     hosts = (*LOOPBACK, name) if ipaddress.ip_address(address).is_loopback else ("*",)
-    app = make_app(worker, hosts)
+    app = make_app(worker, hosts, args.cors)
     print(f"http://{name}:{port}/  (Ctrl-C ends)", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         make_server(app).run(sockets=[listening])

@@ -1,13 +1,22 @@
-"""The messages of the JSON API. FastAPI checks requests by them, and describes them at /docs and /openapi.json."""
+"""The messages of the JSON API. FastAPI checks requests by them, and describes them at /openapi.json."""
 
 import html
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 MAX_TRANSLATIONS = 32  # of a request
 DIGITS = 4
 
+
+def check_text(text: str) -> str:
+    """Refuse half of a character, which JSON can hold, and UTF-8 cannot."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("the text has half of a character (a surrogate); send whole characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(check_text)]
 # Moses tokens may hold HTML entities.
 Words = Annotated[list[str], BeforeValidator(lambda words: [html.unescape(word) for word in words])]
 Rounded = BeforeValidator(lambda tensor: tensor if tensor is None else tensor.double().round(decimals=DIGITS).tolist())
@@ -29,8 +38,8 @@ class Model(BaseModel):
 class TranslationRequest(BaseModel):
     """Sentences to translate."""
 
-    sentences: list[str] = Field(min_length=1, fail_fast=True, examples=[["A dog runs on the beach."]])
-    trees: Annotated[list[str | None], Field(fail_fast=True)] | None = Field(
+    sentences: list[Text] = Field(min_length=1, fail_fast=True, examples=[["A dog runs on the beach."]])
+    trees: Annotated[list[Text | None], Field(fail_fast=True)] | None = Field(
         None, description="For models that read trees: each sentence in Penn brackets or as transitions, or null"
     )
     nbest: int = Field(1, ge=1, description="Translations of each sentence")
@@ -50,6 +59,7 @@ class Translation(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
     text: str = Field(description="<unk> stands for a word that the model does not know, unless it is replaced")
+    faults: list[str] = Field([], description="What a translator should check, such as markup that is missing")
     score: float | None = Field(description="The score by which the search ranks; null: the search failed")
     target: Words = Field(description="The words of the translation as the model splits text, and end-of-sentence")
     target_unknown: list[bool] = Field(description="Whether the model wrote the unknown word")

@@ -65,19 +65,20 @@ class Job:
 class Scheduler:
     """Translates the sentences of waiting requests in batches.
 
-    A batch has one sentence of each waiting request, in order of arrival, then a second one of each, and so on. So a
-    request of one sentence never waits for all of a long request. ``work`` translates a batch and reports on each
-    sentence; it raises Abandoned if nobody waits for any of them.
+    Half of a batch is for the first sentence of each waiting request, so a short request never waits for all of a long
+    one. The rest is for all sentences of the requests that arrived first, so requests of one length are answered in
+    order of arrival. ``work`` translates a batch and reports on each sentence; it raises Abandoned if nobody waits for
+    any of them.
     """
 
     def __init__(self, work: Callable[[Sequence[Job]], None]) -> None:
         self._work = work
-        self._requests: deque[PendingRequest] = deque()
+        self._requests: list[PendingRequest] = []
         self._arrived = asyncio.Event()
 
     def submit(self, request: PendingRequest) -> bool:
         """Put a request into the queue; False if too many wait."""
-        self._requests = deque(waiting for waiting in self._requests if not waiting.abandoned)
+        self._requests = [waiting for waiting in self._requests if not waiting.abandoned]
         accepted = len(self._requests) < MAX_WAITING
         if accepted:
             self._requests.append(request)
@@ -94,16 +95,16 @@ class Scheduler:
                     self._arrived.clear()
 
     def _take_batch(self) -> list[Job]:
+        waiting = [request for request in self._requests if not request.abandoned]
+        turns = [(request, MAX_BATCH_CHARACTERS // 2) for request in waiting]
+        turns += [(request, MAX_BATCH_CHARACTERS) for request in waiting for _ in request.jobs]
         jobs: list[Job] = []
         characters = 0
-        while self._requests and characters < MAX_BATCH_CHARACTERS:
-            request = self._requests.popleft()
-            if request.abandoned:
-                continue
-            jobs.append(request.jobs.popleft())
-            characters += max(len(jobs[-1].sentence), MIN_CHARACTERS)
-            if request.jobs:
-                self._requests.append(request)
+        for request, limit in turns:
+            if request.jobs and characters < limit:
+                jobs.append(request.jobs.popleft())
+                characters += max(len(jobs[-1].sentence), MIN_CHARACTERS)
+        self._requests = [request for request in waiting if request.jobs]
         return jobs
 
     def _translate(self, jobs: Sequence[Job]) -> None:

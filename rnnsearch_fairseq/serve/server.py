@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
@@ -30,14 +31,17 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 MAX_BYTES = 256_000  # of a request
 MAX_CONNECTIONS = 400  # with those that are just being accepted and closed, fewer than the usual 1,024 descriptors
 BACKLOG = 64
+SECONDS_BETWEEN_LINES = 0.5  # to a client that has closed its side
 SECONDS_TO_STOP = 2.0
 HEADERS = [("Connection", "close"), ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
 
 
-def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
+def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str] = ()) -> FastAPI:
     """Build the application, whose thread alone may use the worker.
 
-    To accept only ``hosts`` as host names protects against DNS rebinding; "*" accepts any.
+    Args:
+        hosts: the host names that are accepted, against DNS rebinding; "*" accepts any.
+        cors: the origins of other sites whose pages may use the server, such as https://example.org; "*": all of them.
     """
     translator = worker.translator
 
@@ -49,7 +53,7 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
         task.cancel()
         await asyncio.wait([task])
 
-    app = FastAPI(title="rnnsearch serve", version=__version__, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(title="rnnsearch serve", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.model = Model(
         source_lang=translator.languages[0],
         target_lang=translator.languages[1],
@@ -59,8 +63,11 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
         examples=translator.examples,
         max_words=MAX_WORDS,
     )
-    app.add_middleware(limit_body)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(check_request, cors=cors)
+    named = [urlsplit(origin).hostname or "*" for origin in cors]
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts, *named])
+    if cors:
+        app.add_middleware(CORSMiddleware, allow_origins=cors, allow_methods=["GET", "POST"], allow_headers=["*"])
     for kind in (RequestValidationError, ValidationError, HTTPException):
         app.add_exception_handler(kind, _refuse)
     app.include_router(api.router)
@@ -75,43 +82,67 @@ async def _refuse(request: Request, error: RequestValidationError | ValidationEr
     first = error.errors()[0]
     place = ".".join(str(name) for name in first["loc"] if name != "body")
     reason = f"{place}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": ")
+    if first["type"] == "model_attributes_type":  # FastAPI reads no other Content-Type than JSON's
+        reason = "send a JSON object, with the Content-Type application/json"
     return JSONResponse({"error": str(InputError(reason))}, 400)
 
 
-def limit_body(app: ASGIApp) -> ASGIApp:
-    """Refuse what no route should see: a request whose length is too great or not given, and a file as a folder."""
+def check_request(app: ASGIApp, cors: Sequence[str]) -> ASGIApp:
+    """Refuse requests of other sites' pages, requests that are too long, and requests without a Content-Length."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        headers, answering = Headers(scope=scope) if scope["type"] == "http" else {}, app
-        if "transfer-encoding" in headers:
-            answering = JSONResponse({"error": "send the request in one piece, with its Content-Length"}, 411)
+        headers, status, reason = Headers(scope=scope) if scope["type"] == "http" else {}, 0, ""
+        origin = headers.get("origin")
+        if origin and origin.partition("://")[2] != headers.get("host") and {origin, "*"}.isdisjoint(cors):
+            status, reason = 403, f"pages of {origin} may not use this server; start it with --cors {origin}"
+        elif "transfer-encoding" in headers:
+            status, reason = 411, "send the request in one piece, with its Content-Length"
         elif int(headers.get("content-length", 0)) > MAX_BYTES:
-            reason = f"the request has more than {MAX_BYTES:,} bytes; send fewer sentences"
-            answering = JSONResponse({"error": reason}, 413)
-        elif headers and scope["path"].endswith("/") and scope["path"] != "/":  # files are no folders
-            answering = JSONResponse({"error": "not found"}, 404)
+            status, reason = 413, f"the request has more than {MAX_BYTES:,} bytes; send fewer sentences"
+        answering = JSONResponse({"error": str(InputError(reason))}, status) if status else app
         await answering(scope, receive, send)
 
     return answer
 
 
 class Connection(H11Protocol):
-    """A connection, which is closed after its first answer, or as the oldest of too many.
+    """A connection of one request; of too many, the oldest is closed whose client does not wait for an answer.
 
-    uvicorn never closes one that sends nothing, or half of a request; so idle ones would lock everybody out.
+    uvicorn never closes a connection that sends nothing, or half of a request, so idle ones would lock everybody out.
     """
 
-    _open: ClassVar[OrderedDict["Connection", None]] = OrderedDict()  # oldest first
+    _open: ClassVar[dict["Connection", None]] = {}  # oldest first
+
+    @property
+    def has_waiting_client(self) -> bool:
+        """Whether a client has sent a whole request, and reads what it gets of the answer."""
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or cycle.response_complete or cycle.disconnected:
+            return False
+        return not self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        if len(self._open) >= MAX_CONNECTIONS:
-            self._open.popitem(last=False)[0].transport.abort()
         self._open[self] = None
+        if len(self._open) > MAX_CONNECTIONS:
+            closed = next(connection for connection in self._open if not connection.has_waiting_client)
+            del self._open[closed]
+            closed.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._open.pop(self, None)
+
+    def eof_received(self) -> bool:
+        """Answer a client that has closed its own side only."""
+        self._write_to_waiting_client()
+        return self.has_waiting_client
+
+    def _write_to_waiting_client(self) -> None:
+        """Write a line that clients ignore; the system tells that a client has left only after something is written."""
+        if self.has_waiting_client and not self.cycle.response_started:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.loop.call_later(SECONDS_BETWEEN_LINES, self._write_to_waiting_client)
 
     def shutdown(self) -> None:
         """At the server's end, answer a request within SECONDS_TO_STOP."""

@@ -1,7 +1,7 @@
 """What the tests of the server share."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,8 @@ def serve(translator: Translator) -> Iterator[Callable[..., Any]]:
 
     with contextlib.ExitStack() as stack:
 
-        def start(model: Translator = translator, **options: Any) -> TestClient:
-            app = make_app(Worker(model, **options))
+        def start(model: Translator = translator, cors: Sequence[str] = (), **options: Any) -> TestClient:
+            app = make_app(Worker(model, **options), cors=cors)
             return stack.enter_context(TestClient(app, "http://localhost:8000", raise_server_exceptions=False))
 
         yield start

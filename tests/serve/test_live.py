@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from rnnsearch_fairseq.serve.server import MAX_CONNECTIONS
 from tests.serve.live import PATIENCE, Live, serving
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+HEAD = b"POST /api/translate/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
 
 
 def ask(live: Live, sentence: str) -> str:
@@ -34,39 +37,31 @@ def test_fifty_users_at_a_time_meet_no_error(live: Live) -> None:
         assert [*users.map(lambda sentence: ask(live, sentence), asked)] == [sentences[sentence] for sentence in asked]
 
 
-def test_idle_connections_lock_nobody_out(live: Live) -> None:
-    head = b"POST /api/translate/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    begun = (b"", b"GET / HT", head + b"Content-Length: 99\r\n\r\n{", b"\x16\x03\x01\x00")
-    with contextlib.ExitStack() as stack:
-        for number in range(900):
-            client = stack.enter_context(socket.create_connection(live.address, PATIENCE))
-            with contextlib.suppress(OSError):
-                client.sendall(begun[number % len(begun)])
-        assert ask(live, "The dog sleeps.") == "le chien dort."
-
-
-def test_a_request_without_a_length_is_refused_and_each_connection_has_one(live: Live) -> None:
-    connection = http.client.HTTPConnection(*live.address, timeout=PATIENCE)
-    connection.request("POST", "/api/translate", iter([b"{", b"}"]), {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    assert (response.status, response.headers["Connection"]) == (411, "close")
-    assert "error" in json.loads(response.read())
+def test_a_client_that_closes_its_own_side_is_answered(live: Live) -> None:
+    body = b'{"q": "The dog sleeps.", "source": "en", "target": "fr"}'
+    with socket.create_connection(live.address, PATIENCE) as client:
+        client.sendall(HEAD.replace(b"/api/translate/stream", b"/translate") + b"%d\r\n\r\n%b" % (len(body), body))
+        client.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n") and b"le chien dort." in answer
 
 
 def test_the_real_client_of_libretranslate(live: Live) -> None:
     libretranslatepy = pytest.importorskip("libretranslatepy", reason="libretranslatepy is not installed")
     client = libretranslatepy.LibreTranslateAPI(live.url)
+    assert client.detect("The dog sleeps.") == [{"confidence": 0, "language": "en"}]
     assert client.languages()[0] == {"code": "en", "name": "English", "targets": ["fr"]}
     translated = client.translate("The dog sleeps.\n\n  The black cat eats.\n", "en", "fr", timeout=PATIENCE)
     assert translated == "le chien dort.\n\n  le chat noir mange.\n"
 
 
-def test_the_work_ends_when_clients_leave_and_at_sigterm(model: Path, tmp_path: Path) -> None:
+def test_who_waits_outlives_idle_connections_and_the_work_ends_when_clients_leave_and_at_sigterm(
+    model: Path, tmp_path: Path
+) -> None:
     body, log = json.dumps({"sentences": ["The dog sleeps."]}), tmp_path / "log"
     # As no translation may end, each has 100,000 words.
-    with serving(model, log, "--min-len", "100000", "--max-len-b", "100000") as running:
-        half = socket.create_connection(running.address)
-        half.sendall(b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+    endless = serving(model, log, "--min-len", "100000", "--max-len-b", "100000")
+    with endless as running, contextlib.ExitStack() as stack:
         for path in ("/api/translate", "/api/translate/stream", "/api/translate/stream"):
             connection = http.client.HTTPConnection(*running.address, timeout=PATIENCE)
             connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -76,10 +71,22 @@ def test_the_work_ends_when_clients_leave_and_at_sigterm(model: Path, tmp_path: 
             else:
                 time.sleep(1)
                 connection.close()
-        waiting = http.client.HTTPConnection(*running.address)
-        waiting.request("POST", path, body, {"Content-Type": "application/json"})
+        waiting = stack.enter_context(socket.create_connection(running.address, PATIENCE))
+        waiting.sendall(HEAD + b"%d\r\n\r\n%b" % (len(body), body.encode()))
+        assert waiting.recv(4096).startswith(b"HTTP/1.1 200 OK\r\n")
+        begun = (b"", b"GET / HT", HEAD + b"99\r\n\r\n{")
+        for number in range(MAX_CONNECTIONS + 50):
+            client = stack.enter_context(socket.create_connection(running.address, PATIENCE))
+            with contextlib.suppress(OSError):
+                client.sendall(begun[number % len(begun)])
+        connection = http.client.HTTPConnection(*running.address, timeout=PATIENCE)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        waiting.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nothing more to read now, and not the end
+            while waiting.recv(65_536):
+                pass
         running.ended = True
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(PATIENCE) == 128 + signal.SIGTERM
-        half.close()
     assert "Traceback" not in log.read_text(encoding="utf-8")

@@ -64,14 +64,23 @@ async def scheduler(gate: Gate) -> AsyncIterator[Scheduler]:
     task.cancel()
 
 
-async def test_a_batch_has_a_sentence_of_each_request_in_turn(scheduler: Scheduler, gate: Gate) -> None:
+async def test_a_batch_has_a_sentence_of_each_request_and_all_of_the_first(scheduler: Scheduler, gate: Gate) -> None:
     long, short, other = make(*[LONG + str(number) for number in range(6)]), make("b", "c", "d"), make("e")
     assert all(map(scheduler.submit, (long, short, other)))
     gate.opened.set()
     assert await answers(other) == ["e"]
     assert await answers(short) == ["b", "c", "d"]
     assert await answers(long) == [LONG + str(number) for number in range(6)]
-    assert gate.batches == [["first"], ["0", "b", "e", "1", "c", "2", "d", "3"], ["4", "5"]]  # four long ones fill it
+    assert gate.batches == [["first"], ["0", "b", "e", "1", "2", "3"], ["4", "c", "5", "d"]]  # four long ones fill it
+
+
+async def test_requests_of_one_length_are_answered_in_order_of_arrival(scheduler: Scheduler, gate: Gate) -> None:
+    requests = [make(*[f"{name}{number}" for number in range(20)]) for name in "abcdef"]
+    assert all(map(scheduler.submit, requests))
+    gate.opened.set()
+    await asyncio.gather(*map(answers, requests))
+    last = [next(n for n, batch in enumerate(gate.batches) if f"{name}19" in batch) for name in "abcdef"]
+    assert last == sorted(last) and last[0] == last[1] == 1
 
 
 async def test_a_full_queue_refuses_requests_until_a_client_leaves(

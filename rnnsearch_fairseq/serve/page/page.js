@@ -10,6 +10,7 @@ const WORDS = "Where the model looked for each word that it wrote: the weights o
 const PHRASES = "The tree joins words into phrases. The model looks at words (squares) and at phrases (round), each below " +
   "its place in the tree.";
 const NO_PARSE = "This model reads trees, too, but this sentence has no parse: it looks at words alone.";
+const UNREACHABLE = "The server cannot be reached. Is it running?";
 let model = null;
 let running = null; // the AbortController of the request whose results are shown
 
@@ -22,7 +23,7 @@ function languageName(code) {
 }
 
 function showProblem(element, text) {
-  element.textContent = `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  element.textContent = `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?]$/.test(text) ? "" : "."}`;
   element.hidden = false;
 }
 
@@ -50,7 +51,7 @@ class Result {
   finish(answer) {
     if (answer.error) {
       this.part(".translation").hidden = true;
-      showProblem(this.part(".problem"), answer.error.replace(/\bsentence \d+\b/, "the sentence"));
+      showProblem(this.part(".problem"), answer.error.replace(/\bsentence \d+\b/, "the text"));
       return;
     }
     this.sentence = answer;
@@ -78,6 +79,7 @@ class Result {
   show(translation) {
     this.translation = translation;
     this.part(".translation").replaceChildren(...translationLabel(translation, model.target_lang));
+    this.part(".faults").replaceChildren(...translation.faults.map((fault) => make("li", { textContent: fault })));
     this.part(".probability").textContent =
       `The model gave each word a probability of ${percent(translation)}, in the geometric mean of ` +
       `${translation.target.length}; the log-probability of the translation is ${decimals(logprob(translation))}.`;
@@ -140,11 +142,19 @@ async function translate() {
   running?.abort();
   const { signal } = (running = new AbortController());
   byId("problem").hidden = true;
+  byId("results").replaceChildren();
   const request = readForm();
-  const isSingle = request.sentences.length === 1;
+  const count = request.sentences.length;
+  if (count === 0 || count > model.max_translations) {
+    const most = `at most ${model.max_translations} are translated at a time`;
+    showProblem(byId("problem"), count === 0 ? "there is no text to translate" : `there are ${count} lines, and ${most}`);
+    return;
+  }
+  const isSingle = count === 1;
   const results = request.sentences.map((sentence, index) => new Result(isSingle ? "" : `${index + 1}. ${sentence}`));
   byId("results").replaceChildren(...results.map((result) => result.article));
   byId("results").setAttribute("aria-busy", "true");
+  results[0].part(".translation").scrollIntoView({ block: "nearest" });
   try {
     const headers = { "Content-Type": "application/json" };
     const response = await fetch("/api/translate/stream", { method: "POST", headers, body: JSON.stringify(request), signal });
@@ -163,7 +173,7 @@ async function translate() {
       return; // other results are shown now
     }
     byId("results").replaceChildren();
-    showProblem(byId("problem"), error instanceof TypeError ? "the server cannot be reached; is it running?" : error.message);
+    showProblem(byId("problem"), error instanceof TypeError ? UNREACHABLE : error.message);
   }
   byId("results").setAttribute("aria-busy", "false");
 }
@@ -172,7 +182,7 @@ async function start() {
   try {
     model = await (await fetch("/api/model")).json();
   } catch {
-    showProblem(byId("problem"), "the server cannot be reached; is it running?");
+    showProblem(byId("problem"), UNREACHABLE);
     return;
   }
   const { source_lang: source, target_lang: target } = model;
@@ -180,8 +190,6 @@ async function start() {
   document.title = `Translate ${languageName(source)} to ${languageName(target)}`;
   byId("about").textContent = model.about;
   byId("sentence").lang = source;
-  byId("hint").textContent = `Enter translates; Shift and Enter begin a new line. At most ${model.max_translations} ` +
-    `sentences of ${model.max_words} words.`;
   byId("parse-field").hidden = !model.reads_trees;
   byId("examples").hidden = model.examples.length === 0;
   for (const example of model.examples) {
@@ -190,7 +198,7 @@ async function start() {
       [byId("sentence").value, byId("parse").value] = [example, ""];
       translate();
     });
-    byId("examples").append(" ", button);
+    byId("examples").append(button);
   }
   byId("form").addEventListener("submit", (event) => {
     event.preventDefault();
