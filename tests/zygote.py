@@ -114,6 +114,7 @@ def supervise(connection: socket.socket, alive: int) -> list[str]:
         os.environ.clear()
         os.environ.update(environment)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # the import of sacrebleu's program undoes it
         return words
     for stream in streams:
         os.close(stream)
