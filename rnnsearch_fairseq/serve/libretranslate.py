@@ -1,28 +1,31 @@
 """LibreTranslate's API, which Weblate, OmegaT and others speak: ``/translate``, ``/languages`` and ``/health``.
 
-A text is cut into its lines; HTML is cut at its tags, too, which stay as they are.
+HTML is read and written as HTML pages are (rnnsearch_fairseq.documents.html).
 """
 
-import html
 import json
-import re
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, Field, model_validator
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse
 from translate.lang.data import languages
 
+from rnnsearch_fairseq.documents.html import read_html
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve.api import submitted, wait_for_answer
-from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, Text, TranslationRequest
+from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Problem, Text, Translated, TranslationRequest
 from rnnsearch_fairseq.text.language import language_code
-from rnnsearch_fairseq.text.sentences import combine
+from rnnsearch_fairseq.text.sentences import SENTENCE_END, combine
 
 MAX_CHARACTERS = 250_000  # of a request, times the translations of each text
 MAX_FIELDS = 1_000  # of a form
-TAG = re.compile(r"(<[^<>]*>)")
+MAX_PART = 4_000  # characters of a long text that are translated at a time
+Candidate = tuple[str, list[str]]  # a translation and its faults
 router = APIRouter()
 
 
@@ -105,8 +108,11 @@ def _names(request: Request) -> list[dict[str, str]]:
 
 
 @router.post("/translate")
-async def translate(request: Request) -> dict[str, Any]:
-    """Translate texts as LibreTranslate does, from JSON or a form; a request is answered or refused as a whole."""
+async def translate(request: Request) -> JSONResponse:
+    """Translate texts as LibreTranslate does; ``faults`` names what a translator should check in each translation.
+
+    In a list, a text that cannot be translated stays as it is, and its fault says why.
+    """
     fields = await read_fields(request)
     is_one = isinstance(fields.get("q"), str)
     asked = TextRequest.model_validate({**fields, "q": [fields["q"]]} if is_one else fields)
@@ -116,49 +122,71 @@ async def translate(request: Request) -> dict[str, Any]:
     if [*map(language_code, given)] != [*map(language_code, expected)]:
         reason = f"{' to '.join(given)} is not supported; the model translates {' to '.join(expected)}"
         raise HTTPException(400, str(InputError(reason)))
-    is_html = asked.format == "html"
-    texts = [cut(text, is_html) for text in asked.q]
-    sentences = list(dict.fromkeys(piece.strip() for text in texts for piece in text if _has_words(piece)))
-    found = await _translate(sentences, is_html, asked.alternatives + 1, request)
-    joined = [_join(text, found) for text in texts]
-    answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in joined]}
-    if asked.alternatives:
-        answer["alternatives"] = [alternatives for _, *alternatives in joined]
+    cut, write = (cut_html, write_html) if asked.format == "html" else (cut_text, write_text)
+    # What may take long runs beside the event loop.
+    texts = await run_in_threadpool(lambda: [cut(text) for text in asked.q])
+    found = await _translate([*{part: None for text in texts for part in text}], asked.alternatives + 1, request)
+    if is_one and (problem := next((one for one in found.values() if isinstance(one, Problem)), None)):
+        raise HTTPException(400, problem.error)
+
+    def answer() -> dict[str, list[Any]]:
+        several = []
+        for text, parts in zip(asked.q, texts):
+            chosen = combine([_candidates(part, found[part]) for part in parts])
+            several.append(dict(write(text, parts, model.target_lang) for parts in chosen))
+        named = {"translatedText": [next(iter(one)) for one in several]}
+        named["faults"] = [next(iter(one.values())) for one in several]
+        if asked.alternatives:
+            named["alternatives"] = [[*one][1:] for one in several]
+        return named
+
+    fields = await run_in_threadpool(answer)
     if asked.source == "auto":
-        answer["detectedLanguage"] = (await detect(request)) * len(texts)
-    return answer if not is_one else {name: value for name, (value,) in answer.items()}
+        fields["detectedLanguage"] = await detect(request) * len(texts)
+    return JSONResponse({name: values[0] for name, values in fields.items()} if is_one else fields)
 
 
-def cut(text: str, is_html: bool) -> list[str]:
-    """Cut a text into its lines, or HTML into its tags and the text between them; joined, the pieces are the text."""
-    return TAG.split(text) if is_html else text.splitlines(keepends=True)
+def cut_text(text: str) -> list[str]:
+    """Parts of a long text, which take turns with other requests: they end with a line, or else with a sentence."""
+    parts = [""]
+    for line in text.splitlines(keepends=True):
+        ends = [0, *(match.end() for match in SENTENCE_END.finditer(line)), len(line)]
+        for start, end in pairwise(ends):
+            if len(parts[-1]) + end - start > MAX_PART:
+                parts.append("")
+            parts[-1] += line[start:end]
+    return parts
 
 
-def _has_words(piece: str) -> bool:
-    return any(map(str.isalpha, html.unescape(TAG.sub("", piece))))
+def write_text(text: str, chosen: Sequence[Candidate], language: str) -> Candidate:
+    """The translation of a text, from those of its parts, with its faults."""
+    return "".join(part for part, _ in chosen), [fault for _, faults in chosen for fault in faults]
 
 
-async def _translate(sentences: list[str], is_html: bool, nbest: int, request: Request) -> dict[str, list[str]]:
-    """The translations of each sentence, best first, asked for in requests of MAX_TRANSLATIONS."""
-    found = {}
+def cut_html(text: str) -> list[str]:
+    """The texts of HTML."""
+    return [unit.sources[0] for unit in read_html(text).units]
+
+
+def write_html(text: str, chosen: Sequence[Candidate], language: str) -> Candidate:
+    """HTML with the translations of its texts, and their faults; the rest stays as it is."""
+    document = read_html(text)
+    faults = [[*unit.fill([part]), *faults] for unit, (part, faults) in zip(document.units, chosen)]
+    return document.write(language).decode(), [*chain.from_iterable(faults)]
+
+
+def _candidates(part: str, result: Translated | Problem) -> list[Candidate]:
+    if isinstance(result, Problem):
+        return [(part, [f"is not translated: {result.error}"])]
+    return [(translation.text, translation.faults) for translation in result.translations]
+
+
+async def _translate(parts: Sequence[str], nbest: int, request: Request) -> dict[str, Translated | Problem]:
+    """The result for each part, asked for in requests of MAX_TRANSLATIONS."""
+    found: dict[str, Translated | Problem] = {}
     size = MAX_TRANSLATIONS // nbest
-    for part in (sentences[start : start + size] for start in range(0, len(sentences), size)):
-        plain = [html.unescape(sentence) if is_html else sentence for sentence in part]
-        async with submitted(TranslationRequest.model_construct(sentences=plain, nbest=nbest), request) as pending:
-            results = (await wait_for_answer(pending, request)).sentences
-        for sentence, result in zip(part, results):
-            if isinstance(result, Problem):
-                raise HTTPException(400, str(InputError(f"{result.error}: {sentence}")))
-            texts = [translation.text for translation in result.translations]
-            found[sentence] = [html.escape(text, quote=False) for text in texts] if is_html else texts
+    for some in (parts[start : start + size] for start in range(0, len(parts), size)):
+        message = TranslationRequest.model_construct(sentences=some, nbest=nbest)
+        async with submitted(message, request) as pending:
+            found |= zip(some, (await wait_for_answer(pending, request)).sentences)
     return found
-
-
-def _join(pieces: Sequence[str], found: dict[str, list[str]]) -> list[str]:
-    """The different translations of a text, best first."""
-    several = [found.get(piece.strip(), [piece.strip()]) for piece in pieces]
-    texts = (
-        "".join(piece.replace(piece.strip(), text, 1) for piece, text in zip(pieces, chosen))
-        for chosen in combine(several)
-    )
-    return list(dict.fromkeys(texts))

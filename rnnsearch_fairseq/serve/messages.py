@@ -31,7 +31,7 @@ class Model(BaseModel):
     reads_trees: bool
     about: str = Field(description="What it was trained on and for")
     examples: list[str] = Field(description="Sentences to try")
-    max_words: int = Field(description="In a sentence, as the model splits it")
+    max_characters: int = Field(description="In a sentence or text")
     max_translations: int = Field(MAX_TRANSLATIONS, description="In a request: its sentences times nbest")
 
 

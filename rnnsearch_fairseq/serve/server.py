@@ -24,7 +24,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve import api, libretranslate
 from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Model
 from rnnsearch_fairseq.serve.scheduler import Scheduler
-from rnnsearch_fairseq.serve.worker import MAX_WORDS, Worker
+from rnnsearch_fairseq.serve.worker import MAX_CHARACTERS, Worker
 from rnnsearch_fairseq.version import __version__
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -61,7 +61,7 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
         reads_trees=translator.reads_trees,
         about=" ".join(translator.description.partition("\n\n")[0].split()),
         examples=translator.examples,
-        max_words=MAX_WORDS,
+        max_characters=MAX_CHARACTERS,
     )
     app.add_middleware(check_request, cors=cors)
     named = [urlsplit(origin).hostname or "*" for origin in cors]

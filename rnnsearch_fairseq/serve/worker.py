@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.translator import Text, Translator
+from rnnsearch_fairseq.inference.translator import Source, Text, Translator
 from rnnsearch_fairseq.search import OnStep
 from rnnsearch_fairseq.serve.link_grammar import LinkParser
 from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated
@@ -13,7 +13,8 @@ from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
 from rnnsearch_fairseq.text.trees import Parse, read_penn
 
 SECONDS_BETWEEN_PARTIALS = 0.05
-MAX_WORDS = 100  # of a sentence
+MAX_CHARACTERS = 10_000  # of a text; others wait for it
+MAX_WORDS = 100  # of a sentence that is parsed
 
 
 @dataclass
@@ -42,14 +43,20 @@ class Worker:
 
     def _read(self, job: Job) -> Text:
         where = f"sentence {job.number + 1}"
+        if len(job.sentence) > MAX_CHARACTERS:
+            most = f"and at most {MAX_CHARACTERS:,} are translated at a time"
+            raise InputError(f"{where} has {len(job.sentence):,} characters, {most}; split it")
         text = self.translator.read_text(job.sentence, job.tree, where)
-        if self.parser is not None and len(text.sources) == 1 and job.tree in (None, "", "-"):
-            words = text.sources[0].words
-            brackets = self.parser.parse(words) if len(words) <= MAX_WORDS else None
+        return text if job.tree else text._replace(sources=[*map(self._parse, text.sources)])
+
+    def _parse(self, source: Source) -> Source:
+        """The source with its parse, if there is a parser that finds one."""
+        if self.parser is not None and len(source.words) <= MAX_WORDS:
+            brackets = self.parser.parse(source.words)
             parse = read_penn(brackets) if isinstance(brackets, str) else None
-            if isinstance(parse, Parse) and len(parse.words) == len(words):
-                return text._replace(sources=[text.sources[0]._replace(tree=parse.tree)])
-        return text
+            if isinstance(parse, Parse) and len(parse.words) == len(source.words):
+                return source._replace(tree=parse.tree)
+        return source
 
     def _watcher(self, sources: dict[Job, Text]) -> OnStep:
         """A function that shows unfinished translations, and ends the search if nobody waits for any."""

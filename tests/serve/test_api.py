@@ -33,7 +33,7 @@ STREAM, PLAIN = "/api/translate/stream", "/api/translate"
 def ask(client: TestClient, *sentences: str, path: str = PLAIN, **fields: Any) -> list[dict[str, Any]]:
     response = client.post(path, json={"sentences": list(sentences), **fields})
     assert response.status_code == 200, response.text
-    answer = json.loads(response.text.splitlines()[-1])
+    answer = json.loads(response.text.rstrip("\n").split("\n")[-1])
     assert len(answer["sentences"]) == len(sentences)
     return answer["sentences"]
 
@@ -96,10 +96,10 @@ def test_phrases_come_with_a_given_parse_or_by_link_parser(serve: Callable[..., 
     assert client.get("/api/model").json()["reads_trees"] is True
 
 
-def test_a_long_text_with_a_parse_stays_whole(serve: Callable[..., TestClient], model: Path) -> None:
+def test_each_sentence_of_a_long_text_is_parsed(serve: Callable[..., TestClient], model: Path) -> None:
     parser = SimpleNamespace(parse=lambda words: f"(S {' '.join(words)})")
     (answer,) = ask(serve(load(model), parser=parser), "The dog sleeps. " * 15)
-    assert answer["source"].count("</s>") == 1 and len(answer["phrases"]) == len(answer["source"]) - 2
+    assert answer["source"].count("</s>") == 15 and len(answer["phrases"]) == 15 * 3
 
 
 def test_the_model_and_the_api_are_described(
@@ -110,7 +110,7 @@ def test_the_model_and_the_api_are_described(
     client = serve()
     model = {"source_lang": "en", "target_lang": "fr", "beam": 5, "reads_trees": False, "examples": ["The dog sleeps."]}
     model["about"] = "Trained on dogs."
-    assert client.get("/api/model").json() == {**model, "max_words": 100, "max_translations": 32}
+    assert client.get("/api/model").json() == {**model, "max_characters": 10_000, "max_translations": 32}
     assert {"/api/model", PLAIN, STREAM} < {*client.get("/openapi.json").json()["paths"]}
     assert client.get("/").text.startswith("<!DOCTYPE html>")
 
@@ -119,8 +119,8 @@ def test_the_model_and_the_api_are_described(
 
 
 def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: TestClient) -> None:
-    long, blank, other = ask(client, "x" * 100_001, " \u2028\t", "the dog sleeps .")
-    assert "sentence 1 has 100,001 characters" in long["error"]
+    long, blank, other = ask(client, "x" * 10_001, " \u2028\t", "the dog sleeps .")
+    assert "sentence 1 has 10,001 characters" in long["error"]
     (translation,) = blank["translations"]
     assert (translation["text"], translation["score"]) == (" \u2028\t", 0)
     assert other["translations"][0]["text"] == "le chien dort."

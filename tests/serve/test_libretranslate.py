@@ -13,23 +13,37 @@ EN_FR = {"source": "en", "target": "fr"}
 
 def test_a_text_and_several_by_json_and_by_form(client: TestClient) -> None:
     one, two = "The dog sleeps.", "The black cat eats."
-    assert client.post("/translate", json={"q": one, **EN_FR}).json() == {"translatedText": "le chien dort."}
+    assert client.post("/translate", json={"q": one, **EN_FR}).json() == {
+        "translatedText": "le chien dort.",
+        "faults": [],
+    }
     several = client.post("/translate", json={"q": [one, two, "", "..."], **EN_FR, "api_key": None}).json()
-    assert several == {"translatedText": ["le chien dort.", "le chat noir mange.", "", "..."]}
-    assert client.post("/translate", data={"q": two, **EN_FR}).json() == {"translatedText": "le chat noir mange."}
+    assert several["translatedText"] == ["le chien dort.", "le chat noir mange.", "", "..."]
+    assert several["faults"] == [[]] * 4
 
 
-def test_texts_may_have_more_sentences_than_take_a_turn(client: TestClient) -> None:
-    texts = ["\n".join(f"{number} {line} dog" for line in range(3)) for number in range(20)]
+def test_long_texts_are_translated_in_parts(client: TestClient) -> None:
+    lines = "".join(f"{number} The dog sleeps.\n\n" for number in range(400))
+    texts = [lines, "The dog sleeps. " * 400, *lines.splitlines()]
+    answer = client.post("/translate", json={"q": texts, **EN_FR}).json()["translatedText"]
+    assert answer[0].count("\n\n") == 400 and answer[1] == "le chien dort. " * 400
+    assert [bool(text) for text in answer[2:]] == [True, False] * 400
+
+
+def test_a_text_that_cannot_be_translated_refuses_no_other_one(client: TestClient) -> None:
+    texts = ["The dog sleeps.", "x" * 10_001]
     answer = client.post("/translate", json={"q": texts, **EN_FR}).json()
-    assert [text.count("\n") for text in answer["translatedText"]] == [2] * 20
+    assert answer["translatedText"] == ["le chien dort.", texts[1]]
+    assert answer["faults"][0] == [] and "10,001 characters" in answer["faults"][1][0]
+    assert "10,001 characters" in client.post("/translate", json={"q": texts[1], **EN_FR}).json()["error"]
 
 
-def test_the_tags_and_entities_of_html_stay(client: TestClient) -> None:
-    text = "<p class='a'>The dog sleeps.<br>\n<b> The black cat eats. </b></p> &amp; <!-- -->"
+def test_html_is_read_as_pages_are_and_what_is_no_text_stays(client: TestClient) -> None:
+    text = "<p class='a'>The dog sleeps.<br>\n<b> The black cat eats. </b></p> &amp; <!-- the dog <b> -->"
+    text += "<script>var dog = '<p>The dog sleeps.';</script><a title='a > b'>1</a> &#" + "9" * 5_000 + ";"
     answer = client.post("/translate", json={"q": text, **EN_FR, "format": "html"}).json()
-    expected = "<p class='a'>le chien dort.<br>\n<b> le chat noir mange. </b></p> &amp; <!-- -->"
-    assert answer == {"translatedText": expected}
+    expected = text.replace("The dog sleeps.<", "le chien dort.<").replace("The black cat eats.", "le chat noir mange.")
+    assert answer == {"translatedText": expected, "faults": []}
 
 
 def test_alternatives_and_the_detected_language_are_given_if_asked_for(client: TestClient) -> None:
