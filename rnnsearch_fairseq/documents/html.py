@@ -149,8 +149,17 @@ def _text_part(place: Place, text: str, kind: str) -> _Part:
     """A text or a reference; a translator sees letters and quotation marks in place of their references."""
     if kind == "TEXT":
         return _Part(place, BLANKS.sub(" ", text))
-    sign = unescape(text)
-    return _Part(place, f"{text.rstrip(';')};", "&") if sign in "<>&" or sign.isspace() else _Part(place, sign)
+    sign = _unescape(text)
+    is_kept = sign in ("<", ">", "&", text) or sign.isspace()
+    return _Part(place, f"{text.rstrip(';')};", "&") if is_kept else _Part(place, sign)
+
+
+def _unescape(text: str) -> str:
+    """The text with signs in the place of their references, unless one is a number that Python does not read."""
+    try:
+        return unescape(text)
+    except ValueError:
+        return text
 
 
 def _inline_tag(place: Place, token: Any, kind: str, number: int) -> _Part:
@@ -218,7 +227,7 @@ def _attribute_units(page: Page, start: int, end: int, token: Any) -> Iterator[U
         if name in languages:
             page.language_places.append(place)
             continue
-        source = unescape(page.content[slice(*place)].decode().strip("\"'")).strip()
+        source = _unescape(page.content[slice(*place)].decode().strip("\"'")).strip()
         if LETTER.search(source):
             yield Unit(page.line(start), [source], [""], False, partial(_fill_attribute, page, place, source))
 

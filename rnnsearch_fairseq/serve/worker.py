@@ -47,7 +47,9 @@ class Worker:
             most = f"and at most {MAX_CHARACTERS:,} are translated at a time"
             raise InputError(f"{where} has {len(job.sentence):,} characters, {most}; split it")
         text = self.translator.read_text(job.sentence, job.tree, where)
-        return text if job.tree else text._replace(sources=[*map(self._parse, text.sources)])
+        if job.tree or len(text.sources) > 1:  # the pieces of a text have no tree in common
+            return text
+        return text._replace(sources=[*map(self._parse, text.sources)])
 
     def _parse(self, source: Source) -> Source:
         """The source with its parse, if there is a parser that finds one."""

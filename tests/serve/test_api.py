@@ -6,7 +6,6 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,12 +93,6 @@ def test_phrases_come_with_a_given_parse_or_by_link_parser(serve: Callable[..., 
     assert {len(row) for row in answers[1]["translations"][0]["phrase_weights"]} == {4}
     assert "sentence 4" in wrong["error"] and "parse" in wrong["error"]
     assert client.get("/api/model").json()["reads_trees"] is True
-
-
-def test_each_sentence_of_a_long_text_is_parsed(serve: Callable[..., TestClient], model: Path) -> None:
-    parser = SimpleNamespace(parse=lambda words: f"(S {' '.join(words)})")
-    (answer,) = ask(serve(load(model), parser=parser), "The dog sleeps. " * 15)
-    assert answer["source"].count("</s>") == 15 and len(answer["phrases"]) == 15 * 3
 
 
 def test_the_model_and_the_api_are_described(
