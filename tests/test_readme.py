@@ -20,18 +20,10 @@ CHANGES = {
     "bash text/train.sh": "sed -i 's/-update [0-9]*/-update 2/g' text/train.sh; bash text/train.sh",
     "bash own/train.sh": "bash -n own/train.sh",  # a test of prepare runs it
     "--arch bahdanau_gru ": f"--arch bahdanau_gru {TINY} --alignment-size 8 --maxout-size 8 ",
-    "--max-update 300000": "--max-update 2",
+    "--max-update 288000": "--max-update 2",
     "--arch tree2seq_small": f"--arch tree2seq_small {TINY}",
     "--max-epoch 12": "--max-update 2",
 }
-DOCUMENT = """msgid ""
-msgstr "Content-Type: text/plain; charset=UTF-8\\n"
-
-msgid "Return a copy of the list."
-msgstr ""
-"""
-
-
 def blocks(path: Path, language: str) -> str:
     """The text of a README's blocks in a language, one after the other."""
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), flags=re.DOTALL | re.MULTILINE))
@@ -44,16 +36,13 @@ def shorten(script: str) -> str:
 
 
 def type_in(script: str, folder: Path) -> str:
-    """Run commands at the top of a checkout with a user's files, whose sentences are numbers."""
+    """Run commands at the top of a checkout, whose quick start has written its text: sentences of numbers."""
     for name in ("rnnsearch_fairseq", "recipes"):
         (folder / name).symlink_to(ROOT / name)
-    pairs = [(f"{source} .", f"{target} .") for source, target in number_pairs(200)]
-    for language, side in zip(("en", "fr"), zip(*pairs)):
-        (folder / f"corpus.{language}").write_text("".join(f"{sentence}\n" for sentence in side))
-    (folder / "docs.po").write_text(DOCUMENT)
-    (folder / "locale/fr").mkdir(parents=True)
-    messages = (f'\nmsgid "{source}"\nmsgstr "{target}"\n' for source, target in pairs)
-    (folder / "locale/fr/messages.po").write_text("".join([DOCUMENT, *messages]))
+    text = folder / "runs/quickstart/text"
+    text.mkdir(parents=True)
+    for language, side in zip(("en", "fr"), zip(*number_pairs(200))):
+        (text / f"train.{language}").write_text("".join(f"{sentence} .\n" for sentence in side))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     shell = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(shell, cwd=folder, env=environment, check=False, capture_output=True, encoding="utf-8")
@@ -71,11 +60,12 @@ def test_the_blocks_can_be_typed_in_order(tmp_path: Path) -> None:
         assert words in printed
     before, after = printed.split("\nafter:\n")
     assert "BLEU|" in before.partition("before, by the given model:")[2] and "BLEU|" in after
-    assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 10
+    assert len((tmp_path / "text/test.before.fr").read_text().splitlines()) == 16
     adapted, given = load_members(tmp_path / "text/model")[0], load_members(ROOT / "recipes/docs_en_fr/model")[0]
-    assert adapted.usage.search == given.usage.search and adapted.text == given.text
-    for filled in ("docs.fr.po", "filled/messages.po"):
-        assert 'msgstr "Renvoie une copie' in (tmp_path / filled).read_text()
+    assert adapted.usage.search == given.usage.search and adapted.text.vocabularies == given.text.vocabularies
+    assert "Ouvrez la page" in (tmp_path / "guide.fr.md").read_text()
+    for folder in ("filled", "refilled"):
+        assert 'msgstr "Supprimer l\'image"' in (tmp_path / folder / "messages.po").read_text()
     for made in ("text/model/config.json", "paper/checkpoints/checkpoint_best.pt"):
         assert (tmp_path / made).exists()
 
