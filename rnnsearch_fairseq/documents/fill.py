@@ -50,11 +50,15 @@ def _plan(translator: Translator, data: Path, out: Path) -> tuple[dict[Path, Doc
     """The documents of a path, and what is copied beside them."""
     paths, others = read_folder(data) if data.is_dir() else ([data], [])
     check_not_input([out / path.relative_to(data) for path in [*paths, *others]], [*paths, *others])
-    target = translator.languages[1]
+    target, site = translator.languages[1], not all(map(is_document, paths))
     documents = {}
     for path in paths:
         documents[path] = document = read_document(path)
         if document.language and language_code(document.language) != language_code(target):
+            if site:  # which may have messages in other languages, too
+                others.append(path)
+                del documents[path]
+                continue
             asked = quote(repr(document.language))
             raise InputError(f"{path}: asks for {asked}, and the model writes {target}; give another file")
     return documents, others

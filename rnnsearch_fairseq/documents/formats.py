@@ -248,7 +248,7 @@ def _decode(path: Path, content: bytes) -> str:
 
 
 FORMATS = (
-    Format((".po", ".pot"), _read_po, (b"msgid ", "messages"), PO),
+    Format((".po", ".pot"), _read_po, (b"msgid", "messages"), PO),
     Format((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), _read_xml, (b"</source", "messages"), XML),
     Format((".ts",), _read_xml, (b"<source", "messages")),
     Format((".tmx",), _read_xml, (b"<seg", "segments"), in_folders=False),
