@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Source, Text, Translator
@@ -10,7 +10,9 @@ from rnnsearch_fairseq.search import OnStep
 from rnnsearch_fairseq.serve.link_grammar import LinkParser
 from rnnsearch_fairseq.serve.messages import Partial, Problem, Translated
 from rnnsearch_fairseq.serve.scheduler import Abandoned, Job
+from rnnsearch_fairseq.text.markup import unmask
 from rnnsearch_fairseq.text.trees import Parse, read_penn
+from rnnsearch_fairseq.text.words import END
 
 SECONDS_BETWEEN_PARTIALS = 0.05
 MAX_CHARACTERS = 10_000  # of a text; others wait for it
@@ -37,9 +39,11 @@ class Worker:
         if sources:
             texts, nbest, watch = [*sources.values()], max(job.nbest for job in sources), self._watcher(sources)
             found = self.translator.search(texts, nbest=nbest, on_step=watch)
-            for job, pairs in zip(sources, found):
-                about = {name: getattr(pairs[0], name) for name in ("source", "source_unknown", "phrases")}
-                job.request.report(job.number, Translated(**about, translations=pairs[: job.nbest]))
+            for (job, text), pairs in zip(sources.items(), found):
+                shown = [replace(pair, target=_show(pair.target, text)) for pair in pairs[: job.nbest]]
+                about = {name: getattr(pairs[0], name) for name in ("source_unknown", "phrases")}
+                about |= {"source": _show(pairs[0].source, text), "translations": shown}
+                job.request.report(job.number, Translated(**about))
 
     def _read(self, job: Job) -> Text:
         where = f"sentence {job.number + 1}"
@@ -77,3 +81,13 @@ class Worker:
                 job.request.report(job.number, Partial(sentence=job.number, text=text))
 
         return watch
+
+
+def _show(words: Sequence[str], text: Text) -> list[str]:
+    """Words of the model, with the markup and signs in the place of the symbols that stand for them."""
+    shown, number = [], 0
+    for word in words:
+        piece = text.sources[number].piece if number < len(text.sources) else None
+        shown.append(word if piece is None else text.passage.describe(unmask(word, piece.spans)))
+        number += word == END
+    return shown

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.serve.live import PATIENCE, Live
+from tests import trained
+from tests.serve.live import PATIENCE, Live, serving
 from tests.trained import PARSES
 
 pytestmark = [pytest.mark.browser, pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -25,15 +27,19 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--window-size=1280,900"]
 
 
+def start_browser(profile: Path) -> webdriver.Chrome:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    return webdriver.Chrome(options=options, service=Service(DRIVER))
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     if CHROMIUM is None or DRIVER is None:
         pytest.skip("no chromium and chromedriver (Debian: apt-get install chromium chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = start_browser(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 
@@ -96,17 +102,35 @@ def test_sentences_are_translated_with_alignments_and_other_translations(browser
     assert page.all(".translation")[0].text in labels[1].text
     # Each line is a sentence. Their alignments are drawn when they are opened.
     hostile = "<img src=x onerror=alert(1)>"
-    assert page.translate(f" The dog sleeps.\n\n {hostile}\n" + "a " * 101)[0] == "le chien dort."
+    assert page.translate(f" The dog sleeps.\n\n {hostile}\n" + "x" * 10_001)[0] == "le chien dort."
     assert page.texts("#results h2")[:2] == ["1. The dog sleeps.", f"2. {hostile}"]
     assert page.all("#results img, table") == []
-    assert "101 words" in page.texts("#results .problem")[2]
+    assert "The text has 10,001 characters" in page.texts("#results .problem")[2]
     page.all(".alignment summary")[0].click()
     page.wait(lambda: page.all("table"))
-    # A request that is refused as a whole is said once, and the page goes on.
-    page.translate("a\n" * 33)
-    assert page["problem"].is_displayed() and page.all("#results article") == []
+    # Mistakes are told in the page's words, and the page goes on.
+    for text, problem in (("a\n" * 33, "There are 33 lines, and at most 32"), (" ", "There is no text to translate.")):
+        page.translate(text)
+        assert page["problem"].text.startswith(problem) and page.all("#results article") == []
     assert page.translate("The dog sleeps.") == ["le chien dort."]
     assert not page["problem"].is_displayed()
+
+
+@trained.needs_shipped_model
+def test_on_a_phone_the_translation_is_in_view_and_markup_is_shown_in_the_alignment(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    phone = {"width": 375, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    with serving(trained.SHIPPED_MODEL, tmp_path / "log") as live:
+        page = Page(browser, live)
+        page.translate("Return a copy of the <b>list</b> with `code` and 😀.")
+        assert page.script("return document.documentElement.scrollWidth") == 375
+        place = page.script("return document.querySelector('.translation').getBoundingClientRect().bottom")
+        assert place < 740
+        names = " ".join(page.texts(".names th"))
+        assert "`code`" in names and "😀" in names and "⟦" not in names + "".join(page.texts("tbody th"))
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_tree_is_drawn_above_words_and_phrases(browser: webdriver.Chrome, live: Live) -> None:

@@ -79,7 +79,7 @@ class Result {
   show(translation) {
     this.translation = translation;
     this.part(".translation").replaceChildren(...translationLabel(translation, model.target_lang));
-    this.part(".faults").replaceChildren(...translation.faults.map((fault) => make("li", { textContent: fault })));
+    this.part(".faults").replaceChildren(...translation.faults.map((fault) => make("li", { textContent: `This translation ${fault}.` })));
     this.part(".probability").textContent =
       `The model gave each word a probability of ${percent(translation)}, in the geometric mean of ` +
       `${translation.target.length}; the log-probability of the translation is ${decimals(logprob(translation))}.`;
