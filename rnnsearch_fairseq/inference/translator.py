@@ -23,8 +23,10 @@ torch.Size([6, 6])
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 100_000  # in a text
 MAX_SENTENCE_WORDS = 1_023  # in a sentence, or in a word that no blank divides
+# A process that is forked lacks the threads that PyTorch has started, and would wait for them without end.
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 Texts = Sequence[str] | str
 Trees = Sequence[str | None] | str | None
 
@@ -94,7 +98,37 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
         InputError: a file is missing or damaged, files do not match, there is no such device, or an option is unknown
             or unfit.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"the path is {quote(repr(path))}; give a folder or a checkpoint")
     return Translator(load_members(path), device, **options)
+
+
+def _choose_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> SearchOptions:
+    names = [field.name for field in fields(SearchOptions)]
+    if unknown := [name for name in options if name not in names]:
+        raise InputError(f"there is no option {quote(repr(unknown[0]))}; the options are {', '.join(names)}")
+    return SearchOptions(**{**defaults, **options})
+
+
+def _zip_texts(**arguments: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of lists of text of one length; the trees, or one of them, may be None.
+
+    Raises:
+        InputError: an argument is not a list of text, or not as long as the first.
+    """
+    length, columns = None, []
+    for name, texts in arguments.items():
+        kinds = (str, type(None)) if name == "trees" else str
+        if name == "trees" and texts is None:
+            texts = [None] * length
+        is_list = hasattr(texts, "__len__") and not isinstance(texts, (str, dict))
+        if not is_list or not all(isinstance(text, kinds) for text in texts):
+            raise InputError(f"{name} cannot be {quote(repr(texts))}; give a text for a text, and a list for a list")
+        length = len(texts) if length is None else length
+        if len(texts) != length:
+            raise InputError(f"{name} are {len(texts):,}, for {length:,} sentences; give as many")
+        columns.append(texts)
+    return zip(*columns)
 
 
 class Translator:
@@ -118,7 +152,7 @@ class Translator:
         text, usage = members[0].text, members[0].usage
         # What is recommended for one search may have no meaning for another.
         recommended = usage.search if options.get("search") in (None, usage.search.get("search", "fairseq")) else {}
-        self.options = SearchOptions(**{**recommended, **options})
+        self.options = _choose_options(recommended, options)
         self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
@@ -127,10 +161,12 @@ class Translator:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
-            self.networks = [member.network.to(device) for member in members]
-        except (RuntimeError, AssertionError) as error:
-            raise InputError(f"the device {device} cannot be used ({str(error).splitlines()[0]}); give cpu") from error
-        self.device = torch.device(device)
+            self.device = torch.device(device)
+            torch.zeros(1, device=self.device).item()  # fails on the device meta, too
+            self.networks = [member.network.to(self.device) for member in members]
+        except (RuntimeError, AssertionError, TypeError) as error:
+            raise InputError(f"the device {device} cannot be used ({quote(error)}); give cpu") from error
+        self._members = members
         self.reads_trees = any(map(reads_trees, self.networks))
         self.has_attention = any(getattr(member.config, "context", "attention") != "last" for member in members)
         self.dictionary: dict[str, str] | None = None
@@ -141,6 +177,11 @@ class Translator:
         sizes = (sum(map(Tensor.numel, network.parameters())) for network in self.networks)
         networks = " and ".join(f"{type(one).__name__}, {n:,} parameters" for one, n in zip(self.networks, sizes))
         return f"<Translator from {' to '.join(self.languages)}: {networks}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the model with its parameters, for other processes."""
+        arguments = partial(Translator, self._members, self.device, **vars(self.options))
+        return arguments, (), {"dictionary": self.dictionary}
 
     def translate(self, sentences: Texts, trees: Trees = None, **options: Any) -> list[str] | str:
         """Return the best translation of each sentence, or of a single one, as text.
@@ -167,9 +208,9 @@ class Translator:
         """
         if isinstance(sentences, str):
             return self.translations([sentences], nbest, [trees], **options)[0]
-        if nbest < 1:
-            raise InputError(f"nbest is {nbest}; give at least 1")
-        return self.search(self._read_texts(sentences, trees), replace(self.options, **options), nbest)
+        if not isinstance(nbest, int) or nbest < 1:
+            raise InputError(f"nbest is {quote(repr(nbest))}; give a whole number of at least 1")
+        return self.search(self._read_texts(sentences, trees), _choose_options(vars(self.options), options), nbest)
 
     def score(self, sources: Texts, targets: Texts, trees: Trees = None) -> list[float] | float:
         """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length."""
@@ -387,11 +428,11 @@ class Translator:
             )
 
     def _read_texts(self, sentences: Texts, trees: Trees) -> list[Text]:
-        numbered = enumerate(zip(sentences, [None] * len(sentences) if trees is None else trees, strict=True), 1)
+        numbered = enumerate(_zip_texts(sentences=sentences, trees=trees), 1)
         return [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
 
     def _read_pairs(self, sources: Texts, targets: Texts, trees: Trees) -> list[tuple[Source, list[str]]]:
-        numbered = enumerate(zip(sources, targets, [None] * len(sources) if trees is None else trees, strict=True), 1)
+        numbered = enumerate(_zip_texts(sources=sources, targets=targets, trees=trees), 1)
         pairs = []
         for number, (sentence, translation, tree) in numbered:
             source = self.read_source(sentence, tree, f"sentence {number}")

@@ -2,6 +2,7 @@
 
 import doctest
 import math
+import multiprocessing
 import random
 from pathlib import Path
 from typing import Any
@@ -193,8 +194,6 @@ def test_a_sentence_without_words_is_translated_by_none(model: Translator, tree_
 def test_what_cannot_be_read_is_refused_by_number(model: Translator, sentence: Any) -> None:
     with pytest.raises(InputError, match="sentence 2"):
         model.translate(["the dog", sentence])
-    with pytest.raises(InputError, match="nbest is -1"):
-        model.translations("the dog", nbest=-1)
 
 
 # Loading
@@ -217,8 +216,48 @@ def test_models_of_other_languages_are_no_ensemble(folder: Path, tmp_path: Path)
         rnnsearch_fairseq.load(f"{folder}:{tmp_path / 'other.pt'}")
 
 
-def test_a_device_that_is_not_there_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        *(
+            (lambda model, given=given: model.translate(given), "sentences")
+            for given in (None, [None], b"a", [b"a"], 5)
+        ),
+        (lambda model: model.translate(iter(["a"])), "sentences"),
+        (lambda model: model.translate({"a": "b"}), "sentences"),
+        (lambda model: model.translate(["a"], trees=[]), "trees"),
+        (lambda model: model.translate("a", trees=["a"]), "trees"),
+        (lambda model: model.score(["a"], ["b", "c"]), "targets"),
+        (lambda model: model.score(["a"], None), "targets"),
+        (lambda model: model.align(["a", "b"], "cd"), "targets"),
+        *((lambda model, given=given: model.translations("a", given), "nbest") for given in (0, -1, None, 1.5)),
+        (lambda model: model.translate("a", beem=3), "'beem'"),
+        (lambda model: model.translate("a", beam=None), "--beam"),
+        (lambda model: rnnsearch_fairseq.load(None), "path"),
+        (lambda model: rnnsearch_fairseq.load(model.folder, beem=3), "'beem'"),
+        *(
+            (lambda model, name=name: rnnsearch_fairseq.load(model.folder, name), "device")
+            for name in (None, "meta", "x", "cuda:99")
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named(folder: Path, model: Translator, call: Any, named: str) -> None:
+    model.folder = folder
+    with pytest.raises(InputError, match=named):
+        call(model)
+
+
+def test_a_gpu_is_taken_if_there_is_one(folder: Path) -> None:
     assert rnnsearch_fairseq.load(folder, "auto").device.type == ("cuda" if torch.cuda.is_available() else "cpu")
-    for device in ("cuda:99", "abacus"):
-        with pytest.raises(InputError, match=f"the device {device} cannot be used"):
-            rnnsearch_fairseq.load(folder, device)
+
+
+def test_a_forked_process_gets_a_model_and_has_one_thread(model: Translator) -> None:
+    """PyTorch's other threads are not forked. The model is pickled for the process."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert pool.apply(torch.get_num_threads) == 1
+            assert pool.apply(model.translate, (SOURCES,)) == TARGETS
+    finally:
+        torch.set_num_threads(before)
