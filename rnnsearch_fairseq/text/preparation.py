@@ -12,6 +12,7 @@ import gzip
 import json
 import os
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +71,10 @@ class Preparation:
         """The words of the training text; None: they are not known."""
         if self.words is None:
             return None
-        return frozenset(gzip.open(BytesIO(self.words)).read(MAX_WORDS_BYTES).decode().split())
+        try:
+            return frozenset(gzip.open(BytesIO(self.words)).read(MAX_WORDS_BYTES).decode().split())
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise InputError(f"the words of a preparation are damaged ({quote(error)}); {CURE}") from error
 
     def to_record(self) -> dict[str, Any]:
         """All options as values for JSON; sentencepiece's model and the words in Base64."""

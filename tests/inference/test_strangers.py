@@ -74,7 +74,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_strangers_folder_is_refused_or_translates_and_runs_nothing(stranger: Path, data: st.DataObject) -> None:
     folder = stranger / "folder"
