@@ -1,5 +1,7 @@
 """The notebook runs from top to bottom, and what is stored in it is whole and supports what its text says."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -45,6 +47,18 @@ def test_all_cells_were_run_in_order_and_without_errors() -> None:
     assert {output["name"] for cell in CODE for output in cell["outputs"] if "name" in output} == {"stdout"}
 
 
+def test_stored_listings_are_the_packages_lines() -> None:
+    names: dict[str, Any] = {}
+    imports = [line for cell in CODE for line in "".join(cell["source"]).splitlines() if line.startswith("from rnn")]
+    exec("\n".join(["import inspect", *imports]), names)
+    listings = [cell for cell in CODE if "inspect.getsource(" in "".join(cell["source"])]
+    assert len(listings) >= 5
+    for cell in listings:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec("".join(cell["source"]), names)
+        assert printed(cell) == out.getvalue()
+
+
 def test_a_picture_is_stored_for_each_caption() -> None:
     pictures = [output for cell in CODE for output in cell["outputs"] if "image/png" in output.get("data", {})]
     captions = re.findall(r"\*\*Figure (\d+)\.\*\*", "\n".join("".join(cell["source"]) for cell in CELLS))
@@ -64,6 +78,9 @@ def test_the_stored_results_are_those_of_the_text() -> None:
     assert encdec == sorted(encdec, reverse=True)
     assert encdec[-1] < encdec[0] / 2 < search[-1]
     assert all(more > less for more, less in zip(search, encdec))
+    (additive, *added), (product, *multiplied) = numbers("additive:", STORED), numbers("product :", STORED)
+    assert additive < product and all(more > less for more, less in zip(added, multiplied, strict=True))
+    assert multiplied[-1] > 2 * encdec[-1], "far above RNNencdec on long sentences"
     check_recomputed(STORED)
 
 
@@ -89,4 +106,5 @@ def test_the_code_runs_from_top_to_bottom(tmp_path: Path) -> None:
     check_recomputed(done.stdout)
     # So few updates teach the models little, but more than nothing: they start from a perplexity of 832.
     perplexities = [float(found) for found in re.findall(r"updates: perplexity +([\d.]+)", done.stdout)]
-    assert len(perplexities) == 3 and max(perplexities) < 600
+    assert len(perplexities) == 4 and max(perplexities) < 600
+    assert "the comparisons below mean nothing" in done.stdout and "mean nothing" not in STORED
