@@ -24,6 +24,8 @@ CHANGES = {
     "--arch tree2seq_small": f"--arch tree2seq_small {TINY}",
     "--max-epoch 12": "--max-update 2",
 }
+
+
 def blocks(path: Path, language: str) -> str:
     """The text of a README's blocks in a language, one after the other."""
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), flags=re.DOTALL | re.MULTILINE))

@@ -46,7 +46,7 @@ async def describe_model(request: Request) -> Model:
 
 @router.post("/translate")
 async def translate(pending: Submitted, request: Request) -> Answer:
-    """Each sentence gets a translation, or an error with its number, from 1."""
+    """Each sentence gets its translations, or an error."""
     return await wait_for_answer(pending, request)
 
 

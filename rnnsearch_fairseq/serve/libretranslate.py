@@ -3,15 +3,16 @@
 HTML is read and written as HTML pages are (rnnsearch_fairseq.documents.html).
 """
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, Field, model_validator
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 from translate.lang.data import languages
 
@@ -26,6 +27,8 @@ MAX_CHARACTERS = 250_000  # of a request, times the translations of each text
 MAX_FIELDS = 1_000  # of a form
 MAX_PART = 4_000  # characters of a long text that are translated at a time
 Candidate = tuple[str, list[str]]  # a translation and its faults
+Result = TypeVar("Result")
+THREAD = ThreadPoolExecutor(1, "texts")
 router = APIRouter()
 
 
@@ -123,8 +126,7 @@ async def translate(request: Request) -> JSONResponse:
         reason = f"{' to '.join(given)} is not supported; the model translates {' to '.join(expected)}"
         raise HTTPException(400, str(InputError(reason)))
     cut, write = (cut_html, write_html) if asked.format == "html" else (cut_text, write_text)
-    # What may take long runs beside the event loop.
-    texts = await run_in_threadpool(lambda: [cut(text) for text in asked.q])
+    texts = await _run_beside_the_loop(lambda: [cut(text) for text in asked.q])
     found = await _translate([*{part: None for text in texts for part in text}], asked.alternatives + 1, request)
     if is_one and (problem := next((one for one in found.values() if isinstance(one, Problem)), None)):
         raise HTTPException(400, problem.error)
@@ -140,10 +142,15 @@ async def translate(request: Request) -> JSONResponse:
             named["alternatives"] = [[*one][1:] for one in several]
         return named
 
-    fields = await run_in_threadpool(answer)
+    fields = await _run_beside_the_loop(answer)
     if asked.source == "auto":
         fields["detectedLanguage"] = await detect(request) * len(texts)
     return JSONResponse({name: values[0] for name, values in fields.items()} if is_one else fields)
+
+
+def _run_beside_the_loop(work: Callable[[], Result]) -> Awaitable[Result]:
+    """Do what may take long in the one thread for this, so that the event loop goes on."""
+    return asyncio.get_running_loop().run_in_executor(THREAD, work)
 
 
 def cut_text(text: str) -> list[str]:

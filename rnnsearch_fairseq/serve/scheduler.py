@@ -114,6 +114,6 @@ class Scheduler:
             pass
         except Exception as error:  # the next batch may succeed
             logger.exception("a batch could not be translated")
+            problem = Problem(error=f"the text cannot be translated: the server failed ({type(error).__name__})")
             for job in jobs:
-                reason = f"sentence {job.number + 1} cannot be translated: the server failed ({type(error).__name__})"
-                job.request.report(job.number, Problem(error=reason))
+                job.request.report(job.number, problem)

@@ -46,11 +46,10 @@ class Worker:
                 job.request.report(job.number, Translated(**about))
 
     def _read(self, job: Job) -> Text:
-        where = f"sentence {job.number + 1}"
         if len(job.sentence) > MAX_CHARACTERS:
             most = f"and at most {MAX_CHARACTERS:,} are translated at a time"
-            raise InputError(f"{where} has {len(job.sentence):,} characters, {most}; split it")
-        text = self.translator.read_text(job.sentence, job.tree, where)
+            raise InputError(f"the text has {len(job.sentence):,} characters, {most}; split it")
+        text = self.translator.read_text(job.sentence, job.tree, "the text")
         if job.tree or len(text.sources) > 1:  # the pieces of a text have no tree in common
             return text
         return text._replace(sources=[*map(self._parse, text.sources)])

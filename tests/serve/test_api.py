@@ -91,7 +91,7 @@ def test_phrases_come_with_a_given_parse_or_by_link_parser(serve: Callable[..., 
     phrases = [[[0, 4], [0, 2], [2, 4]], [[0, 5], [0, 3], [1, 3], [3, 5]], []]
     assert [answer["phrases"] for answer in answers] == phrases
     assert {len(row) for row in answers[1]["translations"][0]["phrase_weights"]} == {4}
-    assert "sentence 4" in wrong["error"] and "parse" in wrong["error"]
+    assert "the text: leaf 2 of the parse" in wrong["error"]
     assert client.get("/api/model").json()["reads_trees"] is True
 
 
@@ -111,9 +111,9 @@ def test_the_model_and_the_api_are_described(
 # Refusals
 
 
-def test_bad_sentences_are_refused_by_number_and_the_others_answered(client: TestClient) -> None:
+def test_bad_sentences_are_refused_and_the_others_answered(client: TestClient) -> None:
     long, blank, other = ask(client, "x" * 10_001, " \u2028\t", "the dog sleeps .")
-    assert "sentence 1 has 10,001 characters" in long["error"]
+    assert "the text has 10,001 characters" in long["error"]
     (translation,) = blank["translations"]
     assert (translation["text"], translation["score"]) == (" \u2028\t", 0)
     assert other["translations"][0]["text"] == "le chien dort."

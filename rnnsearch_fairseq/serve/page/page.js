@@ -51,7 +51,7 @@ class Result {
   finish(answer) {
     if (answer.error) {
       this.part(".translation").hidden = true;
-      showProblem(this.part(".problem"), answer.error.replace(/\bsentence \d+\b/, "the text"));
+      showProblem(this.part(".problem"), answer.error);
       return;
     }
     this.sentence = answer;
