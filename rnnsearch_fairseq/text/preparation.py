@@ -74,7 +74,7 @@ class Preparation:
         try:
             return frozenset(gzip.open(BytesIO(self.words)).read(MAX_WORDS_BYTES).decode().split())
         except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise InputError(f"the words of a preparation are damaged ({quote(error)}); {CURE}") from error
+            raise InputError(f"the words of a preparation are damaged ({quote(error)}); {PREPARE}") from error
 
     def to_record(self) -> dict[str, Any]:
         """All options as values for JSON; sentencepiece's model and the words in Base64."""
