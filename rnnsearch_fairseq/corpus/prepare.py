@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import sentencepiece
 from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.command_line import count, make_parser
+from rnnsearch_fairseq.corpus.blocks import map_blocks
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, texts_of, write_rows
@@ -69,7 +71,7 @@ def prepare(
         print("the text holds markup (code, links, placeholders): numbered symbols stand for it in training text")
     tokens: dict[str, Rows] = {}
     for part, pairs in parts.items():
-        encoded = _encode(pairs, *(TextCodec(words, language) for language in languages))
+        encoded = _encode_on_all_cores(pairs, words, languages, f"{part}, words")
         if part == "train" and settings.max_words is not None:
             encoded = (pair for pair in encoded if is_within(pair, settings.max_words))
         tokens[part] = Rows(encoded)
@@ -80,8 +82,9 @@ def prepare(
         tokens["train"] = tokens["train"].shuffle(settings.shuffle)
     subwords = _learn_subwords(tokens["train"], settings, SYMBOLS if words.markup else [])
     for part, pairs in tokens.items():
-        codecs = (TextCodec(subwords, language) for language in languages)
-        write_rows(texts_of(out / part, *languages), pairs if subwords == Preparation() else _encode(pairs, *codecs))
+        split = subwords != Preparation()
+        encoded = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords") if split else pairs
+        write_rows(texts_of(out / part, *languages), encoded)
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
     words_of_target = pack_words(target for _, target in tokens["train"]) if words.markup else None
     write_preparations(out, {languages[0]: prepared, languages[1]: replace(prepared, words=words_of_target)})
@@ -126,7 +129,7 @@ def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair,
         return settings
     pieces = plan_training(len(train)).pieces
     if not settings.tokenized:
-        pieces += len({character for pair in train for side in pair for character in side})
+        pieces += len(set(chain.from_iterable(chain.from_iterable(train))))
     kind = "bpe" if settings.tokenized else "sentencepiece"
     print(f"--{kind} {pieces}: subwords, since few pairs leave many whole words unknown (--bpe 0: whole words)")
     return replace(settings, **{kind: pieces})
@@ -168,6 +171,21 @@ def learn_pieces(lines: Iterable[str], pieces: int, symbols: Sequence[str] = ())
     except RuntimeError as error:
         raise InputError(f"--sentencepiece {pieces}: too few for the training text ({quote(error)})") from error
     return model.getvalue()
+
+
+def _encode_on_all_cores(
+    pairs: Iterable[Pair], preparation: Preparation, languages: Pair, label: str
+) -> Iterator[Pair]:
+    blocks = map_blocks(partial(encode_block, preparation, languages), pairs, label)
+    return chain.from_iterable(blocks)
+
+
+def encode_block(preparation: Preparation, languages: Pair, pairs: Iterable[Pair]) -> list[Pair]:
+    """The pairs as words with blanks between."""
+    return [*_encode(pairs, *(_make_codec(preparation, language) for language in languages))]
+
+
+_make_codec = lru_cache(4)(TextCodec)
 
 
 def _encode(

@@ -2,7 +2,6 @@
 
 import argparse
 import copy
-import json
 import random
 import tempfile
 from array import array
@@ -33,21 +32,29 @@ def is_within(pair: Row, max_words: int) -> bool:
 
 
 class Rows(Sequence[Row]):
-    """Rows of sentences, one of each text, without line ends, in a temporary file (TMPDIR says where)."""
+    """Rows of sentences, one of each text, without line ends, in a temporary file (TMPDIR says where).
+
+    The first paper's twelve million pairs would not fit in the memory of many machines.
+    """
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._file = tempfile.TemporaryFile()
         self._offsets: Sequence[int] = array("Q")
+        self._texts = range(0)
+        end = 0
         for row in rows:
-            self._offsets.append(self._file.tell())
-            self._file.write(json.dumps([sentence.rstrip("\r\n") for sentence in row]).encode() + b"\n")
+            lines = "".join(sentence.rstrip("\r\n") + "\n" for sentence in row).encode()
+            self._file.write(lines)
+            self._offsets.append(end)
+            self._texts = range(len(row))
+            end += len(lines)
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def __getitem__(self, number: int) -> Row:
         self._file.seek(self._offsets[number])
-        return tuple(json.loads(self._file.readline()))
+        return tuple(self._file.readline()[:-1].decode() for _ in self._texts)
 
     def select(self, numbers: Iterable[int]) -> "Rows":
         """The rows with these numbers, in this order."""

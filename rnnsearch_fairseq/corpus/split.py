@@ -6,13 +6,15 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from rnnsearch_fairseq.corpus.blocks import map_blocks
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, read_files
 from rnnsearch_fairseq.corpus.rows import Rows
 from rnnsearch_fairseq.documents.formats import is_document
@@ -53,6 +55,19 @@ def clean_pair(pair: Pair, dropped: Counter[str], keep: Collection[str] = ()) ->
     else:
         return source, target
     return None
+
+
+def clean_block(
+    keep: Collection[str], pairs: Iterable[tuple[int, Pair]]
+) -> tuple[list[Pair], array, array, Counter[str]]:
+    """Clean pairs: the pairs that stay, their sentences' hashes, the numbers of their files, and what was dropped."""
+    cleaned, hashes, numbers, dropped = list[Pair](), array("Q"), array("L"), Counter[str]()
+    for number, raw in pairs:
+        if (pair := clean_pair(raw, dropped, keep)) is not None:
+            cleaned.append(pair)
+            hashes.extend(map(hash_sentence, pair))
+            numbers.append(number)
+    return cleaned, hashes, numbers, dropped
 
 
 def _clean_sentence(text: str, keep_markup: bool) -> str:
@@ -138,16 +153,17 @@ def split_files(
     dropped: Counter[str] = Counter()
     if any(map(is_document, files)):  # of programs' messages and documentation
         keep = {*keep, "markup"}
-    hashes, file_numbers = array("Q"), array("Q")
+    hashes, file_numbers = array("Q"), array("L")
 
     def clean() -> Iterator[Pair]:
-        for number, pairs in enumerate(read_files(files, languages, dropped)):
-            for cleaned in (clean_pair(pair, dropped, keep) for pair in pairs):
-                if cleaned is not None:
-                    hashes.extend(map(hash_sentence, cleaned))
-                    file_numbers.append(number)
-                    yield cleaned
+        numbered = ((number, pair) for number, file in enumerate(readers) for pair in file)
+        for cleaned, *of_block, dropped_of_block in map_blocks(partial(clean_block, keep), numbered, "read"):
+            for values, new_values in zip((hashes, file_numbers), of_block):
+                values.extend(new_values)
+            dropped.update(dropped_of_block)
+            yield from cleaned
 
+    readers = read_files(files, languages, dropped)
     pairs = Rows(clean())
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
     first_seen = np.sort(np.unique(sentences, axis=0, return_index=True)[1])

@@ -4,7 +4,7 @@ import contextlib
 import io
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import BPE_MARK
@@ -13,7 +13,7 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-MAX_CACHED_WORDS = 20_000  # in subword-nmt's cache, which would grow without end
+MAX_CACHED_WORDS = 50_000  # the words whose subwords are kept
 
 
 class TextCodec:
@@ -72,8 +72,10 @@ def _moses(preparation: Preparation, language: str) -> tuple[Callable[[str], str
         return str, " ".join
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
+    moses = MosesTokenizer(language)
+    moses.islower = frozenset(moses.IsLower).issuperset  # sacremoses makes this set anew at each word that ends in "."
     tokenize = partial(
-        MosesTokenizer(language).tokenize,
+        moses.tokenize,
         aggressive_dash_splits=not preparation.moses_no_dash_splits,
         escape=not preparation.moses_no_escape,
         return_str=True,
@@ -89,12 +91,12 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
         with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt prints what it refuses as it stands
             bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
 
-        def split(text: str) -> list[str]:
-            if len(bpe.cache) > MAX_CACHED_WORDS:
-                bpe.cache.clear()
-            return bpe.process_line(text).split()
+        @lru_cache(MAX_CACHED_WORDS)
+        def split_word(word: str) -> str:
+            bpe.cache.clear()  # it would grow without end
+            return bpe.segment(word)
 
-        return split, lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
+        return lambda text: " ".join(map(split_word, text.split())).split(), lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
     if preparation.sentencepiece is not None:
         from sentencepiece import SentencePieceProcessor
 
