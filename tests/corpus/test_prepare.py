@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fairseq import options
 
+from rnnsearch_fairseq.corpus import blocks
 from rnnsearch_fairseq.corpus import prepare as module
 from rnnsearch_fairseq.corpus.pairs import Pair
 from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_script, plan_training
@@ -20,7 +21,7 @@ from rnnsearch_fairseq.corpus.split import PARTS
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import find_preparations, read_preparations
-from tests.corpus.builders import LANGUAGES, number_pairs, write_files, write_tsv
+from tests.corpus.builders import LANGUAGES, make_pairs, number_pairs, write_files, write_tsv
 
 PAIRS = [
     ("Hello, world!", "Bonjour, le monde !"),
@@ -152,6 +153,18 @@ def test_a_folder_of_parts_is_read_whatever_else_is_in_it(tmp_path: Path, run: A
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty"):
         run(tmp_path / "empty", out)
+
+
+def test_text_is_the_same_from_one_process_and_from_several(
+    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (corpus,) = write_tsv(tmp_path, [*number_pairs(150), ("", "vide"), *make_pairs(150)])
+    command = (corpus, "--bpe", "30", "--shuffle", "1")
+    run(*command, tmp_path / "one")
+    monkeypatch.setattr(blocks, "BLOCK", 40)
+    monkeypatch.setattr(blocks, "MIN_BLOCKS", 3)
+    run(*command, tmp_path / "several")
+    assert contents(tmp_path / "one") == contents(tmp_path / "several")
 
 
 # Length limit and shuffle
