@@ -104,7 +104,7 @@ class Passage:
             found = scan(text)
         hidden = BREAK.sub(lambda sign: "\n" * len(sign[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
         hidden = hide(hidden, (scan(hidden) if "\n" in hidden else found).kept)
-        return [*_split(text, hidden, 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])]
+        return [*_split(text, hidden, hide(text, found.kept), 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])]
 
 
 def _fill(text: str, inside: dict[str, str]) -> str:
@@ -148,11 +148,14 @@ def _role(construct: str, span: str) -> tuple[str, bool]:
     return (tag[2], not tag[1]) if tag else ("", False)
 
 
-def _split(text: str, hidden: str, start: int, end: int, patterns: Sequence[re.Pattern[str]]) -> Iterator[Part]:
+def _split(
+    text: str, hidden: str, words: str, start: int, end: int, patterns: Sequence[re.Pattern[str]]
+) -> Iterator[Part]:
     """Split a part of a text at the first pattern, and what is still too long, or has too many spans, at the next.
 
     Args:
         hidden: the text without what is not split.
+        words: the text without what is not translated.
     """
     pattern, *finer = patterns
     for first, after in [*(match.span() for match in pattern.finditer(hidden, start, end)), (end, end)]:
@@ -161,12 +164,12 @@ def _split(text: str, hidden: str, start: int, end: int, patterns: Sequence[re.P
         if not finer and count_words(part) > PIECE_WORDS:
             ends = [found.end() for found in WORDS.finditer(text, start, first)]
             for begin, stop in pairwise([start, *ends, first]):
-                words = text[begin:stop].lstrip()
-                yield Part(text[begin : stop - len(words)])
-                yield Part(words, LETTER.search(hidden, begin, stop) is not None)
+                blanks = len(text[begin:stop]) - len(text[begin:stop].lstrip())
+                yield Part(text[begin : begin + blanks])
+                yield Part(text[begin + blanks : stop], LETTER.search(words, begin, stop) is not None)
         elif finer and (count_words(part) > longest or len(find_spans(part)) == MAX_SPANS):
-            yield from _split(text, hidden, start, first, finer)
+            yield from _split(text, hidden, words, start, first, finer)
         else:
-            yield Part(part, LETTER.search(hidden, start, first) is not None)
+            yield Part(part, LETTER.search(words, start, first) is not None)
         yield Part(text[first:after])
         start = after

@@ -27,6 +27,7 @@ from rnnsearch_fairseq.text.passage import PIECE_WORDS, Passage
         ("{0}none|]1,Inf[ {{ n }} of %s", ["none", "{{ n }} of %s"]),
         ("| Name | Value |\n|---|---|\n| a \\| b | 1 |", ["Name", "Value", "a \\| b"]),
         ("[^1]: The note", ["The note"]),
+        (":index:`File Formats <pair: file>`", [":index:`File Formats <pair: file>`"]),
         ('Set <sm id="1" translate="no"/>NAME<em startRef="1"/>', ["Set ⟦1000⟧"]),
         ("First.\\n\\nSecond.\\r\\nThird:\\tIt is in C:\\new", ["First.", "Second.", "Third:", "It is in C:\\new"]),
         ("Text Files (*.txt);;All Files (*)", ["Text Files (*.txt)", "All Files (*)"]),
