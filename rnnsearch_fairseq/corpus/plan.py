@@ -18,6 +18,7 @@ SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
 # Measured on an AMD EPYC with AVX-512: seconds of one core for a target word, and more for each word of its dictionary.
 SECONDS_PER_WORD = {"bahdanau_gru_small": (200e-6, 25e-9), "bahdanau_gru": (900e-6, 90e-9)}
 SLOWER = 2.2  # times as long on an EPYC without AVX-512
+TERMS_FILE = "terms.txt"
 START = "start.pt"  # the given model, as a checkpoint
 NEXT_LINE = " \\\n        "
 WITHOUT_TOKENIZER = ("ja", "ko", "th")  # languages that sacrebleu cannot tokenize without more packages
@@ -65,7 +66,7 @@ if [ ! -d model ]; then
 fi
 
 score() {{ # MODEL TRANSLATIONS: translate the test set, and compare it with its translations by people
-    if [ ! "$2" -nt model ]; then rnnsearch translate raw/test.{source} --model "$1" {search} --output "$2"; fi
+    if [ ! "$2" -nt model ]; then rnnsearch translate raw/test.{source} --model "$1" {search} {terms} --output "$2"; fi
     sacrebleu raw/test.{target} -i "$2" -m bleu chrf -f text {tokens}
 }}
 {scores}
@@ -127,12 +128,13 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
     return text
 
 
-def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None = None) -> str:
+def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None = None, terms: bool = False) -> str:
     """The script ``train.sh``.
 
     Args:
         joined: both languages have the same subwords, and share a dictionary.
         given: the model that the training goes on from; its search is used, too.
+        terms: there are a user's terms.
     """
     source, target = languages
     model, scores = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL, "score model {translation}"
@@ -155,6 +157,7 @@ def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None 
         "sharing": "share-all-embeddings" if joined else "share-decoder-input-output-embed",
         "sizes": command_options(sizes),
         "search": command_options((given and given.usage.search) or {"beam": 12}),
+        "terms": ["--terms", TERMS_FILE] if terms else [],
         "tokens": ["--tokenize", "char"] if target[:2] in WITHOUT_TOKENIZER else ["-l", f"{source}-{target}"],
         "translation": f"test.hyp.{target}",
         "before": f"test.before.{target}",

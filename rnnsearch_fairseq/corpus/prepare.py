@@ -11,6 +11,7 @@ import argparse
 import io
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -24,17 +25,27 @@ from subword_nmt.learn_bpe import learn_bpe
 from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.corpus.blocks import map_blocks
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
-from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, START, expectations, make_script, plan_adaptation, plan_training
+from rnnsearch_fairseq.corpus.plan import (
+    MANY_PAIRS,
+    START,
+    TERMS_FILE,
+    expectations,
+    make_script,
+    plan_adaptation,
+    plan_training,
+)
 from rnnsearch_fairseq.corpus.rows import Rows, add_languages, is_within, texts_of, write_rows
 from rnnsearch_fairseq.corpus.split import PARTS, split_files
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.inference.loading import Member, load_members, model_files, write_member
+from rnnsearch_fairseq.inference.options import TERMS
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, pack_words, write_preparations
 from rnnsearch_fairseq.text.sentences import lacks_blanks
+from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 SCRIPT = "train.sh"
 SAMPLE = 1000  # pairs that are examined
@@ -91,7 +102,7 @@ def prepare(
     return len(tokens["train"]), prepared
 
 
-def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path) -> int:
+def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, terms: Terms = NO_TERMS) -> int:
     """Write text as `prepare`, but as a model's, and what a training needs to go on from it; return the same number."""
     text = model.text
     if text.preparations is None:
@@ -99,7 +110,7 @@ def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path) ->
     codecs = [*map(TextCodec, text.preparations, text.languages, (text.vocabularies[0], None))]
     known = known_characters(text.vocabularies[0].symbols)
     for part, pairs in parts.items():
-        write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known))
+        write_rows(texts_of(out / part, *text.languages), _encode(pairs, *codecs, known, terms))
         print(f"{part}: {len(pairs):,} pairs, split as the model's text")
     source, target = text.preparations
     if (known_words := target.known_words()) is not None:
@@ -189,12 +200,16 @@ _make_codec = lru_cache(4)(TextCodec)
 
 
 def _encode(
-    pairs: Iterable[Pair], source: TextCodec, target: TextCodec, known: Container[str] | None = None
+    pairs: Iterable[Pair],
+    source: TextCodec,
+    target: TextCodec,
+    known: Container[str] | None = None,
+    terms: Terms = NO_TERMS,
 ) -> Iterator[Pair]:
     """Yield the pairs as words with blanks between; ``known`` are the characters that the model knows."""
     for pair in pairs:
         if source.preparation.markup and max(map(len, pair)) <= MAX_CHARACTERS:
-            pair = mask_pair(*pair, known)
+            pair = mask_pair(terms.put_into(pair[0]), pair[1], known, terms.kept)
         yield " ".join(source.encode(pair[0])), " ".join(target.encode(pair[1]))
 
 
@@ -206,6 +221,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add_languages(parser)
     given = "go on from this model: folder or checkpoint. The text is prepared as the model's, with its subwords"
     add("--from", dest="given", metavar="MODEL", help=given)
+    add("--terms", type=Path, metavar="FILE", help=f"with --from: {TERMS}")
     add("--train", help="name of the training files in a folder, without the language (default: train)")
     add("--valid", help="name of the development files (default: valid)")
     add("--test", help="name of the test files (default: test)")
@@ -240,6 +256,9 @@ def main() -> None:
     if languages[0] == languages[1]:
         raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
     model = None if args.given is None else _load_given(args.given, languages, settings)
+    if args.terms is not None and model is None:
+        raise InputError("--terms: only a model of --from keeps terms; give it, or leave the terms out")
+    terms = NO_TERMS if args.terms is None else Terms.read(args.terms)
     files_of_parts = _find_files_of_parts(args, languages)
     inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
     # In a folder of parts, OUT/raw/test may be the test set that is given: it is then replaced by itself.
@@ -261,8 +280,11 @@ def main() -> None:
             number, preparation = prepare(parts, languages, new, settings)
             plan, joined = plan_training(number), preparation.subwords is not None
         else:
-            plan, joined = plan_adaptation(prepare_as(model, parts, new)), False
-        (new / SCRIPT).write_text(make_script(languages, plan, joined, model), encoding="utf-8")
+            plan, joined = plan_adaptation(prepare_as(model, parts, new, terms)), False
+        if args.terms is not None:
+            shutil.copyfile(args.terms, new / TERMS_FILE)
+        script = make_script(languages, plan, joined, model, args.terms is not None)
+        (new / SCRIPT).write_text(script, encoding="utf-8")
         sample = [*islice(read_pairs(*texts_of(new / "train", *languages)), TIMED_PAIRS)]
         print(f"\n{expectations(plan, sample)}")
     print(f"\nTo train, translate the test set and score it: bash {shlex.quote(str(args.out / SCRIPT))}")

@@ -15,6 +15,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -29,6 +30,7 @@ from rnnsearch_fairseq.inference.translator import Text, Translator, load
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.language import LanguageCheck
 from rnnsearch_fairseq.text.lines import LINE_ENDS, MAX_LINE_BYTES, check_line, open_bytes, read_lines
+from rnnsearch_fairseq.text.terms import Terms
 
 READ_AHEAD = 1 << 16  # bytes
 BLANK_LINE_ENDS = str.maketrans(dict.fromkeys(LINE_ENDS, " "))  # a line of text has one line of output
@@ -90,11 +92,13 @@ def read_texts(
 
 
 def load_with_replacements(args: argparse.Namespace) -> Translator:
-    """Load the model of a command line, with the dictionary of ``--replace-unknown``."""
+    """Load the model of a command line, with the dictionary of ``--replace-unknown`` and the words of ``--terms``."""
     name = args.replace_unknown
     dictionary = {} if name == "" else name and read_dictionary(Path(name))
     translator = load(args.model, args.device, **search_options(args))
     translator.dictionary = dictionary
+    if args.terms is not None:
+        translator.reader = replace(translator.reader, terms=Terms.read(args.terms))
     if not translator.has_attention and (dictionary is not None or getattr(args, "alignments", None) is not None):
         raise InputError("the model has no alignment (RNNencdec); leave out --replace-unknown and --alignments")
     return translator
@@ -119,7 +123,7 @@ def parse_arguments() -> argparse.Namespace:
         raise InputError(
             f"{args.file}: give --output, without --nbest, --alignments, --trees and --prepared, which are for lines"
         )
-    named = [args.replace_unknown or None, getattr(args, "length_statistics", None)]
+    named = [args.replace_unknown or None, args.terms, getattr(args, "length_statistics", None)]
     check_not_input([args.output, args.alignments], [args.file, args.trees, *named, *model_files(args.model)])
     return args
 

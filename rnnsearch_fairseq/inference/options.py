@@ -2,10 +2,13 @@
 
 import argparse
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from rnnsearch_fairseq.command_line import option
 from rnnsearch_fairseq.search.options import SearchOptions
+
+TERMS = "words to keep, one a line, or a word, a tab and its translation, to translate it always so"
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +31,12 @@ def add_search_fields(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of :func:`add_search_fields`, and ``--replace-unknown``."""
+    """Add the options of :func:`add_search_fields`, ``--replace-unknown`` and ``--terms``."""
     add_search_fields(parser)
     help_text = "replace each unknown word with the source word that is aligned with it or, if DICTIONARY has this "
     help_text += "word, with its translation; a line of DICTIONARY is a source word and its translation"
     parser.add_argument("--replace-unknown", nargs="?", const="", metavar="DICTIONARY", help=help_text)
+    parser.add_argument("--terms", type=Path, metavar="FILE", help=TERMS)
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:

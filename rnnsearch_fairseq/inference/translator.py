@@ -277,7 +277,7 @@ class Translator:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
         if source.piece is None:
             return self._check_length(sentence.split(), where)
-        masked = mask(sentence, source.piece.spans, self.reader.known)
+        masked = mask(sentence, source.piece.spans, self.reader.known, self.reader.terms.kept)
         if source.in_capitals and masked.isupper():
             masked = masked.capitalize()
         return self._check_length(self.target_codec.encode(masked), where)

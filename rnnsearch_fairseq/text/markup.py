@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.text.sentences import UNSPACED
 
@@ -129,11 +129,12 @@ def has_code(text: str) -> bool:
     return any(found.lastgroup not in PROSE for found in CONSTRUCT.finditer(text))
 
 
-def scan(text: str, known: Container[str] | None = None) -> Scan:
+def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] | None = None) -> Scan:
     """Find what a translation must keep.
 
     Args:
         known: the characters that the model can read; None: all.
+        terms: a user's words that are kept, too.
     """
     kept, shown, parts, last = [], set(), [], 0
     segments: list[tuple[int, int, list[tuple[int, int]]]] = []
@@ -156,6 +157,8 @@ def scan(text: str, known: Container[str] | None = None) -> Scan:
             kept += _judge_tokens(text, start, end, inside)
     if known is not None and NOT_ASCII.search(text):
         kept += _find_unknown(hide(text, sorted(kept)), known)
+    if terms is not None:
+        kept += [term.span() for term in terms.finditer(hide(text, sorted(kept)))]
     kept.sort()
     return Scan(kept, [place for place in kept if place not in shown], constructs)
 
@@ -197,18 +200,17 @@ def has_letter(text: str) -> bool:
     return LETTER.search(hide_spans(text)) is not None
 
 
-def mask(text: str, spans: Sequence[str], known: Container[str] | None = None) -> str:
-    """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays. See `find_spans`."""
-    return _replace(text, _joined_and_single(text, known), dict(zip(spans, SYMBOLS)).get) if spans else text
+def mask(text: str, spans: Sequence[str], *what: Any) -> str:
+    """Replace each of the ``spans`` in ``text`` by its symbol; other markup stays. For ``what``, see `scan`."""
+    return _replace(text, _joined_and_single(text, *what), dict(zip(spans, SYMBOLS)).get) if spans else text
 
 
-def mask_pair(source: str, target: str, known: Container[str] | None = None) -> tuple[str, str]:
+def mask_pair(source: str, target: str, *what: Any) -> tuple[str, str]:
     """Replace the spans that both sides have equally often by symbols, numbered as they stand in ``source``.
 
-    Where the target has not a whole span, those that are joined in it are taken one by one. For ``known``, see
-    `find_spans`.
+    Where the target has not a whole span, those that are joined in it are taken one by one. For ``what``, see `scan`.
     """
-    places = [_joined_and_single(side, known) for side in (source, target)]
+    places = [_joined_and_single(side, *what) for side in (source, target)]
     counts = [Counter(side[start:end] for start, end in found) for side, found in zip((source, target), places)]
     kept, last = {}, 0
     for start, end in places[0]:
@@ -216,7 +218,7 @@ def mask_pair(source: str, target: str, known: Container[str] | None = None) -> 
         if start >= last and counts[0][span] == counts[1][span]:
             kept[span], last = None, end
     spans = [*kept][:MAX_SPANS]
-    return mask(source, spans, known), mask(target, spans, known)
+    return mask(source, spans, *what), mask(target, spans, *what)
 
 
 def unmask(text: str, spans: Sequence[str]) -> str:
@@ -396,9 +398,9 @@ def _replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], 
     return "".join([*parts, text[last:]])
 
 
-def _joined_and_single(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
+def _joined_and_single(text: str, *what: Any) -> list[tuple[int, int]]:
     """Where spans begin and end, and where those that are joined do, in order and the longest first."""
-    places = scan(text, known).masked
+    places = scan(text, *what).masked
     return sorted({*places, *_join(text, places)}, key=lambda place: (place[0], -place[1]))
 
 

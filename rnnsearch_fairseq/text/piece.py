@@ -9,6 +9,7 @@ from itertools import pairwise
 from rnnsearch_fairseq.text.habits import HABITS, UNKNOWN
 from rnnsearch_fairseq.text.markup import LETTER, hide, list_spans, mask_spans, scan, unmask
 from rnnsearch_fairseq.text.preparation import WORD
+from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
 # Directives of printf that take the next argument, so that their order counts.
 PRINTF = re.compile(r"%[#0+'-]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGcCsSaAp@]")
@@ -44,12 +45,14 @@ class Reader:
         known: the characters that the model can read; None: all.
         words: the words of the training text in the target language, in small letters; None: they are not known.
         masks: symbols stand for markup while the model translates, as in its training text.
+        terms: the user's.
     """
 
     languages: tuple[str, str] = ("", "")
     known: Container[str] | None = None
     words: Container[str] | None = None
     masks: bool = True
+    terms: Terms = NO_TERMS
 
 
 class Piece:
@@ -65,8 +68,8 @@ class Piece:
         self.text, self._reader = text, reader
         self._from, self._to = (HABITS.get(language, UNKNOWN) for language in reader.languages)
         self._label = _accelerator(text)
-        self._plain = text.replace(self._label, "", 1) if self._label else text
-        found = scan(self._plain, reader.known)
+        self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
+        found = scan(self._plain, reader.known, reader.terms.kept)
         self.masked, self.spans = mask_spans(self._plain, found) if reader.masks else (self._plain, [])
         self._counts: dict[str, str] = {}  # the symbol in whose place each number stands
         masked = self._count_placeholders() if not any(number in text for number in NUMBERS) else self.masked
@@ -192,7 +195,7 @@ class Piece:
         if words >= WORDS_OF_CLAUSE and len(rest.split()) < SHORTEST * words:
             yield "is much shorter"
         if self._reader.words is not None:
-            own = {word.lower() for word in WORD.findall(self.text)}
+            own = {word.lower() for word in WORD.findall(self._plain)}
             for word in WORD.findall(rest):
                 if word.lower() not in own and word.lower() not in self._reader.words:
                     yield f"has the unknown word {word}"

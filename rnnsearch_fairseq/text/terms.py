@@ -1,0 +1,53 @@
+"""A user's terms: words that stay as they are, and words that are always translated in one way."""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.text.lines import read_lines
+from rnnsearch_fairseq.text.markup import hide, scan
+
+
+class Terms:
+    """Terms and their translations. A term is found as a whole word, also with a capital in place of its first letter.
+
+    A source holds the translation in the place of a term, where it is kept like markup.
+    """
+
+    def __init__(self, translations: Mapping[str, str]) -> None:
+        capitals = {_capitalize(term): _capitalize(text) for term, text in translations.items()}
+        self._translations = capitals | dict(translations)
+        self._terms, self.kept = (_any_of(words) for words in (self._translations, self._translations.values()))
+
+    @classmethod
+    def read(cls, path: Path) -> "Terms":
+        """Read a file with a term to keep in each line, or a term, a tab and its translation."""
+        translations = {}
+        for number, line in enumerate(read_lines(path), 1):
+            term, *translated = (part.strip() for part in line.split("\t"))
+            if (term == "" and translated) or len(translated) > 1 or "" in translated:
+                raise InputError(f"{path}, line {number}: not a term, or a term, a tab and its translation; mend it")
+            if term:
+                translations[term] = translated[0] if translated else term
+        return cls(translations)
+
+    def put_into(self, text: str) -> str:
+        """The text with translations in the place of terms that are no part of markup."""
+        parts, last = [], 0
+        for term in self._terms.finditer(hide(text, scan(text).kept)):
+            parts += [text[last : term.start()], self._translations[term[0]]]
+            last = term.end()
+        return "".join([*parts, text[last:]])
+
+
+def _capitalize(word: str) -> str:
+    return word[:1].upper() + word[1:]
+
+
+def _any_of(words: Collection[str]) -> re.Pattern[str]:
+    alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)" if alternatives else r"(?!)")
+
+
+NO_TERMS = Terms({})
