@@ -14,7 +14,7 @@ All patterns take time in proportion to the text: what they repeat cannot begin 
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -108,6 +108,7 @@ QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
 MARKS = ("Mn", "Mc", "Me", "Cf")  # Unicode's categories of what belongs to the letter before it
 SIGNS = ("So", "Sm")  # and of signs that models do not know
 PUNCTUATION = frozenset(".,;:!?'\"()[]-–—*_`")
+MAX_CACHED = 60  # characters of a token whose judgement is kept
 MAX_EXTENSION = 80  # characters up to a closing bracket
 
 
@@ -136,25 +137,23 @@ def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] 
         known: the characters that the model can read; None: all.
         terms: a user's words that are kept, too.
     """
-    kept, shown, parts, last = [], set(), [], 0
-    segments: list[tuple[int, int, list[tuple[int, int]]]] = []
-    constructs = []
+    kept, shown, placeholders, segments, constructs, last = [], set(), [], [], [], 0
     for found in CONSTRUCT.finditer(text):
-        kind = KINDS[found.lastgroup]
-        constructs.append((found.lastgroup, *found.span()))
+        kind, (start, end) = KINDS[found.lastgroup], found.span()
+        constructs.append((found.lastgroup, start, end))
         if kind is PART:
-            parts.append(found.span())
+            placeholders.append((start, end))
             continue
-        segments.append((last, found.start(), parts))
-        last, parts = found.end(), []
+        segments.append((last, start))
+        last = end
         if kind is not BOUNDARY:
-            start, end = found.span()
             kept.append((end - len(found[0].lstrip()), end))
-            if kind is SHOWN:
-                shown.add(kept[-1])
-    for start, end, inside in [*segments, (last, len(text), parts)]:
-        if start < end:
-            kept += _judge_tokens(text, start, end, inside)
+        if kind is SHOWN:
+            shown.add(kept[-1])
+    shadow = _replace(text, placeholders, lambda part: "x" * len(part))
+    following = deque(placeholders)
+    for start, end in [*segments, (last, len(text))]:
+        kept += _judge_tokens(text, shadow, start, end, following)
     if known is not None and NOT_ASCII.search(text):
         kept += _find_unknown(hide(text, sorted(kept)), known)
     if terms is not None:
@@ -231,25 +230,31 @@ def unmask(text: str, spans: Sequence[str]) -> str:
     return SYMBOL.sub(span, text)
 
 
-def _judge_tokens(text: str, start: int, end: int, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The places that are kept in a segment without constructs, but for placeholders at ``parts``."""
-    shadow = text
-    if parts:
-        shadow = _replace(text, parts, lambda part: "x" * len(part))
+def _judge_tokens(
+    text: str, shadow: str, start: int, end: int, placeholders: deque[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """The places that are kept in a segment without constructs, but for placeholders.
+
+    Args:
+        shadow: the text with letters in the place of placeholders.
+        placeholders: the places of those that follow; those of the segment are taken away.
+    """
     while token := TOKEN.search(shadow, start, end):
         first, start = token.span()
-        inside = [part for part in parts if first <= part[0] < start]
+        inside = []
+        while placeholders and placeholders[0][0] < start:
+            inside.append(placeholders.popleft())
         if not inside and WORD.fullmatch(text, first, start):
             continue
         first, after = _trim(shadow, first, start)
-        if first >= after and not inside:
-            continue
-        if not inside and (closing := _find_closing(text, first, after, end)):
+        if inside:
+            yield from _with_placeholders(text, shadow, first, after, inside)
+        elif first < after and (closing := _find_closing(text, first, after, end)):
             yield first, closing
             start = max(start, closing)
-        elif inside:
-            yield from _with_placeholders(text, shadow, first, after, inside)
-        else:
+            while placeholders and placeholders[0][0] < start:
+                placeholders.popleft()
+        elif first < after:
             for a, b in _judge(text[first:after]):
                 bracketed = text[first + a - 1 : first + a] == "[" and text[first + b : first + b + 1] == "]"
                 yield first + a - bracketed, first + b + bracketed
@@ -317,18 +322,22 @@ def _find_closing(text: str, start: int, end: int, limit: int) -> int:
     else:
         return 0
     opening, closing = text[place], PAIRS[text[place]]
-    depth, line = 0, LINE_END.search(text, place, limit)
-    limit = min(limit, place + MAX_EXTENSION, line.start() if line else limit)
-    for here in range(place, limit):
+    depth, limit = 0, min(limit, max(end, place) + MAX_EXTENSION)
+    line = LINE_END.search(text, end, limit)
+    for here in range(place, line.start() if line else limit):
         depth += (text[here] == opening) - (text[here] == closing)
         if depth == 0:
             return here + 1 if here >= end else 0
     return 0
 
 
-@lru_cache(1 << 15)
 def _judge(token: str) -> tuple[tuple[int, int], ...]:
     """The places in a trimmed token that are kept: none, the whole, or parts of it."""
+    return (_judge_short if len(token) <= MAX_CACHED else _judge_short.__wrapped__)(token)
+
+
+@lru_cache(1 << 15)
+def _judge_short(token: str) -> tuple[tuple[int, int], ...]:
     whole = ((0, len(token)),)
     if not token.isascii():
         categories = [unicodedata.category(sign) for sign in token]

@@ -46,7 +46,7 @@ SEPARATOR = re.compile(
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
-WORDS = re.compile(rf"(?:\S+\s+){{{PIECE_WORDS - 1}}}\S+")
+BLANKS = re.compile(r"(?<=\S)\s+(?=\S)")
 
 
 class Part(NamedTuple):
@@ -162,7 +162,7 @@ def _split(
         part = text[start:first]
         longest = SENTENCE_WORDS if pattern is SEPARATOR else PIECE_WORDS
         if not finer and count_words(part) > PIECE_WORDS:
-            ends = [found.end() for found in WORDS.finditer(text, start, first)]
+            ends = [found.start() for found in BLANKS.finditer(text, start, first)][PIECE_WORDS - 1 :: PIECE_WORDS]
             for begin, stop in pairwise([start, *ends, first]):
                 blanks = len(text[begin:stop]) - len(text[begin:stop].lstrip())
                 yield Part(text[begin : begin + blanks])
