@@ -6,6 +6,8 @@ pytest.importorskip("httpx")  # the test client asks for it
 
 from fastapi.testclient import TestClient
 
+from rnnsearch_fairseq.text.piece import Piece
+
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 EN_FR = {"source": "en", "target": "fr"}
@@ -36,6 +38,14 @@ def test_a_text_that_cannot_be_translated_refuses_no_other_one(client: TestClien
     assert answer["translatedText"] == ["le chien dort.", texts[1]]
     assert answer["faults"][0] == [] and "10,001 characters" in answer["faults"][1][0]
     assert "10,001 characters" in client.post("/translate", json={"q": texts[1], **EN_FR}).json()["error"]
+
+
+def test_what_a_translation_lacks_is_named_in_both_apis(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Piece, "choose", lambda *_: [(0, ["lacks 37"])])
+    text = "The dog sleeps (37)."
+    answer = client.post("/translate", json={"q": text, **EN_FR}).json()
+    (sentence,) = client.post("/api/translate", json={"sentences": [text]}).json()["sentences"]
+    assert answer["faults"] == sentence["translations"][0]["faults"] == ["lacks 37"]
 
 
 def test_html_is_read_as_pages_are_and_what_is_no_text_stays(client: TestClient) -> None:
