@@ -1,86 +1,84 @@
-"""fairseq's own command lines with the plugin, end to end, on a few hundred sentence pairs."""
+"""fairseq's own command lines with the plugin, and `rnnsearch translate` with what they trained."""
 
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import split
 
 import numpy as np
 import pytest
 
 from recipes.grammar import write_corpus
-from tests.commands import PAPER, PLUGIN, TINY, Output, generate, preprocess, run, train
+from tests.commands import PAPER, PLUGIN, TINY, Output, preprocess, run
 
-# Hydra and fairseq warn of each other's age.
-pytestmark = [pytest.mark.slow, pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
-
-PARTS = {"train": 200, "valid": 13, "test": 13}
-EPOCHS = 80
+pytestmark = [pytest.mark.slow, pytest.mark.train]
+LINES = 12
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The binarized data; its subset "test1" is the training set again."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text, binarized in bin, and a model of two epochs in saved, validated with --eval-bleu."""
     folder = tmp_path_factory.mktemp("commands")
-    write_corpus(folder, PARTS, seed=1, longest=10)
+    write_corpus(folder, {"train": 80, "valid": LINES}, seed=5, longest=8)
     (folder / "preparation.json").unlink()  # so that text is in the words of the data
-    preprocess(folder, *split("-s en -t fr --trainpref train --validpref valid --testpref test,train"))
-    return folder / "bin"
-
-
-@pytest.fixture(scope="module")
-def overfitted(data: Path) -> Path:
-    """A folder with a model that knows the training pairs by heart, and one half-way there."""
-    folder = data.parent / "overfitted"
-    sizes = split("--embedding-size 64 --hidden-size 96 --alignment-size 96 --maxout-size 64")
-    words = split("--optimizer adam --lr 0.005 --clip-norm 1 --criterion cross_entropy --batch-size 25")
-    words += ["--task", "rnnsearch", "--max-epoch", str(EPOCHS), "--no-save-optimizer-state"]
-    words += ["--save-interval", str(EPOCHS // 2), "--validate-interval", str(EPOCHS // 2)]
-    train(data, folder, "--arch", "bahdanau_gru_small", *sizes, *words)
+    preprocess(folder, *["-s", "en", "-t", "fr", "--trainpref", "train", "--validpref", "valid", "--testpref", "valid"])
+    words = ["bin", *PLUGIN, "--task", "rnnsearch", "--arch", "bahdanau_gru", *TINY, "--max-epoch", "2"]
+    words += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "20", "--save-dir", "saved", "--eval-bleu"]
+    words += ["--search", "groundhog", "--eval-bleu-args", '{"beam": 2}', "--eval-bleu-detok", "space"]
+    assert run("fairseq-train", *words, "--num-workers", "0", cwd=folder).stdout.count("| bleu ") >= 2
     return folder
 
 
-@pytest.fixture(scope="module")
-def best(overfitted: Path) -> Path:
-    return overfitted / f"checkpoint{EPOCHS}.pt"
+def translated(
+    folder: Path, command: str, *words: str, models: str = "saved/checkpoint2.pt", stdin: str = ""
+) -> Output:
+    """What fairseq-generate or fairseq-interactive prints."""
+    common = ["bin", *PLUGIN, "--path", models, "--batch-size", "5", "--max-len-b", "15"]
+    return Output(run(f"fairseq-{command}", *common, *words, cwd=folder, stdin=stdin).stdout)
 
 
-@pytest.fixture(scope="module")
-def aligned(data: Path, best: Path) -> Output:
-    """The test set with the weights of the alignments."""
-    return generate(data, best, "--print-alignment", "soft")
+def test_ours_finds_what_fairseqs_search_finds(folder: Path) -> None:
+    options = ["--beam", "4", "--nbest", "2", "--print-alignment", "soft"]
+    ours, theirs = (translated(folder, "generate", "--task", task, *options) for task in ("rnnsearch", "translation"))
+    assert [[words for _, words in lines] for lines in ours.all["H"].values()] == [
+        [words for _, words in lines] for lines in theirs.all["H"].values()
+    ]
+    assert {number: len(rows) for number, rows in ours.words("A").items()} == {
+        number: len(rows) for number, rows in theirs.words("A").items()
+    }
 
 
-def test_a_model_that_knows_200_pairs_by_heart_translates_them(data: Path, best: Path) -> None:
-    output = generate(data, best, "--max-tokens", "1000", subset="test1")
-    assert sorted(output.order) == list(range(PARTS["train"]))
-    bleu = re.search(r"^Generate test1 with beam=5: BLEU4 = ([\d.]+)", output.text, re.MULTILINE)
-    assert bleu is not None and float(bleu[1]) > 95
+def test_typed_lines_are_translated_as_binarized_ones(folder: Path) -> None:
+    groundhog = ["--task", "rnnsearch", "--search", "groundhog", "--beam", "4", "--unkpen", "inf", "--unnormalized"]
+    generated = translated(folder, "generate", *groundhog)
+    lines = (folder / "valid.en").read_text(encoding="utf-8")
+    typed = translated(folder, "interactive", *groundhog, "-s", "en", "-t", "fr", "--buffer-size", "5", stdin=lines)
+    assert typed.order == list(range(LINES))
+    assert typed.words("H") == generated.words("H")
 
 
-def translated(folder: Path, lines: Sequence[str], *words: str | Path) -> list[str]:
+def by_rnnsearch(folder: Path, lines: Sequence[str], *words: str) -> list[str]:
     """What ``rnnsearch translate`` prints for these lines."""
     (folder / "typed").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = ("-m", "rnnsearch_fairseq", "translate", folder / "typed", *words)
-    return run("python", *command, cwd=folder).stdout.split("\n")[:-1]
+    return run("rnnsearch", "translate", "typed", "--max-len-b", "15", *words, cwd=folder).stdout.split("\n")[:-1]
 
 
-def test_text_is_translated_as_binarized_data_is(data: Path, overfitted: Path, best: Path, aligned: Output) -> None:
+def test_text_is_translated_as_binarized_data_is(folder: Path) -> None:
+    aligned = translated(folder, "generate", "--task", "rnnsearch", "--print-alignment", "soft")
     lines, expected = ([" ".join(aligned.words(kind)[number]) for number in range(3)] for kind in ("S", "H"))
-    command = ["--model", best, "--alignments", data.parent / "alignments"]
-    assert translated(data.parent, [lines[0], "", *lines[1:]], *command) == [expected[0], "", *expected[1:]]
-    records = [json.loads(line) for line in (data.parent / "alignments").read_text().splitlines()]
+    command = ["--model", "saved/checkpoint2.pt", "--alignments", "alignments"]
+    assert by_rnnsearch(folder, [lines[0], "", *lines[1:]], *command) == [expected[0], "", *expected[1:]]
+    records = [json.loads(line) for line in (folder / "alignments").read_text().splitlines()]
     for number, record in enumerate([records[0], *records[2:]]):
         rows = [[float(weight) for weight in row.split(",")] for row in aligned.words("A")[number]]
         np.testing.assert_allclose(record["alignment"], rows, atol=1e-4)
-    models = f"{best}:{overfitted}/checkpoint{EPOCHS // 2}.pt"
-    both = generate(data, models)
-    assert translated(data.parent, lines, "--model", models) == [" ".join(both.words("H")[n]) for n in range(3)]
+    models = "saved/checkpoint1.pt:saved/checkpoint2.pt"
+    both = translated(folder, "generate", "--task", "rnnsearch", models=models)
+    assert by_rnnsearch(folder, lines, "--model", models) == [" ".join(both.words("H")[n]) for n in range(3)]
 
 
-def test_a_checkpoint_of_another_architecture_is_refused_in_one_sentence(data: Path, best: Path) -> None:
-    words = [data, *PLUGIN, "--arch", "rnnencdec", *TINY, *PAPER, "--batch-size", "16", "--restore-file", best]
-    done = run("fairseq-train", *words, cwd=data.parent, status=1)
+def test_a_checkpoint_of_another_architecture_is_refused_in_one_sentence(folder: Path) -> None:
+    words = ["bin", *PLUGIN, "--arch", "rnnencdec", *TINY, *PAPER, "--batch-size", "16"]
+    done = run("fairseq-train", *words, "--restore-file", "saved/checkpoint2.pt", cwd=folder, status=1)
     assert "Traceback" not in done.stdout + done.stderr
     assert re.fullmatch(r"error: .*another architecture.* --arch.*", done.stderr.rstrip("\n").rsplit("\n", 1)[-1])

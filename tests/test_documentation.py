@@ -38,15 +38,29 @@ def fill_in(words: list[str]) -> list[str]:
     return filled
 
 
+def assigned(line: str, values: dict[str, list[str]]) -> list[str]:
+    """A line of a script with each choice of the values that the script gives to its variables."""
+    name = next((name for name in re.findall(r"\$\{?(\w+)\b(?![/:%#])", line) if name in values), None)
+    if name is None:
+        return [line]
+    chosen = [re.sub(rf"\$({name}\b|{{{name}}})", lambda _, value=value: value, line) for value in values[name]]
+    return [known for line in chosen for known in assigned(line, values)]
+
+
 def commands(path: Path) -> list[list[str]]:
     """The commands in ``path``, continued lines joined, up to the first pipe, redirection or list operator."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         text = "\n".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL))
+    text, values = text.replace("\\\n", " "), {}
+    for name, value in re.findall(r'(?<![\w-])([A-Z]+)="([^"]*)"', text):
+        values.setdefault(name, []).append(value)
     found = []
-    for line in text.replace("\\\n", " ").splitlines():
-        words = shlex.split(line, comments=True) if line.lstrip().startswith("fairseq-") else []
-        if words and words[0] in PARSERS:
+    for line in text.splitlines():
+        lines = assigned(line, values) if line.lstrip().startswith("fairseq-") else []
+        for words in (shlex.split(line, comments=True) for line in lines):
+            if words[0] not in PARSERS:
+                continue
             end = next((i for i, word in enumerate(words) if re.match(r"[|>&]|2>", word)), len(words))
             found.append(fill_in(words[:end]))
     return found

@@ -1,5 +1,6 @@
 """Adadelta against NumPy, and what a command line makes of it."""
 
+import functools
 from shlex import split
 
 import numpy as np
@@ -11,6 +12,7 @@ from rnnsearch_fairseq.plugin.optim import Adadelta, AdadeltaConfig
 from tests.builders import parse_training
 
 
+@functools.cache
 def parse(*words: str) -> DictConfig:
     return parse_training("--arch", "bahdanau_gru", "--optimizer", "adadelta", *words)
 

@@ -1,5 +1,6 @@
 """The scheduler ``halve_on_worse``: when it lowers the learning rate, and what a checkpoint keeps of it."""
 
+import functools
 import json
 
 import pytest
@@ -14,9 +15,12 @@ LOSSES = [5.0, 6.0, 5.5, 5.5, 5.501, 5.2, 7.0, 6.9]
 RATES = [1.0, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
 
 
+parse = functools.cache(parse_training)
+
+
 def make(*words: str) -> HalveOnWorse:
     words = ("--arch", "anmt_small", "--optimizer", "sgd", "--lr", "1.0", "--lr-scheduler", "halve_on_worse", *words)
-    cfg = parse_training(*words)
+    cfg = parse(*words)
     scheduler = build_lr_scheduler(
         cfg.lr_scheduler, build_optimizer(cfg.optimizer, [torch.nn.Parameter(torch.zeros(1))])
     )

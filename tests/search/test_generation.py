@@ -10,12 +10,10 @@ from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 
-from recipes.grammar import write_corpus
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.plugin.generation import Generator
 from rnnsearch_fairseq.plugin.tasks import RNNsearchTask, RNNsearchTaskConfig
 from tests.builders import EOS, make_dictionary, make_model, make_sample
-from tests.commands import PLUGIN, TINY, Output, preprocess, run
 from tests.plugin import builders as trees
 from tests.search.builders import assert_close, search
 
@@ -104,35 +102,3 @@ def test_options_without_effect_or_sense_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         make_task(**task).build_generator([make_model()], Namespace(**options))
-
-
-@pytest.mark.slow
-@pytest.mark.train
-def test_fairseqs_commands(tmp_path: Path) -> None:
-    """Training with --eval-bleu, fairseq-generate and fairseq-interactive; ours finds what fairseq's search finds."""
-    write_corpus(tmp_path, {"train": 80, "valid": 12}, seed=5, longest=8)
-    texts = ["--trainpref", "train", "--validpref", "valid", "--testpref", "valid"]
-    preprocess(tmp_path, "-s", "en", "-t", "fr", *texts)
-    words = ["bin", *PLUGIN, "--task", "rnnsearch", "--arch", "bahdanau_gru", *TINY, "--max-epoch", "2"]
-    words += ["--optimizer", "adam", "--lr", "0.01", "--batch-size", "20", "--save-dir", "saved", "--eval-bleu"]
-    words += ["--search", "groundhog", "--eval-bleu-args", '{"beam": 2}', "--eval-bleu-detok", "space"]
-    assert run("fairseq-train", *words, "--num-workers", "0", cwd=tmp_path).stdout.count("| bleu ") >= 2
-
-    def translated(command: str, *words: str, stdin: str = "") -> Output:
-        common = ["bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", "--beam", "4", "--batch-size", "5"]
-        return Output(run(command, *common, *words, cwd=tmp_path, stdin=stdin).stdout)
-
-    options = ["--max-len-b", "15", "--nbest", "2", "--print-alignment", "soft"]
-    ours, theirs = (translated("fairseq-generate", "--task", task, *options) for task in ("rnnsearch", "translation"))
-    assert [[words for _, words in lines] for lines in ours.all["H"].values()] == [
-        [words for _, words in lines] for lines in theirs.all["H"].values()
-    ]
-    assert {number: len(rows) for number, rows in ours.words("A").items()} == {
-        number: len(rows) for number, rows in theirs.words("A").items()
-    }
-    groundhog = ["--task", "rnnsearch", "--search", "groundhog", "--unkpen", "inf", "--unnormalized"]
-    generated = translated("fairseq-generate", *groundhog)
-    lines = (tmp_path / "valid.en").read_text(encoding="utf-8")
-    typed = translated("fairseq-interactive", *groundhog, "-s", "en", "-t", "fr", "--buffer-size", "5", stdin=lines)
-    assert typed.order == list(range(12))
-    assert typed.words("H") == generated.words("H")
