@@ -60,9 +60,3 @@ class Output:
     def words(self, kind: str) -> dict[int, list[str]]:
         """Of each sentence the words of the first line of this kind."""
         return {number: lines[0][-1].split() for number, lines in self.all[kind].items()}
-
-
-def generate(data: Path, checkpoint: Path | str, *words: str | Path, subset: str = "test") -> Output:
-    subset_words = ["--gen-subset", subset, "--num-workers", "0"]
-    command = ["fairseq-generate", data, *PLUGIN, "--path", checkpoint, *subset_words, *words]
-    return Output(run(*command, cwd=data.parent).stdout)

@@ -13,6 +13,8 @@ from tests.commands import PAPER, PLUGIN, TINY, Output, preprocess, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.train]
 LINES = 12
+BEST = "saved/checkpoint2.pt"
+LONGEST = ["--max-len-b", "15"]  # words of a translation
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +31,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def translated(
-    folder: Path, command: str, *words: str, models: str = "saved/checkpoint2.pt", stdin: str = ""
-) -> Output:
+def translated(folder: Path, command: str, *words: str, models: str = BEST, stdin: str = "") -> Output:
     """What fairseq-generate or fairseq-interactive prints."""
-    common = ["bin", *PLUGIN, "--path", models, "--batch-size", "5", "--max-len-b", "15"]
+    common = ["bin", *PLUGIN, "--path", models, "--batch-size", "5"]
     return Output(run(f"fairseq-{command}", *common, *words, cwd=folder, stdin=stdin).stdout)
 
 
 def test_ours_finds_what_fairseqs_search_finds(folder: Path) -> None:
-    options = ["--beam", "4", "--nbest", "2", "--print-alignment", "soft"]
+    options = [*LONGEST, "--beam", "4", "--nbest", "2", "--print-alignment", "soft"]
     ours, theirs = (translated(folder, "generate", "--task", task, *options) for task in ("rnnsearch", "translation"))
     assert [[words for _, words in lines] for lines in ours.all["H"].values()] == [
         [words for _, words in lines] for lines in theirs.all["H"].values()
@@ -60,25 +60,25 @@ def test_typed_lines_are_translated_as_binarized_ones(folder: Path) -> None:
 def by_rnnsearch(folder: Path, lines: Sequence[str], *words: str) -> list[str]:
     """What ``rnnsearch translate`` prints for these lines."""
     (folder / "typed").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return run("rnnsearch", "translate", "typed", "--max-len-b", "15", *words, cwd=folder).stdout.split("\n")[:-1]
+    return run("rnnsearch", "translate", "typed", *LONGEST, *words, cwd=folder).stdout.split("\n")[:-1]
 
 
 def test_text_is_translated_as_binarized_data_is(folder: Path) -> None:
-    aligned = translated(folder, "generate", "--task", "rnnsearch", "--print-alignment", "soft")
+    aligned = translated(folder, "generate", "--task", "rnnsearch", "--print-alignment", "soft", *LONGEST)
     lines, expected = ([" ".join(aligned.words(kind)[number]) for number in range(3)] for kind in ("S", "H"))
-    command = ["--model", "saved/checkpoint2.pt", "--alignments", "alignments"]
+    command = ["--model", BEST, "--alignments", "alignments"]
     assert by_rnnsearch(folder, [lines[0], "", *lines[1:]], *command) == [expected[0], "", *expected[1:]]
     records = [json.loads(line) for line in (folder / "alignments").read_text().splitlines()]
     for number, record in enumerate([records[0], *records[2:]]):
         rows = [[float(weight) for weight in row.split(",")] for row in aligned.words("A")[number]]
         np.testing.assert_allclose(record["alignment"], rows, atol=1e-4)
     models = "saved/checkpoint1.pt:saved/checkpoint2.pt"
-    both = translated(folder, "generate", "--task", "rnnsearch", models=models)
+    both = translated(folder, "generate", "--task", "rnnsearch", *LONGEST, models=models)
     assert by_rnnsearch(folder, lines, "--model", models) == [" ".join(both.words("H")[n]) for n in range(3)]
 
 
 def test_a_checkpoint_of_another_architecture_is_refused_in_one_sentence(folder: Path) -> None:
     words = ["bin", *PLUGIN, "--arch", "rnnencdec", *TINY, *PAPER, "--batch-size", "16"]
-    done = run("fairseq-train", *words, "--restore-file", "saved/checkpoint2.pt", cwd=folder, status=1)
+    done = run("fairseq-train", *words, "--restore-file", BEST, cwd=folder, status=1)
     assert "Traceback" not in done.stdout + done.stderr
     assert re.fullmatch(r"error: .*another architecture.* --arch.*", done.stderr.rstrip("\n").rsplit("\n", 1)[-1])
