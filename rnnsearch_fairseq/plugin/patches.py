@@ -64,7 +64,7 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
         trainer.lock = _lock(Path(cfg.save_dir))  # until the training ends
     path = Path(cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt"))
     if cfg.restore_file == LAST:
-        path = cfg.save_dir / path
+        path = Path(os.path.join(cfg.save_dir, path))
     elif not path.is_file():
         raise InputError(f"--restore-file {path}: no such file; without the option, training goes on from {LAST}")
     others = sorted({*path.parent.glob("checkpoint*.pt")} - {path}, key=os.path.getmtime)
