@@ -155,6 +155,7 @@ class Translator:
         self.options = _choose_options(recommended, options)
         self.examples, self.description = usage.examples, usage.description
         self.languages, (self.source_vocabulary, self.target_vocabulary) = text.languages, text.vocabularies
+        self._reads_words = text.preparations is None  # nothing is known of a text but its words
         self.source_codec, self.target_codec = make_codecs(text.preparations, text.languages, text.vocabularies)
         known, words = known_characters(self.source_vocabulary.symbols), self.target_codec.preparation.known_words()
         self.reader = Reader(text.languages, known, words, self.source_codec.preparation.markup)
@@ -242,7 +243,7 @@ class Translator:
         if len(text) > MAX_CHARACTERS:
             most = f"at most {MAX_CHARACTERS:,} are read"
             raise InputError(f"{where} has {len(text):,} characters, and {most}; split it")
-        passage = Passage(text, cut=not prepared and parse in (None, "", "-"))
+        passage = Passage(text, cut=not (prepared or self._reads_words) and parse in (None, "", "-"))
         return Text(passage, [self.read_source(piece, parse, where, prepared) for piece in passage.pieces])
 
     def read_source(
@@ -257,7 +258,7 @@ class Translator:
         Raises:
             InputError: the sentence is too long, or the parse has other words.
         """
-        if prepared:
+        if prepared or self._reads_words:
             words = self._check_length(sentence.split(), where)
             return Source(words, self.source_vocabulary.encode(words), self._read_parse(parse, words, where))
         piece = Piece(sentence, self.reader)
