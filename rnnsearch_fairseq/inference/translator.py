@@ -24,7 +24,7 @@ torch.Size([6, 6])
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ from rnnsearch_fairseq.inference.scoring import batches, pad_sources, reads_tree
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import OnStep, SearchModel, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchModel, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
@@ -305,12 +305,15 @@ class Translator:
         found = self._search([*sources, *counted], options, step)
         with_numbers = iter(found[len(sources) :])
         chosen = []
-        for source, pairs in zip(sources, found):
-            pairs = [*next(with_numbers), *pairs] if source.counted is not None else pairs
-            if source.piece is not None:
-                ranked = source.piece.choose([pair.text for pair in pairs], nbest)
-                pairs = [replace(pairs[number], faults=faults) for number, faults in ranked]
-            chosen.append(pairs[:nbest])
+        for source, several in zip(sources, found):
+            several = [*next(with_numbers), *several] if source.counted is not None else several
+            if source.piece is None:
+                chosen.append([make() for make in several[:nbest]])
+                continue
+            pairs: list[AlignedPair] = []  # made as they are asked for: the first one is often right
+            made = (pairs.append(pair) or pair.text for make in several if (pair := make()).text is not None)
+            ranked = source.piece.choose(made, nbest)
+            chosen.append([replace(pairs[number], faults=faults) for number, faults in ranked])
         following = iter(chosen)
         return [self._join(text, [next(following) for _ in text.sources], nbest) for text in texts]
 
@@ -331,26 +334,26 @@ class Translator:
 
     def _search(
         self, sources: Sequence[Source], options: SearchOptions | None, on_step: OnStep | None
-    ) -> list[list[AlignedPair]]:
-        """The whole beam of each source; translations in which a number is lost are left out."""
+    ) -> list[list[Callable[[], AlignedPair]]]:
+        """The whole beam of each source; each function makes a pair, whose text is None if a number is lost."""
         search = make_search(self.options if options is None else options)
         if self._model is None:
             self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
         self._warn_of_missing_trees(sources)
-        results: dict[int, list[AlignedPair]] = {}
+        results: dict[int, list[Callable[[], AlignedPair]]] = {}
         for batch in batches([len(source.ids) for source in sources]):
             step = on_step and (lambda best, batch=batch: on_step({batch[place]: best[place] for place in best}))
             words, forest = self._pad([sources[number] for number in batch])
             for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
-                source, results[number] = sources[number], []
-                for best in hypotheses:
-                    target, columns = self.target_vocabulary.words(best.words), words.size(1)
-                    pair = self._pair(source, target, best.words, best.logprobs, best.weights, columns)
-                    self._replace_unknown(pair)
-                    pair.score, pair.text = best.score, self.decode(pair.words, source)
-                    if pair.text is not None:
-                        results[number].append(pair)
+                results[number] = [partial(self._translated, sources[number], one, words.size(1)) for one in hypotheses]
         return [results[number] for number in range(len(sources))]
+
+    def _translated(self, source: Source, found: Hypothesis, columns: int) -> AlignedPair:
+        target = self.target_vocabulary.words(found.words)
+        pair = self._pair(source, target, found.words, found.logprobs, found.weights, columns)
+        self._replace_unknown(pair)
+        pair.score, pair.text = found.score, self.decode(pair.words, source)
+        return pair
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
         """Align each source with the words of a given translation, which are without end-of-sentence."""

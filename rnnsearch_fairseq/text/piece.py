@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -142,7 +142,7 @@ class Piece:
         letter = LETTER.search(text)
         return text[: letter.start()] + self._label + text[letter.start() :] if self._label and letter else text
 
-    def choose(self, translations: Sequence[str], nbest: int = 1) -> list[tuple[int, list[str]]]:
+    def choose(self, translations: Iterable[str], nbest: int = 1) -> list[tuple[int, list[str]]]:
         """The positions of the translations with the fewest faults, of spans first, and these faults.
 
         Equal ones stay in their order. If one is asked for, the first without a fault is taken.
