@@ -26,6 +26,10 @@ tool() { # PROGRAM WORDS...: run a Python program of the recipes, as reproduce.r
     PYTHONSAFEPATH=1 PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} python -m "recipes.$1" "${@:2}"
 }
 
+prepare_text() { # WORDS...: rnnsearch prepare, without what it says of a training, as the recipes have their own
+    rnnsearch prepare "$@" | sed '/^What to expect/,$d'
+}
+
 once() { # OUTPUT COMMAND...: make a file or a folder by COMMAND, whose last word becomes the path to write, unless it is there
     [ ! -e "$1" ] || return 0
     mkdir -p "$(dirname "$1")"
@@ -109,7 +113,8 @@ install_pytorch() {
     # Without a GPU, the build in PyTorch's own index is a tenth the size. It replaces the default index for this command
     # only: beside it, a package of the same name there would win.
     if ! command -v nvidia-smi >/dev/null; then
-        pip_install --quiet --index-url https://download.pytorch.org/whl/cpu --retries 0 "$TORCH" 2>/dev/null && return
+        # In a subshell, so that Ctrl-C says on standard error how to go on.
+        (pip_install --quiet --index-url https://download.pytorch.org/whl/cpu --retries 0 "$TORCH") 2>/dev/null && return
         echo "PyTorch's own index cannot be used; the default one is tried, whose build for GPUs is a download of about 2.5 GB"
     fi
     pip_install "$TORCH" # not --quiet, which hides how far the download is
@@ -159,6 +164,7 @@ for word in "$@"; do
 done
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    parse_options "" "$@"
     set_up
     say "set up; to use it, at the top of the checkout: source .venv/bin/activate"
 fi

@@ -96,5 +96,6 @@ def print_user_dir() -> None:
     """Print the folder to give to fairseq's ``--user-dir``."""
     make_parser(f"{COMMANDS['user-dir'][1]}\n\n  rnnsearch user-dir").parse_args()
     if importlib.util.find_spec("fairseq") is None:
-        raise InputError("fairseq, which trains models, is not installed; install this package with its extra, train")
+        cure = "at the top of the checkout: pip install '.[train]'"
+        raise InputError(f"fairseq, which trains models, is not installed; {cure}")
     print(Path(__file__).resolve().parent)

@@ -1,9 +1,12 @@
 """Write files that appear under their names only when they are complete."""
 
 import contextlib
+import errno
+import fcntl
 import gzip
 import os
 import secrets
+import shutil
 import stat
 import sys
 import tempfile
@@ -76,7 +79,8 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:  # of standard output, to which a command may print meanwhile
         raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); make room, or give another name") from error
+        cure = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give another name"
+        raise InputError(f"{path}: cannot be written ({error.strerror}); {cure}") from error
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
@@ -86,17 +90,23 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 def write_folder(out: Path) -> Iterator[Path]:
     """Give a new folder, whose files go to the folder ``out`` at the end; after an error, ``out`` is as it was.
 
+    The new folder is locked, so that the next command can tell the folder of a killed command, and remove it.
+
     Raises:
         InputError: ``out`` cannot be written, or holds a folder in the place of a file.
     """
     outputs_begun.add(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
+        for leftover in out.glob(".new-*"):
+            with _lock(leftover) as is_locked:
+                if is_locked:
+                    shutil.rmtree(leftover)
         temporary = tempfile.TemporaryDirectory(prefix=".new-", dir=out)
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
-    with temporary as name:
-        yield (new := Path(name))
+    with temporary as name, _lock(new := Path(name)):
+        yield new
         places = {path: out / path.relative_to(new) for path in sorted(new.rglob("*")) if path.is_file()}
         for place in places.values():
             place.parent.mkdir(exist_ok=True)
@@ -104,3 +114,16 @@ def write_folder(out: Path) -> Iterator[Path]:
                 raise InputError(f"{place}: a folder, where a file is to be written; remove it")
         for path, place in places.items():
             os.replace(path, place)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[bool]:
+    """Lock a folder until this process has finished or was killed; False if that is not possible."""
+    descriptor, locked = os.open(folder, os.O_RDONLY), False
+    try:
+        with contextlib.suppress(OSError):  # another process has locked it, or the file system has no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked = True
+        yield locked
+    finally:
+        os.close(descriptor)

@@ -20,7 +20,7 @@ export OMP_NUM_THREADS=1
 say "reading PO files; 8,000 sentencepieces, markup masked"
 read_pairs() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE"; }
 once "$OUT/raw" read_pairs
-prepare() { rnnsearch prepare "$OUT/raw" "$1" -s en -t fr --sentencepiece 8000; }
+prepare() { prepare_text "$OUT/raw" "$1" -s en -t fr --sentencepiece 8000; }
 once "$OUT/text" prepare
 once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr --joined-dictionary
 
@@ -48,7 +48,7 @@ read_manual() { tool docs_en_fr.php_manual "$PHP" "$1"; }
 once "$OUT/php.tsv" read_manual
 read_more() { tool docs_en_fr.pairs "$1" "$DATA" "$MORE" "$OUT/php.tsv"; }
 once "$OUT/raw_more" read_more
-prepare_more() { rnnsearch prepare "$OUT/raw_more" "$1" -s en -t fr --from "$OUT/first/model.pt"; }
+prepare_more() { prepare_text "$OUT/raw_more" "$1" -s en -t fr --from "$OUT/first/model.pt"; }
 once "$OUT/text_more" prepare_more
 once "$OUT/text_more/bin" binarise "$OUT/text_more" -s en -t fr --srcdict "$OUT/text_more/dict.en.txt" --tgtdict "$OUT/text_more/dict.fr.txt"
 MORE_UPDATES=1300

@@ -18,7 +18,7 @@ set_up
 export OMP_NUM_THREADS=1
 
 say "splitting words by 10,000 BPE merges"
-prepare() { rnnsearch prepare "$DATA" "$1" -s en -t fr --valid val --test test_2016_flickr --tokenized --bpe 10000; }
+prepare() { prepare_text "$DATA" "$1" -s en -t fr --valid val --test test_2016_flickr --tokenized --bpe 10000; }
 once "$OUT/text" prepare
 once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr --joined-dictionary
 

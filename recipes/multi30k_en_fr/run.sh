@@ -8,7 +8,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/data.sh"
 
 say "preparing text: Moses tokens, 5,000 BPE merges"
-prepare() { rnnsearch prepare "$DATA" "$1" -s en -t fr --train train --valid val --test test_2016_flickr --bpe 5000; }
+prepare() { prepare_text "$DATA" "$1" -s en -t fr --train train --valid val --test test_2016_flickr --bpe 5000; }
 once "$OUT/text" prepare
 once "$OUT/text/bin" binarise "$OUT/text" -s en -t fr
 

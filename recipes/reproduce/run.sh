@@ -47,7 +47,7 @@ if [ -n "$TOKENS" ]; then
     once "$TEXT" ln -s "$(realpath "$TOKENS")"
 else
     prepare() { # FOLDER
-        rnnsearch prepare "$DATA" "$1" -s "$SRC" -t "$TRG" --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1
+        prepare_text "$DATA" "$1" -s "$SRC" -t "$TRG" --train "$TRAIN" --valid "$VALID" --test "$TEST" --bpe "$BPE" --shuffle 1
     }
     once "$TEXT" prepare
 fi

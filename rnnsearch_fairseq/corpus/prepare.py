@@ -7,12 +7,13 @@ two files, of which line N is the same sentence, give any of PO, XLIFF, TMX and 
   rnnsearch prepare corpus.en corpus.fr text -s en -t fr
 """
 
-import argparse
 import io
 import os
+import re
 import shlex
 import shutil
 import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
@@ -24,6 +25,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.corpus.blocks import map_blocks
+from rnnsearch_fairseq.corpus.doubts import find_misalignment
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import (
     MANY_PAIRS,
@@ -41,7 +43,7 @@ from rnnsearch_fairseq.inference.loading import Member, load_members, model_file
 from rnnsearch_fairseq.inference.options import TERMS
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
-from rnnsearch_fairseq.text.lines import read_pairs
+from rnnsearch_fairseq.text.lines import check_rereadable, read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, pack_words, write_preparations
 from rnnsearch_fairseq.text.sentences import lacks_blanks
@@ -213,7 +215,7 @@ def _encode(
         yield " ".join(source.encode(pair[0])), " ".join(target.encode(pair[1]))
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def _make_parser() -> ArgumentParser:
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("data", type=Path, nargs="+", help="folder of the raw text; or two text files, or others, to be split")
@@ -226,13 +228,13 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--valid", help="name of the development files (default: valid)")
     add("--test", help="name of the test files (default: test)")
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
-    add("--split", type=_sizes, metavar="DEV,TEST", help=size)
-    add("--split-seed", type=count, default=1, metavar="SEED", help="seed of the split (default: 1)")
+    add("--split", type=_read_sizes, metavar="DEV,TEST", help=size)
+    add("--split-seed", type=_read_seed, default=1, metavar="SEED", help="seed of the split (default: 1)")
     kept = "keep tags and entities (always kept in PO and XLIFF), pairs with equal sides, or pairs that came before"
     add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
     subwords = parser.add_mutually_exclusive_group()
     merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
-    subwords.add_argument("--bpe", type=int, metavar="N", help=merges)
+    subwords.add_argument("--bpe", type=_read_merges, metavar="N", help=merges)
     pieces = "sentencepieces (fewer from a small text), both languages together (default: as many as suit the text)"
     subwords.add_argument("--sentencepiece", type=count, help=pieces)
     add("--tokenized", action="store_true", help="the text is tokenised already: split it at blanks")
@@ -243,13 +245,25 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _sizes(text: str) -> tuple[int, int]:
+def _read_sizes(text: str) -> tuple[int, int]:
+    if not re.fullmatch("[1-9][0-9]{0,8},[1-9][0-9]{0,8}", text):
+        raise ArgumentTypeError(f"{quote(text)}: give two numbers of pairs, as 1000,1000")
     valid, test = map(int, text.split(","))
     return valid, test
 
 
+def _read_seed(text: str) -> int:
+    if count(text) >= 1 << 32:  # NumPy's limit
+        raise ArgumentTypeError(f"{text} is too high; give at most {(1 << 32) - 1}")
+    return int(text)
+
+
+def _read_merges(text: str) -> int:
+    return 0 if text == "0" else count(text)
+
+
 def main() -> None:
-    args = _make_parser().parse_args()
+    args = _make_parser().parse_intermixed_args()
     sys.stdout.reconfigure(line_buffering=True)
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     languages = (args.source_lang, args.target_lang)
@@ -263,17 +277,20 @@ def main() -> None:
     inputs = [*chain(*files_of_parts.values())] or find_files(args.data)
     # In a folder of parts, OUT/raw/test may be the test set that is given: it is then replaced by itself.
     outputs = PARTS if files_of_parts else (*PARTS, *(f"raw/{part}" for part in PARTS))
+    check_rereadable(*inputs)
     replaced = chain(*(texts_of(args.out / name, *languages) for name in outputs))
     check_not_input(replaced, inputs + (model_files(args.given) if model else []))
     for path in (args.out / "bin", args.out / "checkpoints"):
         if os.path.exists(path):
-            raise InputError(f"{path}: is of older text; remove it, or give another OUT")
+            raise InputError(f"{path}: a training with text prepared before; remove it, or give another OUT")
     with write_folder(args.out) as new:
         (new / "raw").mkdir()
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
             parts = split_files(inputs, languages, args.split, args.split_seed, args.keep)
+        if doubt := find_misalignment(parts["train"]):
+            print(f"warning: {doubt}")
         for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         if model is None:
@@ -304,7 +321,7 @@ def _load_given(path: str, languages: Pair, settings: Settings) -> Member:
     return model
 
 
-def _find_files_of_parts(args: argparse.Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:
+def _find_files_of_parts(args: Namespace, languages: Pair) -> dict[str, tuple[Path, ...]]:
     """The files of each part, if options name them or a folder is given that holds one of them."""
     files = {part: texts_of(args.data[0] / (getattr(args, part) or part), *languages) for part in PARTS}
     is_folder = len(args.data) == 1 and any(map(os.path.exists, chain(*files.values())))

@@ -68,8 +68,10 @@ class Progress:
         speed = done / seconds if done and seconds else statistics.get("ups")
         if not self._total or not speed or updates >= self._total:
             return ""
-        minutes = (self._total - updates) / speed / 60
-        return f" | about {f'{minutes / 60:.1f} hours' if minutes > 90 else f'{max(1, round(minutes))} min'} left"
+        seconds = (self._total - updates) / speed
+        hours, minutes = seconds / 3600, seconds / 60
+        left = f"{hours:.1f} hours" if minutes > 90 else f"{minutes:.0f} min" if minutes > 2 else f"{max(1, round(seconds))} s"
+        return f" | about {left} left"
 
 
 def main() -> None:

@@ -96,7 +96,10 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
             bpe.cache.clear()  # it would grow without end
             return bpe.segment(word)
 
-        return lambda text: " ".join(map(split_word, text.split())).split(), lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
+        def split(text: str) -> list[str]:
+            return " ".join(map(split_word, text.split())).split()
+
+        return split, lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
     if preparation.sentencepiece is not None:
         from sentencepiece import SentencePieceProcessor
 

