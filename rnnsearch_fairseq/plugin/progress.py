@@ -69,9 +69,8 @@ class Progress:
         if not self._total or not speed or updates >= self._total:
             return ""
         seconds = (self._total - updates) / speed
-        hours, minutes = seconds / 3600, seconds / 60
-        left = f"{hours:.1f} hours" if minutes > 90 else f"{minutes:.0f} min" if minutes > 2 else f"{max(1, round(seconds))} s"
-        return f" | about {left} left"
+        unit, size = ("hours", 3600) if seconds > 5400 else ("min", 60) if seconds > 120 else ("s", 1)
+        return f" | about {max(1, seconds / size):.{int(size == 3600)}f} {unit} left"
 
 
 def main() -> None:
