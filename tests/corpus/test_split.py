@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rnnsearch_fairseq.corpus.pairs import Pair, find_files
-from rnnsearch_fairseq.corpus.split import clean_pair, hash_sentence, split_files
+from rnnsearch_fairseq.corpus.split import clean_pair, group_pairs, hash_sentence, split_files
 from rnnsearch_fairseq.errors import InputError
 from tests.corpus.builders import (
     LANGUAGES,
@@ -33,6 +34,10 @@ def sizes_of(parts: dict[str, list[Pair]]) -> list[int]:
 
 
 # Parts
+
+
+def test_a_group_has_the_number_of_its_first_pair() -> None:
+    assert group_pairs(np.array([[7, 5], [3, 4], [8, 6], [3, 5], [1, 2]])).tolist() == [0, 0, 2, 0, 4]
 
 
 def test_no_sentence_is_in_two_parts(tmp_path: Path) -> None:

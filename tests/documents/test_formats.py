@@ -274,7 +274,7 @@ def po(text: str, flags: str = "") -> str:
         ("a.ts", QT.format("a", "").replace("unfinished", "vanished"), {}, 'type="vanished"></'),
         ("a.xlf", XLIFF1.format(SEGMENTS), {"b": "c"}, '<mrk mtype="seg" mid="1"/>\n<mrk mtype="seg" mid="2">c</mrk>'),
         ("a.xlf", UNIT.format('mq:locked="locked"', ""), {}, "</source></trans-unit>"),
-        ("a.xlf", UNIT.format('m:locked="true"', ""), {}, "</source></trans-unit>"),
+        ("a.xlf", UNIT.format('m:locked="True"', ""), {}, "</source></trans-unit>"),
         ("a.xlf", UNIT.format('translate="no"', ""), {}, "</source></trans-unit>"),
         ("a.xlf", UNIT.format('m:locked="false"', ""), {"a b": "c"}, ">c</target>"),
         ("a.xlf", UNIT.format("", 'xml:space="preserve"'), {" a  b": "c"}, ">c</target>"),

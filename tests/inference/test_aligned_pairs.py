@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from rnnsearch_fairseq.errors import InputError
-from rnnsearch_fairseq.inference.aligned_pairs import GIVE_SCORES, read_scores
+from rnnsearch_fairseq.inference.aligned_pairs import GIVE_SCORES, AlignedPair, read_scores
 
 
 def record(number: int, **changes: Any) -> dict[str, Any]:
@@ -29,6 +31,13 @@ def write(path: Path, *lines: dict[str, Any] | bytes) -> Path:
         b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
     )
     return path
+
+
+def test_pieces_of_a_source_word_add_their_weights_and_those_of_a_target_word_share_them() -> None:
+    weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
+    source, target, by_word = AlignedPair(["a@@", "b", "</s>"], ["x@@", "y", "</s>"], weights=weights).by_word()
+    assert (source, target) == (["ab", "</s>"], ["xy", "</s>"])
+    np.testing.assert_array_equal(by_word, [[0.625, 0.375], [0, 1]])
 
 
 @pytest.mark.parametrize(

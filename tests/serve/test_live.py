@@ -6,12 +6,13 @@ import json
 import signal
 import socket
 import time
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.serve.server import MAX_CONNECTIONS
+from rnnsearch_fairseq.serve.server import MAX_CONNECTIONS, Connection
 from tests.serve.live import PATIENCE, Live, serving
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -35,6 +36,14 @@ def test_fifty_users_at_a_time_meet_no_error(live: Live) -> None:
     with ThreadPoolExecutor(50) as users:
         asked = [*sentences] * 50
         assert [*users.map(lambda sentence: ask(live, sentence), asked)] == [sentences[sentence] for sentence in asked]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_only_a_client_that_reads_is_waited_for(paused: bool) -> None:
+    connection = object.__new__(Connection)
+    connection.cycle = Namespace(more_body=False, response_complete=False, disconnected=False)
+    connection.flow = Namespace(write_paused=paused)
+    assert connection.has_waiting_client != paused
 
 
 def test_a_client_that_closes_its_own_side_is_answered(live: Live) -> None:
