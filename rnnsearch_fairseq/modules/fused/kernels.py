@@ -1,17 +1,16 @@
-"""The operations between the matrix products, forward and backward: at a scan's position, and of the cost.
+"""The operations between the matrix products at one position of a loop, forward and backward.
 
 Every function writes its results into its arguments. n is the number of units; ``activations`` ``(batch, 3n)`` are s~,
 z and r side by side. The "sum" of s~, z or r is the argument of its nonlinearity. States and their gradients are
 ``(batch, n)``.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from rnnsearch_fairseq.modules.attention import Memory, average_annotations
-
-# Words whose costs are computed together: few enough to stay in a CPU's cache; on a GPU few launches matter more.
-ROWS, ROWS_ON_GPU = 64, 4096
 
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -22,63 +21,66 @@ def like(model: Tensor, *tensors: Tensor) -> list[Tensor]:
     return [tensor.to(model.dtype).contiguous() for tensor in tensors]
 
 
-def apply_gates(gates: Tensor, summand: Tensor | None, state: Tensor, mask: Tensor | None, reset_state: Tensor) -> None:
-    """Replace the sums in ``gates`` ``(batch, 2n)`` by z and r = σ(sums); write r ∘ s_{i-1} into ``reset_state``.
+def update_unit(
+    activations: Tensor,
+    state: Tensor,
+    mask: Tensor | None,
+    times_reset: Callable[..., Tensor],
+    reset_state: Tensor,
+    new_state: Tensor,
+) -> None:
+    """One step of the gated unit (A.1.1): write r ∘ s_{i-1} into ``reset_state`` and s_i into ``new_state``.
 
-    ``summand`` ``(batch, 2n)`` is the part of the sums that is not yet in ``gates``. ``mask`` ``(batch, 1)`` is one at
-    words and zero at padding, where z becomes zero, which keeps the state.
+    Args:
+        activations: the sums of s~, z and r, except U [r ∘ s_{i-1}]; s~, z and r overwrite them.
+        state: s_{i-1}.
+        mask: ``(batch, 1)``, one at words and zero at padding, where z becomes zero, which keeps the state.
+        times_reset: the product with U, from :func:`~rnnsearch_fairseq.modules.fused.products.packed_matmul`.
     """
-    size = state.size(1)
-    if summand is not None:
-        gates.add_(summand)
-    gates.sigmoid_()
+    candidate, update, reset = activations.chunk(3, dim=1)
+    activations[:, state.size(1) :].sigmoid_()
     if mask is not None:
-        gates[:, :size] *= mask
-    torch.mul(gates[:, size:], state, out=reset_state)
-
-
-def update_state(candidate: Tensor, update: Tensor, state: Tensor, new_state: Tensor) -> None:
-    """Replace the sum in ``candidate`` by s~ = tanh(sum); write s_i = (1 - z) ∘ s_{i-1} + z ∘ s~ into ``new_state``."""
+        update.mul_(mask)
+    torch.mul(reset, state, out=reset_state)
+    times_reset(reset_state, candidate, candidate)
     torch.lerp(state, candidate.tanh_(), update, out=new_state)
 
 
-def update_state_backward(
-    activations: Tensor, state: Tensor, grad_new_state: Tensor, grads: Tensor, grad_state: Tensor
+def update_unit_backward(
+    activations: Tensor,
+    state: Tensor,
+    times_reset: Callable[..., Tensor],
+    grad_new_state: Tensor,
+    grads: Tensor,
+    grad_state: Tensor,
 ) -> None:
-    """Write the gradients of the sums of s~ and z into ``grads``; add (1 - z) ∘ dL/ds_i to ``grad_state``.
+    """Write the gradients of the sums of s~, z and r into ``grads`` ``(batch, 3n)``.
 
-    ``state`` is s_{i-1}, ``grad_new_state`` dL/ds_i, ``grad_state`` dL/ds_{i-1}. ``grads`` ``(batch, 3n)`` are the
-    gradients of the sums of s~, z and r, the last of which is left alone.
+    Of dL/ds_{i-1}, all parts are added to ``grad_state`` except those through the matrices U_z and U_r.
+    ``grad_new_state`` is dL/ds_i, ``state`` s_{i-1}, and ``times_reset`` the product with U^T.
     """
-    candidate, update, _ = activations.chunk(3, dim=1)
-    grad_candidate, grad_update, _ = grads.chunk(3, dim=1)
+    candidate, update, reset = activations.chunk(3, dim=1)
+    grad_candidate, grad_update, grad_reset = grads.chunk(3, dim=1)
     through_update = grad_new_state * update
     grad_state.add_(grad_new_state).sub_(through_update)
     tanh_backward(through_update, candidate, grad_input=grad_candidate)
     torch.sub(candidate, state, out=grad_update).mul_(grad_new_state)
     sigmoid_backward(grad_update, update, grad_input=grad_update)
-
-
-def reset_backward(reset: Tensor, state: Tensor, grad_product: Tensor, grad_reset: Tensor, grad_state: Tensor) -> None:
-    """Write the gradient of the sum of r into ``grad_reset``; add r ∘ ``grad_product`` to ``grad_state``.
-
-    ``state`` is s_{i-1}, ``grad_product`` the gradient of r ∘ s_{i-1}, and ``grad_state`` dL/ds_{i-1}.
-    """
+    grad_product = times_reset(grad_candidate)  # of r ∘ s_{i-1}
     torch.mul(grad_product, state, out=grad_reset)
     sigmoid_backward(grad_reset, reset, grad_input=grad_reset)
     grad_state.addcmul_(grad_product, reset)
 
 
 def attend_by_network(
-    product: Tensor, memory: Memory, energy: Tensor, aligned: Tensor, query: Tensor, weights: Tensor, context: Tensor
+    query: Tensor, memory: Memory, energy: Tensor, aligned: Tensor, weights: Tensor, context: Tensor
 ) -> None:
     """Write alpha_i (Eq. 6) into ``weights`` ``(batch, src_len)``, and c_i (Eq. 5) into ``context`` ``(batch, 2n)``.
 
-    ``product`` W_a s_{i-1} ``(batch, n')`` is also copied into ``query``. ``energy`` is v_a ``(n',)``, and ``aligned``
-    a tensor like the keys U_a h_j, of which only the memory is used.
+    ``query`` is W_a s_{i-1} ``(batch, n')``, and ``energy`` v_a ``(n',)``. ``aligned`` is a buffer of the shape of the
+    keys U_a h_j.
     """
-    query.copy_(product)
-    # The sum of v_a is left out, which does not change the softmax.
+    # tanh(a) = 2 σ(2a) - 1. The constant - sum of v_a is left out, which does not change the softmax.
     energies = align(memory.keys, query, aligned) @ (2 * energy)
     _attend(energies, memory, weights, context)
 
@@ -162,53 +164,45 @@ def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
     return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=out).sigmoid_()
 
 
-def apply_cell(gates: Tensor, child_cells: Tensor, hiddens: Tensor, cells: Tensor, places: Tensor | None) -> None:
+def apply_cell(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor) -> None:
     """The LSTM of k children, c = i ∘ u + sum_m f_m ∘ c_m and h = o ∘ tanh(c): k is 1 in a sequence, 2 in a tree.
 
     Args:
         gates: the sums of i, f_1 to f_k, o and u, ``(batch, (k + 3) n)``; i, f, o and u overwrite them.
         child_cells: the c_m side by side, ``(batch, k n)``.
-        hiddens, cells: receive h and c, ``(batch, n)`` each, or in the rows ``places`` of larger tables.
+        hidden, cell: receive h and c, ``(batch, n)`` each.
     """
-    size = cells.size(1)
+    size = cell.size(1)
     gates[:, :-size].sigmoid_()
     gates[:, -size:].tanh_()
     in_gate, *forget_gates, out_gate, candidate = gates.split(size, dim=1)
-    hidden, cell = (hiddens, cells) if places is None else (hiddens.new_empty(len(gates), size) for _ in range(2))
     torch.mul(in_gate, candidate, out=cell)
     for forget_gate, child in zip(forget_gates, child_cells.split(size, dim=1)):
         cell.addcmul_(forget_gate, child)
     torch.tanh(cell, out=hidden).mul_(out_gate)
-    if places is not None:
-        hiddens.index_copy_(0, places, hidden)
-        cells.index_copy_(0, places, cell)
 
 
 def apply_cell_backward(
     gates: Tensor,
     child_cells: Tensor,
-    cells: Tensor,
-    grad_hiddens: Tensor,
-    grad_cells: Tensor,
+    cell: Tensor,
+    grad_hidden: Tensor,
+    grad_cell: Tensor,
     grad_gates: Tensor,
     grad_child_cells: Tensor,
-    places: Tensor | None,
 ) -> None:
-    """Write the gradient of each sum into ``grad_gates``, and add the gradient of each c_m to ``grad_child_cells``.
+    """Write the gradients of the sums into ``grad_gates``, and add those of the c_m to ``grad_child_cells``.
 
-    Args:
-        gates, child_cells, places: as :func:`apply_cell` leaves them.
-        cells, grad_hiddens, grad_cells: c and the gradients of h and c, in the same places.
+    ``gates``, ``child_cells`` and ``cell`` are as :func:`apply_cell` leaves them. ``grad_hidden`` and ``grad_cell`` are
+    the gradients of h and c.
     """
-    if places is not None:
-        cells, grad_hiddens, grad_cells = (table.index_select(0, places) for table in (cells, grad_hiddens, grad_cells))
-    size = cells.size(1)
+    size = cell.size(1)
     in_gate, *forget_gates, out_gate, candidate = gates.split(size, dim=1)
     grad_in, *grad_forget_gates, grad_out, grad_candidate = grad_gates.split(size, dim=1)
-    squashed = torch.tanh(cells)
-    grad_cell = torch.ops.aten.tanh_backward(grad_hiddens * out_gate, squashed).add_(grad_cells)
+    squashed = torch.tanh(cell)
+    grad_cell = torch.ops.aten.tanh_backward(grad_hidden * out_gate, squashed).add_(grad_cell)
     torch.mul(grad_cell, candidate, out=grad_in)
-    torch.mul(grad_hiddens, squashed, out=grad_out)
+    torch.mul(grad_hidden, squashed, out=grad_out)
     torch.mul(grad_cell, in_gate, out=grad_candidate)
     for forget_gate, child, grad_forget, grad_child in zip(
         forget_gates, child_cells.split(size, dim=1), grad_forget_gates, grad_child_cells.split(size, dim=1)
@@ -218,41 +212,3 @@ def apply_cell_backward(
     grad_sums = grad_gates[:, :-size]
     sigmoid_backward(grad_sums, gates[:, :-size], grad_input=grad_sums)
     tanh_backward(grad_candidate, candidate, grad_input=grad_candidate)
-
-
-def softmax_cost(
-    scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool, smoothing: float = 0.0
-) -> Tensor:
-    """The cost H(q, p) of the ``targets`` ``(words,)``, and -sum log p: ``(2,)`` in float32 at least.
-
-    p = softmax(scores), and q is 1 - ``smoothing`` for the target and ``smoothing`` / (K_y - 1) for each other word.
-    The scores ``(words, K_y)`` are overwritten: with the gradient of the cost, p - q, if ``keep_gradient``. Targets
-    equal to ``padding_idx`` have neither cost nor gradient.
-    """
-    share = smoothing / (scores.size(1) - 1) if smoothing else 0.0
-    words = targets.unsqueeze(1)
-    values = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    greatest = values.amax(dim=1, keepdim=True)
-    values.sub_(greatest)
-    target_scores = values.gather(1, words)
-    all_scores = values.sum(dim=1, keepdim=True) if smoothing else None
-    total = values.exp_().sum(dim=1, keepdim=True)
-    if keep_gradient:
-        torch.div(values, total, out=values)
-        if smoothing:
-            values.sub_(share)
-        if values is not scores:
-            scores.copy_(values)
-        scores.scatter_add_(1, words, scores.new_full((), smoothing + share - 1).expand_as(words))
-    log_total = total.log_()
-    nll = log_total - target_scores
-    costs = nll
-    if smoothing:
-        costs = (1 - smoothing - share) * nll + share * (scores.size(1) * log_total - all_scores)
-    costs = torch.cat([costs, nll], dim=1)
-    if padding_idx is not None:
-        is_padding = words.eq(padding_idx)
-        costs.masked_fill_(is_padding, 0)
-        if keep_gradient:
-            scores.masked_fill_(is_padding, 0)
-    return costs.sum(dim=0)

@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.products import linear, transposed_product
+
+# Words whose costs are computed together: few enough to stay in a CPU's cache; on a GPU few launches matter more.
+ROWS, ROWS_ON_GPU = 64, 4096
 
 
 def smoothed_loss(
@@ -46,14 +48,14 @@ class _SoftmaxLoss(torch.autograd.Function):
         smoothing: float,
         needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        size = kernels.ROWS_ON_GPU if features.is_cuda else kernels.ROWS
+        size = ROWS_ON_GPU if features.is_cuda else ROWS
         if needs_gradient:
             scores = linear(features, weight, bias)
             parts = scores.split(size)
         else:  # the cost alone needs the scores of a few words at a time
             scores, parts = None, (linear(rows, weight, bias) for rows in features.split(size))
         costs = [
-            kernels.softmax_cost(part, words, padding_idx, needs_gradient, smoothing)
+            _softmax_cost(part, words, padding_idx, needs_gradient, smoothing)
             for part, words in zip(parts, targets.split(size))
         ]
         ctx.save_for_backward(features, weight, scores)
@@ -69,3 +71,41 @@ class _SoftmaxLoss(torch.autograd.Function):
         grad_features = linear(grads, weight.T).mul_(scale)
         grad_weight = transposed_product(grads, features * scale)
         return grad_features, grad_weight, grads.sum(dim=0).mul_(scale), None, None, None, None
+
+
+def _softmax_cost(
+    scores: Tensor, targets: Tensor, padding_idx: int | None, keep_gradient: bool, smoothing: float
+) -> Tensor:
+    """The cost H(q, p) of the ``targets`` ``(words,)``, and -sum log p: ``(2,)`` in float32 at least.
+
+    p = softmax(scores), and q is 1 - ``smoothing`` for the target and ``smoothing`` / (K_y - 1) for each other word.
+    The scores ``(words, K_y)`` are overwritten: with the gradient of the cost, p - q, if ``keep_gradient``. Targets
+    equal to ``padding_idx`` have neither cost nor gradient.
+    """
+    share = smoothing / (scores.size(1) - 1) if smoothing else 0.0
+    words = targets.unsqueeze(1)
+    values = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    greatest = values.amax(dim=1, keepdim=True)
+    values.sub_(greatest)
+    target_scores = values.gather(1, words)
+    all_scores = values.sum(dim=1, keepdim=True) if smoothing else None
+    total = values.exp_().sum(dim=1, keepdim=True)
+    if keep_gradient:
+        torch.div(values, total, out=values)
+        if smoothing:
+            values.sub_(share)
+        if values is not scores:
+            scores.copy_(values)
+        scores.scatter_add_(1, words, scores.new_full((), smoothing + share - 1).expand_as(words))
+    log_total = total.log_()
+    nll = log_total - target_scores
+    costs = nll
+    if smoothing:
+        costs = (1 - smoothing - share) * nll + share * (scores.size(1) * log_total - all_scores)
+    costs = torch.cat([costs, nll], dim=1)
+    if padding_idx is not None:
+        is_padding = words.eq(padding_idx)
+        costs.masked_fill_(is_padding, 0)
+        if keep_gradient:
+            scores.masked_fill_(is_padding, 0)
+    return costs.sum(dim=0)

@@ -101,17 +101,14 @@ class _UnitScan(torch.autograd.Function):
         states = projected.new_empty(steps + 1, *state.shape)
         states[-1 if reverse else 0] = state
         resets = torch.empty_like(states[1:])  # r ∘ s
-        activations = torch.empty_like(projected, memory_format=torch.contiguous_format)  # s~, z, r
+        activations = projected.clone(memory_format=torch.contiguous_format)  # the sums, then s~, z and r
         times_gates, times_reset = (packed_matmul(weight, len(state)) for weight in (gate_weight, reset_weight))
-        candidate_input, gates_input = _split_candidate(projected, size)
-        candidate, gates = _split_candidate(activations, size)
-        update, reset_state = activations[..., size : 2 * size].unbind(), resets.unbind()
+        # unbind is faster than slicing in a loop.
+        activation, gates, reset_state = activations.unbind(), activations[..., size:].unbind(), resets.unbind()
         mask = [None] * steps if mask is None else mask.unbind()
         for j, state, new_state in _in_reading_order(states, reverse):
-            times_gates(state, gates_input[j], gates[j])
-            kernels.apply_gates(gates[j], None, state, mask[j], reset_state[j])
-            times_reset(reset_state[j], candidate_input[j], candidate[j])
-            kernels.update_state(candidate[j], update[j], state, new_state)
+            times_gates(state, gates[j], gates[j])
+            kernels.update_unit(activation[j], state, mask[j], times_reset, reset_state[j], new_state)
         ctx.save_for_backward(gate_weight, reset_weight, states, resets, activations)
         ctx.reverse = reverse
         return states
@@ -122,17 +119,13 @@ class _UnitScan(torch.autograd.Function):
         gate_weight, reset_weight, states, resets, activations = ctx.saved_tensors
         size, reverse = states.size(2), ctx.reverse
         grads = torch.empty_like(activations)
-        grad_candidate, grad_gates = _split_candidate(grads, size)
-        grad_reset, reset = grads[..., 2 * size :].unbind(), activations[..., 2 * size :].unbind()
+        activation, grad, grad_gates = activations.unbind(), grads.unbind(), grads[..., size:].unbind()
         # dL/d(state) between the positions, accumulated in place from the last position read to the first.
         summed_grads = grad_states.clone(memory_format=torch.contiguous_format)
         times_reset, times_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
-        grad_product = torch.empty_like(states[0])
         positions = list(zip(_in_reading_order(states, reverse), _in_reading_order(summed_grads, reverse)))
         for (j, state, _), (_, grad_state, grad_new_state) in reversed(positions):
-            kernels.update_state_backward(activations[j], state, grad_new_state, grads[j], grad_state)
-            times_reset(grad_candidate[j], None, grad_product)
-            kernels.reset_backward(reset[j], state, grad_product, grad_reset[j], grad_state)
+            kernels.update_unit_backward(activation[j], state, times_reset, grad_new_state, grad[j], grad_state)
             times_gates(grad_gates[j], grad_state, grad_state)
         read_states = states[1:] if reverse else states[:-1]
         return (
@@ -145,22 +138,11 @@ class _UnitScan(torch.autograd.Function):
         )
 
 
-def _split_candidate(activations: Tensor, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Views of s~ and of z and r, one for each position: unbind is faster than slicing in a loop."""
-    return activations[..., :size].unbind(), activations[..., size:].unbind()
-
-
 def _in_reading_order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, Tensor]]:
     """The positions in reading order, each with views of the states before and after it."""
     views = states.unbind()
-    if reverse:
-        return [(j, views[j + 1], views[j]) for j in reversed(range(len(views) - 1))]
-    return [(j, views[j], views[j + 1]) for j in range(len(views) - 1)]
-
-
-def _copy_gradient(tensor: Tensor, grad: Tensor | None) -> Tensor:
-    """A contiguous copy of the gradient ``grad`` of ``tensor``, or zeros if None, to accumulate into."""
-    return torch.zeros_like(tensor) if grad is None else grad.clone(memory_format=torch.contiguous_format)
+    positions = list(zip(range(len(views) - 1), views, views[1:]))
+    return [(j, right, left) for j, left, right in reversed(positions)] if reverse else positions
 
 
 class _AttendingScan(torch.autograd.Function):
@@ -208,18 +190,17 @@ class _AttendingScan(torch.autograd.Function):
         )
         products = states.new_empty(batch, recurrent.size(0))
         state_gates, state_query = products.split([2 * size, keys.size(-1)], dim=1)
-        candidate, gates = _split_candidate(activations, size)
-        update = activations[..., size : 2 * size].unbind()
+        activation, gates = activations.unbind(), activations[..., size:].unbind()
         query, context, state = queries.unbind(), contexts.unbind(), states.unbind()
         for i in range(steps):
             times_recurrent(state[i], None, products)
-            kernels.attend_by_network(state_query, memory, energy, aligned, query[i], weights[i], context[i])
+            query[i].copy_(state_query)
+            kernels.attend_by_network(query[i], memory, energy, aligned, weights[i], context[i])
             if i == updates:
                 break
-            times_context(context[i], projected[i], activations[i])
-            kernels.apply_gates(gates[i], state_gates, state[i], None, resets[i])
-            times_reset(resets[i], candidate[i], candidate[i])
-            kernels.update_state(candidate[i], update[i], state[i], state[i + 1])
+            times_context(context[i], projected[i], activation[i])
+            gates[i].add_(state_gates)
+            kernels.update_unit(activation[i], state[i], None, times_reset, resets[i], state[i + 1])
         ctx.save_for_backward(
             recurrent, reset_weight, context_weight, energy, annotations, keys,
             states, resets, activations, queries, contexts, weights,
@@ -241,26 +222,26 @@ class _AttendingScan(torch.autograd.Function):
         grads = activations.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.
-        context_grads, state_grads = _copy_gradient(contexts, grad_contexts), _copy_gradient(states, grad_states)
+        context_grads, state_grads = (
+            torch.zeros_like(tensor) if grad is None else grad.clone(memory_format=torch.contiguous_format)
+            for tensor, grad in ((contexts, grad_contexts), (states, grad_states))
+        )
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
         memory, aligned = Memory(annotations, keys, None), torch.empty_like(keys)  # padding has weight zero already
-        grad_product = torch.empty_like(states[0])
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
         )
         grad_sums, grad_products = grads[..., : 3 * size].unbind(), grads[..., size:].unbind()
-        grad_candidate, grad_reset = grads[..., :size].unbind(), grads[..., 2 * size : 3 * size].unbind()
         grad_weights = weights.new_zeros(()).expand_as(weights) if grad_weights is None else grad_weights
         grad_query, weight_grad = grads[..., 3 * size :].unbind(), grad_weights.unbind()
-        reset, state = activations[..., 2 * size :].unbind(), states.unbind()
-        query = queries.unbind()
+        activation, state, query = activations.unbind(), states.unbind(), queries.unbind()
         context_grad, state_grad = context_grads.unbind(), state_grads.unbind()
         for i in reversed(range(steps)):
             if i < updates:
-                kernels.update_state_backward(activations[i], state[i], state_grad[i + 1], grad_sums[i], state_grad[i])
-                times_reset(grad_candidate[i], None, grad_product)
-                kernels.reset_backward(reset[i], state[i], grad_product, grad_reset[i], state_grad[i])
+                kernels.update_unit_backward(
+                    activation[i], state[i], times_reset, state_grad[i + 1], grad_sums[i], state_grad[i]
+                )
                 times_context(grad_sums[i], context_grad[i], context_grad[i])
             kernels.attend_by_network_backward(
                 query[i], memory, energy, aligned, weights[i], weight_grad[i], context_grad[i],

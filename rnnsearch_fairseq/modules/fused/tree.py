@@ -74,7 +74,7 @@ class _LSTMScan(torch.autograd.Function):
         for j, count in enumerate(words.counts):
             if j:
                 times_state(hidden_before[:count], gate[j], gate[j])
-            kernels.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j], None)
+            kernels.apply_cell(gate[j], cell_before[:count], hidden[j], cell[j])
             hidden_before, cell_before = hidden[j], cell[j]
         ctx.save_for_backward(weight, gates, hiddens, cells)
         ctx.words = words
@@ -95,7 +95,7 @@ class _LSTMScan(torch.autograd.Function):
             cell_before, grad_cell_before = (cell[j - 1], grad_cell[j - 1]) if j else (first, grad_first)
             kernels.apply_cell_backward(
                 gate[j], cell_before[:count], cell[j], grad_hidden[j], grad_cell[j], grad_gate[j],
-                grad_cell_before[:count], None,
+                grad_cell_before[:count],
             )  # fmt: skip
             if j:
                 grad_hidden_before = grad_hidden[j - 1][:count]
@@ -124,7 +124,10 @@ class _TreeScan(torch.autograd.Function):
         times_children = packed_matmul(weight, len(gates))
         for gate, places, child_hiddens, child_cells in _heights(height_sizes, gates, rows[words:], hiddens, cells):
             times_children(child_hiddens, bias, gate)
-            kernels.apply_cell(gate, child_cells, hiddens, cells, places)
+            phrase_hidden, phrase_cell = (hidden.new_empty(len(gate), hidden.size(1)) for _ in range(2))
+            kernels.apply_cell(gate, child_cells, phrase_hidden, phrase_cell)
+            hiddens.index_copy_(0, places, phrase_hidden)
+            cells.index_copy_(0, places, phrase_cell)
         ctx.save_for_backward(weight, gates, hiddens, cells, rows)
         ctx.height_sizes = height_sizes
         return hiddens.index_select(0, rows), cells.index_select(0, rows)
@@ -143,9 +146,8 @@ class _TreeScan(torch.autograd.Function):
         heights = zip(grad_gates.split(ctx.height_sizes), _heights(ctx.height_sizes, *tensors))
         times_weight = packed_matmul(weight.T, len(gates))
         for grad_gate, (gate, places, child_cells, child_grad_hiddens, child_grad_cells) in reversed(list(heights)):
-            kernels.apply_cell_backward(
-                gate, child_cells, cells, grad_hiddens, grad_cells, grad_gate, child_grad_cells, places
-            )
+            states = (table.index_select(0, places) for table in (cells, grad_hiddens, grad_cells))
+            kernels.apply_cell_backward(gate, child_cells, *states, grad_gate, child_grad_cells)
             times_weight(grad_gate, child_grad_hiddens, child_grad_hiddens)
         word_grads = (grad.index_select(0, rows[:words]) for grad in (grad_hiddens, grad_cells))
         return grad_gates.T @ _siblings(hiddens, len(gates)), grad_gates.sum(dim=0), *word_grads, None, None
@@ -205,7 +207,7 @@ class _DecoderScan(torch.autograd.Function):
             attended, hidden, context = vector[j].split(size, dim=1)
             if j:
                 times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
-                kernels.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j], None)
+                kernels.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j])
             kernels.attend_by_product(hidden, states[:count], padding_mask[:count], alpha[j], context)
             torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
         ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
@@ -242,7 +244,7 @@ class _DecoderScan(torch.autograd.Function):
             if j:
                 kernels.apply_cell_backward(
                     gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],
-                    grad_cell[j - 1][:count], None,
+                    grad_cell[j - 1][:count],
                 )  # fmt: skip
                 grad_states_before = grad_vector[j - 1][:count, : 2 * size]
                 times_recurrent(grad_gate[j - 1], grad_states_before, grad_states_before)

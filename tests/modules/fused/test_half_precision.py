@@ -16,7 +16,7 @@ def attend(query: Tensor, keys: Tensor, annotations: Tensor, energy: Tensor, mas
     weights = keys.new_empty(BATCH, SOURCE, dtype=torch.promote_types(keys.dtype, torch.float32))
     context = annotations.new_empty(BATCH, WIDTH)
     memory, scratch = Memory(annotations, keys, mask), torch.empty_like(keys)
-    kernels.attend_by_network(query, memory, energy, scratch, torch.empty_like(query), weights, context)
+    kernels.attend_by_network(query, memory, energy, scratch, weights, context)
     return context, weights
 
 

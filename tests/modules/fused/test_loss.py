@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 
 
@@ -21,7 +20,7 @@ def draw(words: int, dtype: torch.dtype = torch.float64) -> tuple[list[torch.Ten
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_it_is_cross_entropy(words: int, smoothing: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "ROWS", 5)
+    monkeypatch.setattr("rnnsearch_fairseq.modules.fused.loss.ROWS", 5)
     given, targets = draw(words, dtype)
     precise = torch.promote_types(dtype, torch.float32)
     scores = F.linear(*given).to(precise)
@@ -82,7 +81,7 @@ def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
 
 
 def test_the_cost_alone_is_the_same_and_keeps_no_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "ROWS", 5)
+    monkeypatch.setattr("rnnsearch_fairseq.modules.fused.loss.ROWS", 5)
     given, targets = draw(12)
     largest = 0
 
