@@ -18,8 +18,8 @@ from rnnsearch_fairseq.modules.fused.products import packed_matmul
 from rnnsearch_fairseq.modules.fused.rnn import FusedDecoder
 from rnnsearch_fairseq.modules.fused.search_step import RecurrentState, SearchStep
 from rnnsearch_fairseq.modules.fused.tree import FusedTreeDecoder
-from rnnsearch_fairseq.modules.tree_decoder import TreeDecoder
-from rnnsearch_fairseq.modules.tree_encoder import TreeEncoder
+from rnnsearch_fairseq.modules.tree_decoder import DecoderState, TreeDecoder
+from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.search.interface import SearchModel
 
@@ -39,7 +39,10 @@ def search_model(halves: Sequence[tuple[nn.Module, nn.Module]]) -> SearchModel:
 
 
 class _State(NamedTuple):
-    """``recurrent`` and ``source`` have a row for each hypothesis; ``sentences`` are the numbers of their sentences."""
+    """``recurrent`` has a row for each hypothesis, and ``sentences`` are the numbers of the hypotheses' sentences.
+
+    ``source`` has a row for each hypothesis, too, or for each sentence in a network that ``shares_source``.
+    """
 
     recurrent: tuple[Tensor | None, ...]
     source: tuple[Tensor | None, ...]
@@ -47,36 +50,69 @@ class _State(NamedTuple):
 
 
 class _Network:
-    """A network that computes each word with its own ``step``."""
+    """One network as a :class:`SearchModel`.
+
+    A subclass has ``start``, which returns ``recurrent`` and ``source`` before the first word, and ``score``, which
+    returns unnormalised log-probabilities ``(rows, K_y)``, the attention and the new ``recurrent``.
+    """
+
+    shares_source = False
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
         self.encoder, self.decoder = encoder, decoder
+
+    def begin(self, words: Tensor, forest: Forest | None) -> _State:
+        return _State(*self.start(words, forest), list(range(len(words))))
+
+    def step(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, _State]:
+        scores, weights, recurrent = self.score(words, state)
+        precise = scores if scores.dtype.itemsize >= 4 else scores.float()
+        return precise.log_softmax(dim=1), weights, state._replace(recurrent=recurrent)
 
     def select(self, state: _State, rows: Sequence[int]) -> _State:
         if rows == list(range(len(state.sentences))):
             return state
         sentences = [state.sentences[row] for row in rows]
-        source = state.source if sentences == state.sentences else _take(state.source, rows)
+        before, after, source_rows = state.sentences, sentences, rows
+        if self.shares_source:
+            before, after = dict.fromkeys(before), dict.fromkeys(after)
+            source_rows = [row for row, number in enumerate(before) if number in after]
+        source = state.source if before == after else _take(state.source, source_rows)
         return _State(_take(state.recurrent, rows), source, sentences)
 
 
-class _Recurrent(NamedTuple):
-    """The arguments of a decoder's next call."""
-
-    state: Tensor
-    context: Tensor | None
+def _take(tensors: Tensors, rows: Sequence[int]) -> Tensors:
+    """The chosen ``rows`` of each tensor of a named tuple; None stays None."""
+    index = torch.tensor(rows, device=tensors[0].device)
+    return type(tensors)(*(None if tensor is None else tensor.index_select(0, index) for tensor in tensors))
 
 
 class _RNNsearch(_Network):
-    def begin(self, words: Tensor, forest: Forest | None) -> _State:
+    def start(self, words: Tensor, forest: Forest | None) -> tuple[RecurrentState, Memory]:
         state, memory = self.decoder.start(self.encoder(words))
-        return _State(_Recurrent(state, None), memory, list(range(len(words))))
+        return RecurrentState(state), memory
 
-    def step(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, _State]:
-        output = self.decoder(words.unsqueeze(1), memory=state.source, **state.recurrent._asdict())
-        scores = self.decoder.to_vocabulary(output.features.squeeze(1))
+    def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        recurrent, memory, _ = state
+        output = self.decoder(words.unsqueeze(1), recurrent.state, memory, recurrent.context)
         weights = None if output.weights is None else output.weights.squeeze(1)
-        return _log_softmax(scores), weights, state._replace(recurrent=_Recurrent(output.state, output.context))
+        scores = self.decoder.to_vocabulary(output.features.squeeze(1))
+        return scores, weights, RecurrentState(output.state, context=output.context)
+
+
+class _FusedRNNsearch(_RNNsearch):
+    shares_source = True
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__(encoder, decoder)
+        self.search_step = SearchStep(decoder)
+
+    def start(self, words: Tensor, forest: Forest | None) -> tuple[RecurrentState, Memory]:
+        recurrent, memory = super().start(words, forest)
+        return recurrent, self.search_step.prepare_memory(memory)
+
+    def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        return self.search_step(words, state.recurrent, state.source, list(Counter(state.sentences).values()))
 
 
 class _Tree2Seq(_Network):
@@ -87,49 +123,13 @@ class _Tree2Seq(_Network):
             times_weight = packed_matmul(decoder.to_vocabulary.weight.detach())
             self.to_vocabulary = partial(times_weight, summand=decoder.to_vocabulary.bias)
 
-    def begin(self, words: Tensor, forest: Forest | None) -> _State:
+    def start(self, words: Tensor, forest: Forest | None) -> tuple[DecoderState, Constituents]:
         source = self.encoder(words, forest)
-        start = self.decoder.initial_state(source)
-        return _State(start, source._replace(end=None, root=None), list(range(len(words))))
+        return self.decoder.initial_state(source), source._replace(end=None, root=None)
 
-    def step(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor, _State]:
+    def score(self, words: Tensor, state: _State) -> tuple[Tensor, Tensor, DecoderState]:
         features, weights, recurrent = self.decoder.step(words, state.recurrent, state.source)
-        return _log_softmax(self.to_vocabulary(features)), weights, state._replace(recurrent=recurrent)
-
-
-class _FusedState(NamedTuple):
-    """``memory`` has a row for each sentence, and ``recurrent`` for each hypothesis; ``sizes`` count these."""
-
-    recurrent: RecurrentState
-    memory: Memory
-    sizes: list[int]
-
-
-class _FusedRNNsearch:
-    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
-        self.encoder, self.decoder, self.search_step = encoder, decoder, SearchStep(decoder)
-
-    def begin(self, words: Tensor, forest: Forest | None) -> _FusedState:
-        state, memory = self.decoder.start(self.encoder(words))
-        return _FusedState(RecurrentState(state), self.search_step.prepare_memory(memory), [1] * len(words))
-
-    def step(self, words: Tensor, state: _FusedState) -> tuple[Tensor, Tensor | None, _FusedState]:
-        scores, weights, recurrent = self.search_step(words, *state)
-        return _log_softmax(scores), weights, state._replace(recurrent=recurrent)
-
-    def select(self, state: _FusedState, rows: Sequence[int]) -> _FusedState:
-        sentences = [number for number, size in enumerate(state.sizes) for _ in range(size)]
-        if rows == list(range(len(sentences))):
-            return state
-        counts = Counter(sentences[row] for row in rows)
-        memory = state.memory if len(counts) == len(state.sizes) else _take(state.memory, list(counts))
-        return _FusedState(_take(state.recurrent, rows), memory, list(counts.values()))
-
-
-def _take(tensors: Tensors, rows: Sequence[int]) -> Tensors:
-    """The chosen ``rows`` of each tensor of a named tuple; None stays None."""
-    index = torch.tensor(rows, device=tensors[0].device)
-    return type(tensors)(*(None if tensor is None else tensor.index_select(0, index) for tensor in tensors))
+        return self.to_vocabulary(features), weights, recurrent
 
 
 class Ensemble:
@@ -160,7 +160,3 @@ def mean_attention(weights: Sequence[Tensor | None]) -> Tensor | None:
     columns = max((tensor.size(-1) for tensor in present), default=0)
     filled = [F.pad(tensor, (0, columns - tensor.size(-1))) for tensor in present]
     return torch.stack(filled).mean(dim=0) if filled else None
-
-
-def _log_softmax(scores: Tensor) -> Tensor:
-    return (scores if scores.dtype.itemsize >= 4 else scores.float()).log_softmax(dim=1)

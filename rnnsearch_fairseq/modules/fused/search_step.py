@@ -19,7 +19,8 @@ class RecurrentState(NamedTuple):
     """The recurrent state of each hypothesis (row) between two positions.
 
     ``state`` is ``(rows, n)``. The original order adds ``gates``, [U_z; U_r] times the state, ``(rows, 2n)``, and
-    ``context``, [C; C_z; C_r] times the last c, ``(rows, 3n)``; in the paper's order they are None.
+    ``context``, [C; C_z; C_r] times the last c, ``(rows, 3n)``. The paper's order has None there. The readable decoder
+    reads no ``gates``, and its ``context`` is the last c itself.
     """
 
     state: Tensor
