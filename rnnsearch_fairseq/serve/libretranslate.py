@@ -5,15 +5,15 @@ HTML is read and written as HTML pages are (rnnsearch_fairseq.documents.html).
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, pairwise
-from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import parse_qsl
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, model_validator
-from starlette.responses import JSONResponse
 from translate.lang.data import languages
 
 from rnnsearch_fairseq.documents.html import read_html
@@ -24,10 +24,10 @@ from rnnsearch_fairseq.text.language import language_code
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, combine
 
 MAX_CHARACTERS = 250_000  # of a request, times the translations of each text
-MAX_FIELDS = 1_000  # of a form
+MAX_FIELDS = 1_000  # of a form; for multipart forms, this is Starlette's default
 MAX_PART = 4_000  # characters of a long text that are translated at a time
+EXAMPLE = '{"q": "Hello.", "source": "en", "target": "fr"}'
 Candidate = tuple[str, list[str]]  # a translation and its faults
-Result = TypeVar("Result")
 THREAD = ThreadPoolExecutor(1, "texts")
 router = APIRouter()
 
@@ -52,28 +52,24 @@ class TextRequest(BaseModel):
 async def read_fields(request: Request) -> dict[str, Any]:
     """Read JSON or a form, without the fields that are null; a field that a form has several times is a list."""
     kind, body = request.headers.get("content-type", "").partition(";")[0].strip().lower(), await request.body()
-    fields: Any = {}
+    fields: Any = None
     try:
         if kind == "application/json":
             fields = json.loads(body)
         elif kind == "multipart/form-data":
-            fields = _by_name((await request.form(max_fields=MAX_FIELDS)).multi_items())
-        elif kind == "application/x-www-form-urlencoded":
-            fields = _by_name(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
-        else:
-            raise HTTPException(400, "send JSON or a form, with its Content-Type")
+            form = await request.form()
+            fields = _single({name: form.getlist(name) for name in form})
+        elif kind == "application/x-www-form-urlencoded":  # Starlette would read UTF-8 in it as Latin-1
+            fields = _single(parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, str(InputError(f"the request cannot be read as {kind} ({error})"))) from error
+        raise InputError(f"the request cannot be read as {kind} ({error})") from error
     if not isinstance(fields, dict):
-        raise HTTPException(400, 'send a JSON object, such as {"q": "Hello.", "source": "en", "target": "fr"}')
+        raise InputError(f"send a JSON object, such as {EXAMPLE}, or a form, with its Content-Type")
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _by_name(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, list[Any]] = {}
-    for name, value in pairs:
-        fields.setdefault(name, []).append(value)
-    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
+def _single(form: dict[str, list[Any]]) -> dict[str, Any]:
+    return {name: values if len(values) > 1 else values[0] for name, values in form.items()}
 
 
 @router.get("/health")
@@ -85,17 +81,11 @@ async def check_health() -> dict[str, str]:
 @router.get("/languages")
 async def list_languages(request: Request) -> list[dict[str, Any]]:
     """The model's two languages; the first one is translated into the second."""
-    source, target = _names(request)
-    return [{**source, "targets": [target["code"]]}, {**target, "targets": []}]
-
-
-@router.get("/frontend/settings")
-async def describe_settings(request: Request) -> dict[str, Any]:
-    """What LibreTranslate tells its page."""
-    source, target = _names(request)
-    names = ("apiKeys", "keyRequired", "suggestions", "filesTranslation")
-    settings = {"charLimit": MAX_CHARACTERS, "supportedFilesFormat": [], **dict.fromkeys(names, False)}
-    return {**settings, "language": {"source": source, "target": target}}
+    source, target = request.app.state.model.source_lang, request.app.state.model.target_lang
+    return [
+        {"code": code, "name": languages.get(language_code(code), (code,))[0], "targets": targets}
+        for code, targets in ((source, [target]), (target, []))
+    ]
 
 
 @router.post("/detect")
@@ -104,57 +94,50 @@ async def detect(request: Request) -> list[dict[str, Any]]:
     return [{"confidence": 0, "language": request.app.state.model.source_lang}]
 
 
-def _names(request: Request) -> list[dict[str, str]]:
-    model = request.app.state.model
-    codes = (model.source_lang, model.target_lang)
-    return [{"code": code, "name": languages.get(language_code(code), (code,))[0]} for code in codes]
-
-
 @router.post("/translate")
-async def translate(request: Request) -> JSONResponse:
+async def translate(request: Request) -> dict[str, Any]:
     """Translate texts as LibreTranslate does; ``faults`` names what a translator should check in each translation.
 
     In a list, a text that cannot be translated stays as it is, and its fault says why.
     """
     fields = await read_fields(request)
-    is_one = isinstance(fields.get("q"), str)
-    asked = TextRequest.model_validate({**fields, "q": [fields["q"]]} if is_one else fields)
+    is_single = isinstance(fields.get("q"), str)
+    asked = TextRequest.model_validate({**fields, "q": [fields["q"]]} if is_single else fields)
     model = request.app.state.model
     source = model.source_lang if asked.source == "auto" else asked.source
-    given, expected = (source, asked.target), (model.source_lang, model.target_lang)
-    if [*map(language_code, given)] != [*map(language_code, expected)]:
-        reason = f"{' to '.join(given)} is not supported; the model translates {' to '.join(expected)}"
-        raise HTTPException(400, str(InputError(reason)))
-    cut, write = (cut_html, write_html) if asked.format == "html" else (cut_text, write_text)
-    texts = await _run_beside_the_loop(lambda: [cut(text) for text in asked.q])
-    found = await _translate([*{part: None for text in texts for part in text}], asked.alternatives + 1, request)
-    if is_one and (problem := next((one for one in found.values() if isinstance(one, Problem)), None)):
-        raise HTTPException(400, problem.error)
+    wanted, offered = (source, asked.target), (model.source_lang, model.target_lang)
+    if [*map(language_code, wanted)] != [*map(language_code, offered)]:
+        raise InputError(f"{' to '.join(wanted)} is not supported; the model translates {' to '.join(offered)}")
+    run_in_thread = partial(asyncio.get_running_loop().run_in_executor, THREAD)  # the event loop goes on
+    texts = await run_in_thread(lambda: [cut(text, asked.format) for text in asked.q])
+    results = await _translate([*{part: None for text in texts for part in text}], asked.alternatives + 1, request)
+    if is_single and (problem := next((one for one in results.values() if isinstance(one, Problem)), None)):
+        raise InputError(problem.error)
 
-    def answer() -> dict[str, list[Any]]:
-        several = []
+    def write_all() -> list[list[Candidate]]:
+        """The translations of each text, of which no two are equal."""
+        written = []
         for text, parts in zip(asked.q, texts):
-            chosen = combine([_candidates(part, found[part]) for part in parts])
-            several.append(dict(write(text, parts, model.target_lang) for parts in chosen))
-        named = {"translatedText": [next(iter(one)) for one in several]}
-        named["faults"] = [next(iter(one.values())) for one in several]
-        if asked.alternatives:
-            named["alternatives"] = [[*one][1:] for one in several]
-        return named
+            several = combine([_candidates(part, results[part]) for part in parts])
+            written.append([*dict(write(text, asked.format, chosen, model.target_lang) for chosen in several).items()])
+        return written
 
-    fields = await _run_beside_the_loop(answer)
+    written = await run_in_thread(write_all)
+    answer = {"translatedText": [text for (text, _), *_ in written], "faults": [faults for (_, faults), *_ in written]}
+    if asked.alternatives:
+        answer["alternatives"] = [[text for text, _ in others] for _, *others in written]
     if asked.source == "auto":
-        fields["detectedLanguage"] = await detect(request) * len(texts)
-    return JSONResponse({name: values[0] for name, values in fields.items()} if is_one else fields)
+        answer["detectedLanguage"] = await detect(request) * len(texts)
+    return {name: values[0] for name, values in answer.items()} if is_single else answer
 
 
-def _run_beside_the_loop(work: Callable[[], Result]) -> Awaitable[Result]:
-    """Do what may take long in the one thread for this, so that the event loop goes on."""
-    return asyncio.get_running_loop().run_in_executor(THREAD, work)
+def cut(text: str, kind: str) -> list[str]:
+    """The texts of HTML, or the parts of a text, which take turns with other requests.
 
-
-def cut_text(text: str) -> list[str]:
-    """Parts of a long text, which take turns with other requests: they end with a line, or else with a sentence."""
+    A part of a long text ends with a line, or else with a sentence.
+    """
+    if kind == "html":
+        return [unit.sources[0] for unit in read_html(text).units]
     parts = [""]
     for line in text.splitlines(keepends=True):
         ends = [0, *(match.end() for match in SENTENCE_END.finditer(line)), len(line)]
@@ -165,21 +148,14 @@ def cut_text(text: str) -> list[str]:
     return parts
 
 
-def write_text(text: str, chosen: Sequence[Candidate], language: str) -> Candidate:
-    """The translation of a text, from those of its parts, with its faults."""
-    return "".join(part for part, _ in chosen), [fault for _, faults in chosen for fault in faults]
-
-
-def cut_html(text: str) -> list[str]:
-    """The texts of HTML."""
-    return [unit.sources[0] for unit in read_html(text).units]
-
-
-def write_html(text: str, chosen: Sequence[Candidate], language: str) -> Candidate:
-    """HTML with the translations of its texts, and their faults; the rest stays as it is."""
+def write(text: str, kind: str, parts: Sequence[Candidate], language: str) -> Candidate:
+    """The text with the translations of its parts, and their faults; the rest of HTML stays as it is."""
+    faults = [*chain.from_iterable(faults for _, faults in parts)]
+    if kind == "text":
+        return "".join(part for part, _ in parts), faults
     document = read_html(text)
-    faults = [[*unit.fill([part]), *faults] for unit, (part, faults) in zip(document.units, chosen)]
-    return document.write(language).decode(), [*chain.from_iterable(faults)]
+    left_out = [unit.fill([part]) for unit, (part, _) in zip(document.units, parts)]
+    return document.write(language).decode(), [*chain.from_iterable(left_out), *faults]
 
 
 def _candidates(part: str, result: Translated | Problem) -> list[Candidate]:
@@ -190,10 +166,10 @@ def _candidates(part: str, result: Translated | Problem) -> list[Candidate]:
 
 async def _translate(parts: Sequence[str], nbest: int, request: Request) -> dict[str, Translated | Problem]:
     """The result for each part, asked for in requests of MAX_TRANSLATIONS."""
-    found: dict[str, Translated | Problem] = {}
+    results: dict[str, Translated | Problem] = {}
     size = MAX_TRANSLATIONS // nbest
     for some in (parts[start : start + size] for start in range(0, len(parts), size)):
         message = TranslationRequest.model_construct(sentences=some, nbest=nbest)
         async with submitted(message, request) as pending:
-            found |= zip(some, (await wait_for_answer(pending, request)).sentences)
-    return found
+            results |= zip(some, (await wait_for_answer(pending, request)).sentences)
+    return results

@@ -38,14 +38,14 @@ class LinkParser:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
             )
-        plain = [unescape(word) for word in words]
+        line = " ".join(map(unescape, words))
         with contextlib.suppress(BrokenPipeError):
             # A line's first character may make it a command or a comment; a blank does not.
-            self._process.stdin.write(f" {' '.join(plain)}\n".encode() + _MARK)
+            self._process.stdin.write(f" {line}\n".encode() + _MARK)
         tree = None
         for line in self._process.stdout:
             if line == _MARKED:
-                return None if tree is None else put_words(tree, plain, words)
+                return None if tree is None else put_words(tree, words)
             if tree is None and line.startswith(b"("):
                 tree = line.decode(errors="replace")
         self.close()
@@ -59,35 +59,23 @@ class LinkParser:
             self._process = None
 
 
-# In a tree, brackets of words are written as braces.
-_BRACES = str.maketrans("([)]", "{{}}")
-# What may follow a word: {!} or {?} after an unknown word, and a subscript: .n-u or, of a word taken for another, .#us.
-_MARKS = re.compile(r"(\{[!?]\})?(\.\S*)?")
 _TREE_TOKEN = re.compile(r"\([A-Z]*|\)|[^\s()]+")
 
 
-def put_words(tree: str, plain: Sequence[str], words: Sequence[str]) -> str | None:
+def put_words(tree: str, words: Sequence[str]) -> str | None:
     """Replace the leaves of ``(S (NP many animals.n) (VP sleep.v) .)``, as link-parser prints it, by ``words``.
 
-    ``plain`` are the words as link-parser got them; None if it has split them otherwise.
+    link-parser leaves no word out, but it splits some, such as ``can't``; None if there are more leaves than words.
     """
-    pieces = []
-    position = 0
+    pieces: list[str] = []
+    left = iter(words)
     for token in _TREE_TOKEN.findall(tree):
         if token == ")" and pieces:
             pieces[-1] += ")"
         elif token.startswith("("):
             pieces.append(token)
-        elif position == len(words) or not _stands_for(token, plain[position]):
+        elif (word := next(left, None)) is None:
             return None
         else:
-            pieces.append(f"(X {words[position].replace('(', '-LRB-').replace(')', '-RRB-')})")
-            position += 1
-    return " ".join(pieces) if position == len(words) else None
-
-
-def _stands_for(leaf: str, word: str) -> bool:
-    # The first word of a sentence may come back in lower case.
-    leaf, word = leaf.lower(), word.translate(_BRACES).lower()
-    # A word that is not linked is in braces.
-    return leaf == f"{{{word}}}" or (leaf.startswith(word) and _MARKS.fullmatch(leaf, len(word)) is not None)
+            pieces.append(f"(X {word.replace('(', '-LRB-').replace(')', '-RRB-')})")
+    return " ".join(pieces) if next(left, None) is None else None

@@ -7,7 +7,6 @@ has one. The README of rnnsearch_fairseq/serve says more.
   rnnsearch serve --model checkpoints
 """
 
-import argparse
 import contextlib
 import ipaddress
 import shutil
@@ -33,21 +32,13 @@ def open_socket(host: str, port: int) -> socket.socket:
         raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); give others") from error
 
 
-def origin(text: str) -> str:
-    """The ``type`` of an origin: ``https://example.org``, ``http://localhost:3000`` or ``*``."""
-    scheme, _, host = text.rstrip("/").lower().partition("://")
-    if text != "*" and not (scheme and host and "/" not in host):
-        raise argparse.ArgumentTypeError(f"{text} is no origin; give one such as https://example.org, or '*'")
-    return text.rstrip("/").lower()
-
-
 def main() -> None:
     parser = make_parser(__doc__)
     add_model_options(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="0: any free port (default: 8000)")
     cors = "sites whose pages may use the server, such as https://example.org, or '*': all; other sites are refused"
-    parser.add_argument("--cors", type=origin, nargs="+", default=[], metavar="ORIGIN", help=cors)
+    parser.add_argument("--cors", nargs="+", default=[], metavar="ORIGIN", help=cors)
     add_search_options(parser)
     args = parser.parse_args()
     translator = load_with_replacements(args)

@@ -3,20 +3,15 @@
 import html
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 MAX_TRANSLATIONS = 32  # of a request
+MAX_BYTES = 256_000  # of a request
 DIGITS = 4
 
 
-def check_text(text: str) -> str:
-    """Refuse half of a character, which JSON can hold, and UTF-8 cannot."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("the text has half of a character (a surrogate); send whole characters")
-    return text
-
-
-Text = Annotated[str, AfterValidator(check_text)]
+# Where a length has a bound, pydantic refuses half of a character (a surrogate), which JSON can hold.
+Text = Annotated[str, Field(max_length=MAX_BYTES)]
 # Moses tokens may hold HTML entities.
 Words = Annotated[list[str], BeforeValidator(lambda words: [html.unescape(word) for word in words])]
 Rounded = BeforeValidator(lambda tensor: tensor if tensor is None else tensor.double().round(decimals=DIGITS).tolist())
@@ -31,7 +26,6 @@ class Model(BaseModel):
     reads_trees: bool
     about: str = Field(description="What it was trained on and for")
     examples: list[str] = Field(description="Sentences to try")
-    max_characters: int = Field(description="In a sentence or text")
     max_translations: int = Field(MAX_TRANSLATIONS, description="In a request: its sentences times nbest")
 
 

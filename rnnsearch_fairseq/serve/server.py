@@ -22,13 +22,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.serve import api, libretranslate
-from rnnsearch_fairseq.serve.messages import MAX_TRANSLATIONS, Model
+from rnnsearch_fairseq.serve.messages import MAX_BYTES, MAX_TRANSLATIONS, Model
 from rnnsearch_fairseq.serve.scheduler import Scheduler
-from rnnsearch_fairseq.serve.worker import MAX_CHARACTERS, Worker
+from rnnsearch_fairseq.serve.worker import Worker
 from rnnsearch_fairseq.version import __version__
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-MAX_BYTES = 256_000  # of a request
 MAX_CONNECTIONS = 400  # with those that are just being accepted and closed, fewer than the usual 1,024 descriptors
 BACKLOG = 64
 SECONDS_BETWEEN_LINES = 0.5  # to a client that has closed its side
@@ -61,14 +60,13 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
         reads_trees=translator.reads_trees,
         about=" ".join(translator.description.partition("\n\n")[0].split()),
         examples=translator.examples,
-        max_characters=MAX_CHARACTERS,
     )
     app.add_middleware(check_request, cors=cors)
-    named = [urlsplit(origin).hostname or "*" for origin in cors]
+    named = [urlsplit(origin).hostname or origin for origin in cors]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts, *named])
     if cors:
         app.add_middleware(CORSMiddleware, allow_origins=cors, allow_methods=["GET", "POST"], allow_headers=["*"])
-    for kind in (RequestValidationError, ValidationError, HTTPException):
+    for kind in (RequestValidationError, ValidationError, InputError, HTTPException):
         app.add_exception_handler(kind, _refuse)
     app.include_router(api.router)
     app.include_router(libretranslate.router)
@@ -76,15 +74,16 @@ def make_app(worker: Worker, hosts: Sequence[str] = LOOPBACK, cors: Sequence[str
     return app
 
 
-async def _refuse(request: Request, error: RequestValidationError | ValidationError | HTTPException) -> JSONResponse:
+async def _refuse(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-    first = error.errors()[0]
-    place = ".".join(str(name) for name in first["loc"] if name != "body")
-    reason = f"{place}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": ")
-    if first["type"] == "model_attributes_type":  # FastAPI reads no other Content-Type than JSON's
-        reason = "send a JSON object, with the Content-Type application/json"
-    return JSONResponse({"error": str(InputError(reason))}, 400)
+    if not isinstance(error, InputError):
+        first = error.errors()[0]
+        place = ".".join(str(name) for name in first["loc"] if name != "body")
+        error = InputError(f"{place}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": "))
+        if first["type"] == "model_attributes_type":  # FastAPI reads no other Content-Type than JSON's
+            error = InputError("send a JSON object, with the Content-Type application/json")
+    return JSONResponse({"error": str(error)}, 400)
 
 
 def check_request(app: ASGIApp, cors: Sequence[str]) -> ASGIApp:

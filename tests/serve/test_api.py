@@ -103,7 +103,7 @@ def test_the_model_and_the_api_are_described(
     client = serve()
     model = {"source_lang": "en", "target_lang": "fr", "beam": 5, "reads_trees": False, "examples": ["The dog sleeps."]}
     model["about"] = "Trained on dogs."
-    assert client.get("/api/model").json() == {**model, "max_characters": 10_000, "max_translations": 32}
+    assert client.get("/api/model").json() == {**model, "max_translations": 32}
     assert {"/api/model", PLAIN, STREAM} < {*client.get("/openapi.json").json()["paths"]}
     assert client.get("/").text.startswith("<!DOCTYPE html>")
 

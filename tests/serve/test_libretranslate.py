@@ -41,7 +41,7 @@ def test_a_text_that_cannot_be_translated_refuses_no_other_one(client: TestClien
 
 
 def test_what_a_translation_lacks_is_named_in_both_apis(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Piece, "choose", lambda *_: [(0, ["lacks 37"])])
+    monkeypatch.setattr(Piece, "find_faults", lambda *_: (["lacks 37"], []))
     text = "The dog sleeps (37)."
     answer = client.post("/translate", json={"q": text, **EN_FR}).json()
     (sentence,) = client.post("/api/translate", json={"sentences": [text]}).json()["sentences"]
@@ -66,8 +66,7 @@ def test_alternatives_and_the_detected_language_are_given_if_asked_for(client: T
     assert answer["detectedLanguage"] == [{"confidence": 0, "language": "en"}] * 2
 
 
-def test_the_languages_the_settings_and_the_health_of_the_server(client: TestClient) -> None:
+def test_the_languages_and_the_health_of_the_server(client: TestClient) -> None:
     english, french = {"code": "en", "name": "English"}, {"code": "fr", "name": "French"}
     assert client.get("/languages").json() == [{**english, "targets": ["fr"]}, {**french, "targets": []}]
-    assert client.get("/frontend/settings").json()["language"] == {"source": english, "target": french}
     assert client.get("/health").json() == {"status": "ok"}

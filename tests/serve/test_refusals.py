@@ -10,7 +10,7 @@ pytest.importorskip("httpx")  # the test client asks for it
 from fastapi.testclient import TestClient
 
 from rnnsearch_fairseq.serve.libretranslate import MAX_CHARACTERS, MAX_FIELDS
-from rnnsearch_fairseq.serve.server import MAX_BYTES
+from rnnsearch_fairseq.serve.messages import MAX_BYTES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -40,8 +40,8 @@ def send(client: TestClient, path: str, kind: str, body: Any, **headers: str) ->
         (API, JSON, {"sentences": ["a"], "nbest": 0}, 400, "nbest"),
         (API, JSON, {"sentences": ["a"] * 32, "nbest": 12}, 400, "384"),
         (API, JSON, {"sentences": ["a"], "trees": []}, 400, "0 trees"),
-        (API, JSON, {"sentences": ["a \ud800 b"]}, 400, "half of a character"),
-        (STREAM, JSON, {"sentences": ["a"], "trees": ["\udfff"]}, 400, "half of a character"),
+        (API, JSON, {"sentences": ["a \ud800 b"]}, 400, "valid string"),
+        (STREAM, JSON, {"sentences": ["a"], "trees": ["\udfff"]}, 400, "valid string"),
         (API, JSON, b'{"sentences": ' + ITEMS + b"}", 400, "sentences.0"),
         (API, JSON, b'{"sentences": ["a"], "trees": ' + ITEMS + b"}", 400, "trees.0"),
         (API, JSON, b" " * (MAX_BYTES + 1), 413, f"{MAX_BYTES:,}"),
@@ -62,7 +62,7 @@ def send(client: TestClient, path: str, kind: str, body: Any, **headers: str) ->
         (LIBRE, JSON, {**Q, "q": None}, 400, "q: "),
         (LIBRE, JSON, {**Q, "q": [1] * 10}, 400, "q.0"),
         (LIBRE, JSON, b'{"q": ' + ITEMS + b"}", 400, "q.0"),
-        (LIBRE, JSON, {**Q, "q": "a \ud800 b"}, 400, "half of a character"),
+        (LIBRE, JSON, {**Q, "q": "a \ud800 b"}, 400, "valid string"),
         (LIBRE, JSON, {**Q, "target": "de"}, 400, "de"),
         (LIBRE, JSON, {**Q, "source": "\ud800"}, 400, "ud800"),
         (LIBRE, JSON, {**Q, "alternatives": 99}, 400, "alternatives"),
