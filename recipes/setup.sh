@@ -30,6 +30,12 @@ prepare_text() { # WORDS...: rnnsearch prepare, without what it says of a traini
     rnnsearch prepare "$@" | sed '/^What to expect/,$d'
 }
 
+download() { # ADDRESS SHA256 FILE: download a file, unpack it if it is packed, and compare it with what the results were made of
+    curl --fail --silent --show-error --location "$1" | if [[ $1 = *.gz ]]; then gunzip; else cat; fi > "$3" ||
+        die "cannot download $1; fetch it by other means and give its folder: $0 --data DIR"
+    echo "$2  $3" | sha256sum --check --quiet >&2 || die "$1 is not the file that the results were made of"
+}
+
 once() { # OUTPUT COMMAND...: make a file or a folder by COMMAND, whose last word becomes the path to write, unless it is there
     [ ! -e "$1" ] || return 0
     mkdir -p "$(dirname "$1")"
@@ -128,25 +134,29 @@ install_package() {
     rm -rf "$ROOT/.venv"
     "$python" -m venv "$ROOT/.venv"
     install_pytorch
-    # With build isolation, pip would download a second PyTorch only to compile fairseq.
-    say "set-up 2/3: fairseq, which compiles six extensions (three to five minutes the first time)"
-    pip_install --quiet numpy cython 'setuptools<81' wheel
-    pip_install --quiet --no-build-isolation fairseq-fixed==0.12.3.1
-    install_tools " 3/3"
+    install_tools
 }
 
-install_tools() { # STEP
-    say "set-up$1: rnnsearch-fairseq and its tools"
-    pip_install --quiet --no-build-isolation --editable "$ROOT[dev]"
+install_tools() {
+    say "set-up 2/3: the packages of recipes/requirements"
+    pip_install --quiet --require-hashes --no-deps --only-binary :all: -r "$ROOT/recipes/requirements/wheels.txt"
+    # With build isolation, pip would download a second PyTorch only to compile fairseq.
+    say "set-up 3/3: fairseq, which compiles six extensions (three to five minutes the first time), and this package"
+    pip_install --quiet --require-hashes --no-deps --no-build-isolation -r "$ROOT/recipes/requirements/sources.txt"
+    pip_install --quiet --no-deps --no-build-isolation --editable "$ROOT"
+}
+
+environment() { # print the versions that a result depends on: PyTorch, and a digest of those of all other packages
+    echo "$TORCH $(cat "$ROOT"/recipes/requirements/*.txt | sha256sum | head -c 12)"
 }
 
 set_up() {
     local installed="$ROOT/.venv/.installed" wanted found
-    wanted="$TORCH $(cksum < "$ROOT/pyproject.toml")"
+    wanted="$(environment) $(sha256sum < "$ROOT/pyproject.toml")"
     found=$(cat "$installed" 2>/dev/null || true)
     if [ "$found" != "$wanted" ]; then
-        # Where only pyproject.toml has changed, PyTorch stays, and fairseq, unless it needs another version.
-        if [ "${found% * *}" = "$TORCH" ]; then install_tools ""; else install_package; fi
+        # Where only other packages have changed, PyTorch stays.
+        if [ "${found%% *}" = "$TORCH" ]; then install_tools; else install_package; fi
         echo "$wanted" > "$installed"
     fi
     export PATH="$ROOT/.venv/bin:$PATH"
@@ -166,5 +176,5 @@ done
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     parse_options "" "$@"
     set_up
-    say "set up; to use it, at the top of the checkout: source .venv/bin/activate"
+    say "set up ($(environment)); to use it, at the top of the checkout: source .venv/bin/activate"
 fi

@@ -6,11 +6,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipes/setup.sh"
 set_up
 
 cd "$ROOT"
-if ! python -c 'import httpx, parameterized, selenium' 2>/dev/null; then
-    say "installing what only the tests need"
-    python -m pip --disable-pip-version-check install --quiet --no-build-isolation --editable "$ROOT[dev,test]" ||
-        say "not all could be installed: what needs it is skipped"
-fi
 say "checking style (ruff)"
 ruff check .
 say "running the tests: about eight minutes on two cores"

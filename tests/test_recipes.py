@@ -1,6 +1,8 @@
 """The recipes say what they do, run, are stopped, and go on."""
 
 import contextlib
+import gzip
+import hashlib
 import json
 import os
 import re
@@ -77,8 +79,22 @@ def test_setup_says_that_it_downloads_more_where_the_index_of_cpu_builds_is_away
 def test_setup_keeps_pytorch_where_only_the_package_has_changed(tmp_path: Path) -> None:
     (tmp_path / ".venv").mkdir()
     (tmp_path / "pyproject.toml").write_text("one")
+    (tmp_path / "recipes/requirements").mkdir(parents=True)
+    (tmp_path / "recipes/requirements/wheels.txt").touch()
     script = "ROOT=$PWD TORCH=torch; install_package() { echo all; }; install_tools() { echo tools; }; set_up; set_up; "
     assert sourced(f"{script}echo two > pyproject.toml; set_up; TORCH=other; set_up", tmp_path) == "all\ntools\nall\n"
+
+
+def test_a_download_is_compared_with_what_the_results_were_made_of(tmp_path: Path) -> None:
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"text"))
+    digest = hashlib.sha256(b"text").hexdigest()
+    command = f"once got download file://{tmp_path}/text.gz"
+    sourced(f"{command} {digest}", tmp_path)
+    assert (tmp_path / "got").read_text() == "text"
+    (tmp_path / "got").unlink()
+    with pytest.raises(subprocess.CalledProcessError):
+        sourced(f"{command} {digest[::-1]}", tmp_path)
+    assert not (tmp_path / "got").exists()
 
 
 def test_options_set_variables() -> None:

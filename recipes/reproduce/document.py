@@ -33,13 +33,17 @@ def missing(items: Sequence[str]) -> list[str]:
 
 
 def provenance() -> str:
-    """The commit of the checkout and the command line that a report is made by."""
+    """The commit of the checkout, the versions of other packages and the command line that a report is made by."""
     git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=7"]
     try:
         commit = subprocess.run(git, capture_output=True, check=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         commit = "not recorded"
-    return escape(f"Commit: {commit}. Command: {Path(sys.argv[0]).stem} {shlex.join(sys.argv[1:])}")
+    setup = Path(__file__).parents[1] / "setup.sh"
+    shell = ["bash", "-c", 'source "$1" && environment', "bash", str(setup)]
+    environment = subprocess.run(shell, capture_output=True, check=True, text=True).stdout.strip()
+    command = f"{Path(sys.argv[0]).stem} {shlex.join(sys.argv[1:])}"
+    return escape(f"Commit: {commit}. Environment: {environment}. Command: {command}")
 
 
 def to_markdown(sections: Iterable[Section], title: str | None = None) -> str:

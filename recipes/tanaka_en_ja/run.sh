@@ -22,12 +22,13 @@ TEXT=$OUT/text
 if [ -z "$DATA" ]; then
     DATA=$OUT/raw
     say "downloading 50,500 pairs of the Tanaka corpus to $DATA"
-    download() { # NAME FILE
-        curl --fail --silent --show-error --location --output "$2" \
-            "https://raw.githubusercontent.com/odashi/small_parallel_enja/master/$1" ||
-            die "cannot download $1; fetch small_parallel_enja by other means and give its folder: $0 --data DIR"
-    }
-    for name in {train,dev}.{en,ja}; do once "$DATA/$name" download "$name"; done
+    from=https://raw.githubusercontent.com/odashi/small_parallel_enja/312408a11c5fbcbc09443bebb18121f7efdcd61e
+    while read -r digest name; do once "$DATA/$name" download "$from/$name" "$digest"; done << 'END'
+148b05dcd28638fe20ee84f2b1127001c80982be352007dda241fb759adadc76 train.en
+fc81a1434349ec98a449d7ae9cd2530057f689637684ecfed3501ea6a8a07ecc train.ja
+04a2673449770657fd5e3b963cb856be3130923212b6db8ac7eaeef18f06c041 dev.en
+cd534f56b8639dc130f86a365e5ec0aa70042000bdd740a622fbbf8b6be4acca dev.ja
+END
 fi
 
 prepare() { # FOLDER

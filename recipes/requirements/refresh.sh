@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Write the files of this folder anew: for Python 3.10 to 3.13, the newest versions of all that recipes/setup.sh installs but
+# PyTorch, whose build differs from machine to machine, and the hashes of their files. sources.txt holds what PyPI has only as
+# source code. Needs uv (pip install uv).
+#
+#   recipes/requirements/refresh.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
+parse_options "" "$@"
+cd "$(dirname "${BASH_SOURCE[0]}")"
+SOURCES=(fairseq-fixed antlr4-python3-runtime)
+
+compile() { # OPTIONS...
+    uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
+        --override <(echo "torch; python_version < '3'") "$@"
+}
+compile ../../pyproject.toml --extra dev --extra test <(printf '%s\n' cython 'setuptools<81' wheel) \
+    "${SOURCES[@]/#/--no-emit-package=}" > wheels.txt
+printf '%s\n' "${SOURCES[@]}" | compile - --constraint <(compile ../../pyproject.toml --extra dev) --no-deps > sources.txt
