@@ -143,7 +143,7 @@ def test_without_extras_the_wheel_translates_scores_and_serves(plain: Path, tmp_
     with serving(SHIPPED_MODEL, tmp_path / "log", python=plain) as running:
         asked = json.dumps({"q": source, "source": "en", "target": "fr"}).encode()
         with urlopen(Request(f"{running.url}translate", asked, {"Content-Type": "application/json"})) as answer:
-            assert json.load(answer) == {"translatedText": target}
+            assert json.load(answer) == {"translatedText": target, "faults": []}
 
     done = subprocess.run([*rnnsearch, "user-dir"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and re.fullmatch(r"error: fairseq, .*\n", done.stderr)
