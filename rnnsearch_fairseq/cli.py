@@ -45,7 +45,7 @@ def main() -> int | None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _end)
-    # By default, PyTorch's waiting threads spin so long that beside another program all takes many times as long.
+    # PyTorch's idle threads spin by default; next to another busy program, everything then takes several times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # argparse prints this as the program's name.
     sys.argv[: size + 1] = [f"rnnsearch {name}"]
@@ -59,16 +59,14 @@ def main() -> int | None:
         if error.filename is None:
             stop_printing()
         name = error.filename or "a standard stream or a temporary file"
-        raise InputError(f"{name}: cannot be used ({error.strerror or error}); give another, or make room") from error
+        cure = "give another path, or free some disk space"
+        raise InputError(f"{name}: cannot be used ({error.strerror or error}); {cure}") from error
     return status
 
 
 def _end(number: int, frame: Any) -> None:
-    """End at a signal with the status 128 + its number; an exception removes unfinished files.
-
-    Before there are files, there is no exception, since an import may ignore it, or abort the process.
-    """
-    if not outputs_begun:
+    """End at a signal with the status 128 + its number; an exception removes unfinished files."""
+    if not outputs_begun:  # without an exception, which an import may ignore, or abort the process
         os._exit(128 + number)
     raise SystemExit(128 + number)
 
@@ -93,9 +91,7 @@ def _make_parser() -> Parser:
 
 
 def print_user_dir() -> None:
-    """Print the folder to give to fairseq's ``--user-dir``."""
     make_parser(f"{COMMANDS['user-dir'][1]}\n\n  rnnsearch user-dir").parse_args()
     if importlib.util.find_spec("fairseq") is None:
-        cure = "at the top of the checkout: pip install '.[train]'"
-        raise InputError(f"fairseq, which trains models, is not installed; {cure}")
+        raise InputError("fairseq is not installed; at the top of the checkout: pip install '.[train]'")
     print(Path(__file__).resolve().parent)

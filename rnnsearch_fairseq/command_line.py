@@ -8,7 +8,7 @@ from dataclasses import field, fields
 from types import TracebackType
 from typing import Any, NoReturn
 
-from rnnsearch_fairseq.errors import MAX_MESSAGE, MAX_QUOTATION, InputError, quote
+from rnnsearch_fairseq.errors import MAX_MESSAGE, MAX_QUOTATION, InputError, find_cause, quote
 
 MAX_VALUE = 1_000_000  # of an option that is a number, where its description has no other bound
 
@@ -42,18 +42,15 @@ def option(name: str) -> str:
 
 
 def described(default: Any, text: str, **limits: Any) -> Any:
-    """A field of a dataclass of options: its default, the help that the command line prints, and its limits.
+    """A field of a dataclass of options: default, help, and limits.
 
-    ``choices`` are the possible values; a number is at least ``least`` (default 0) and at most ``most`` (a million).
+    Limits are ``choices`` or, for a number, ``least`` (default: 0) and ``most`` (default: a million).
     """
     return field(default=default, metadata={"help": text, **limits})
 
 
 def check_fields(config: Any, name: Callable[[str], str] = option) -> None:
-    """Raise an InputError unless each field of the dataclass has a value of its type and within its limits.
-
-    The message calls a field ``name(field)``.
-    """
+    """Raise an InputError, which calls a field ``name(field)``, unless all values have their types and limits."""
     for known in fields(config):
         value, limits = getattr(config, known.name), known.metadata
         if "choices" in limits:
@@ -89,9 +86,7 @@ def print_without_traceback(of_interrupts: bool = True) -> None:
     before = sys.excepthook
 
     def print_or_delegate(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        first: BaseException | None = error
-        while first is not None and not isinstance(first, InputError):
-            first = first.__cause__ or first.__context__
+        first = find_cause(error, InputError)
         if of_interrupts and issubclass(kind, KeyboardInterrupt):
             print("\nstopped by Ctrl-C", file=sys.stderr)
         elif first is None:

@@ -1,5 +1,7 @@
 """The error that this package raises for bad input, and how messages quote text."""
 
+from typing import Any
+
 MAX_MESSAGE = 700  # characters; a longer message is cut in the middle, where it quotes a file
 MAX_QUOTATION = 200  # characters
 
@@ -7,8 +9,8 @@ MAX_QUOTATION = 200  # characters
 class InputError(ValueError):
     """Bad input; the message is one sentence that names the file, line or option and the cure.
 
-    It may quote untrusted text, so the message is cut, and unprintable characters are escaped. Commands print it
-    without a traceback (`command_line.print_without_traceback`).
+    It may quote untrusted text, so it is cut and escaped. Commands print it without a traceback
+    (`command_line.print_without_traceback`).
     """
 
     def __init__(self, message: str) -> None:
@@ -22,8 +24,15 @@ def quote(value: object, max_length: int = MAX_QUOTATION) -> str:
     return escaped(text)
 
 
+def find_cause(error: BaseException | None, kind: type[BaseException]) -> Any:
+    """The first error of this kind among an error, its cause, the cause's cause, and so on; None if there is none."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def escaped(text: str) -> str:
-    """A text of a stranger, for a terminal: all but line ends and what is printable is escaped."""
+    """Escape untrusted text for a terminal: every character but line ends and printable ones."""
     return "".join(
         character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
         for character in text

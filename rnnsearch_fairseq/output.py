@@ -32,14 +32,14 @@ def check_not_input(outputs: Path | Iterable[Path | None], inputs: Iterable[Path
 
 
 def open_standard_streams() -> None:
-    """Open what is closed of standard input, output and error, as the next file that is opened would take its place.
+    """Reopen a closed standard stream on /dev/null, so that the next file does not get its number.
 
-    To read or to write there then fails as it does in other programs; messages get lost.
+    Reading or writing there then fails, as in other programs.
     """
     for name, flags, mode in (("stdin", os.O_WRONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.open(os.devnull, flags), mode, encoding="utf-8"))
-    sys.stdout.reconfigure(errors="surrogateescape")  # for names of files, which may be any bytes
+    sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
 
 
 def stop_printing() -> None:
@@ -50,13 +50,10 @@ def stop_printing() -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """Open a command's output file, packed if its name ends in .gz; it appears when it is complete and on the disk.
+    """Open a command's output file, packed if its name ends in .gz.
 
-    Until then it has a random name beside ``path``, and it is removed after an exception. It has the permissions of the
-    older file that it replaces.
-
-    Raises:
-        InputError: ``path`` cannot be written.
+    It gets the name ``path``, and the permissions of the file that it replaces, when it is complete and on the disk.
+    Until then it has a random name, and an exception removes it.
     """
     packed = path.name.lower().endswith(".gz")
     if os.path.exists(path) and not (os.path.isfile(path) and os.access(path, os.W_OK)):
@@ -79,7 +76,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:  # of standard output, to which a command may print meanwhile
         raise
     except OSError as error:
-        cure = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give another name"
+        cure = "free some disk space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give another name"
         raise InputError(f"{path}: cannot be written ({error.strerror}); {cure}") from error
     finally:
         with contextlib.suppress(OSError):
@@ -90,10 +87,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 def write_folder(out: Path) -> Iterator[Path]:
     """Give a new folder, whose files go to the folder ``out`` at the end; after an error, ``out`` is as it was.
 
-    The new folder is locked, so that the next command can tell the folder of a killed command, and remove it.
-
-    Raises:
-        InputError: ``out`` cannot be written, or holds a folder in the place of a file.
+    The new folder is locked. The next command removes folders that are not locked, which killed commands left.
     """
     outputs_begun.add(out)
     try:

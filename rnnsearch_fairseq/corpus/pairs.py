@@ -90,7 +90,7 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     try:
         with open_bytes(path) as file:
             plain = {"remove_comments": True, "remove_pis": True, "resolve_entities": False, "no_network": True}
-            last = 0  # the place of the last unit, but for what the parser reads ahead
+            last = 0  # file position after the last unit (approximate: the parser reads ahead)
             for _, element in etree.iterparse(file, **plain):
                 if file.tell() - last > MAX_UNIT_BYTES:
                     raise InputError(f"{path}: no unit ends in {MAX_UNIT_BYTES:,} bytes; give a TMX file")

@@ -19,7 +19,7 @@ ADAPTED_MODEL = (
     "and from 45.8 to 49.4 in other files"
 )
 SHORTLIST = 30_004  # the paper's 30,000 words, and fairseq's four symbols
-# Measured on an AMD EPYC with AVX-512: seconds of one core for a target word, and more for each word of its dictionary.
+# Seconds per target word on a core of an AMD EPYC with AVX-512: a constant part, and a part for each dictionary entry.
 SECONDS_PER_WORD = {"bahdanau_gru_small": (200e-6, 25e-9), "bahdanau_gru": (900e-6, 90e-9)}
 SLOWER = 2.2  # times as long on an EPYC without AVX-512
 TERMS_FILE = "terms.txt"
@@ -135,13 +135,7 @@ def expectations(plan: Plan, sample: Sequence[Pair]) -> str:
 
 
 def make_script(languages: Pair, plan: Plan, joined: bool, given: Member | None = None, terms: bool = False) -> str:
-    """The script ``train.sh``.
-
-    Args:
-        joined: both languages have the same subwords, and share a dictionary.
-        given: the model that the training goes on from; its search is used, too.
-        terms: there are a user's terms.
-    """
+    """The script ``train.sh``, with a ``joined`` dictionary, and the search of the model ``given`` with ``--from``."""
     source, target = languages
     model, scores = SMALL_MODEL if plan.pairs < MANY_PAIRS else PAPER_MODEL, "score model {translation}"
     dictionaries = ["--nwordssrc", SHORTLIST, "--nwordstgt", SHORTLIST, "--padding-factor", 1]

@@ -95,9 +95,9 @@ def prepare(
         tokens["train"] = tokens["train"].shuffle(settings.shuffle)
     subwords = _learn_subwords(tokens["train"], settings, SYMBOLS if words.markup else [])
     for part, pairs in tokens.items():
-        split = subwords != Preparation()
-        encoded = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords") if split else pairs
-        write_rows(texts_of(out / part, *languages), encoded)
+        if subwords != Preparation():
+            pairs = _encode_on_all_cores(pairs, subwords, languages, f"{part}, subwords")
+        write_rows(texts_of(out / part, *languages), pairs)
     prepared = replace(words, bpe=subwords.bpe, sentencepiece=subwords.sentencepiece)
     words_of_target = pack_words(target for _, target in tokens["train"]) if words.markup else None
     write_preparations(out, {languages[0]: prepared, languages[1]: replace(prepared, words=words_of_target)})
@@ -105,7 +105,7 @@ def prepare(
 
 
 def prepare_as(model: Member, parts: Mapping[str, Sequence[Pair]], out: Path, terms: Terms = NO_TERMS) -> int:
-    """Write text as `prepare`, but as a model's, and what a training needs to go on from it; return the same number."""
+    """Prepare text as the model's was prepared, and write what fine-tuning needs; return the number of pairs."""
     text = model.text
     if text.preparations is None:
         raise InputError("--from: the model does not say how its text was prepared; give one of rnnsearch prepare")
@@ -149,7 +149,7 @@ def _choose_subwords(settings: Settings, train: Sequence[Pair], languages: Pair,
 
 
 def _learn_subwords(train: Sequence[Pair], settings: Settings, symbols: Sequence[str]) -> Preparation:
-    """The preparation that splits words, with nothing else in it."""
+    """Learn to split words of both languages: a preparation that does nothing else."""
     lines = (pair[side] for side in (0, 1) for pair in train)
     if settings.bpe:
         print("learning BPE merges from both languages")
@@ -194,7 +194,7 @@ def _encode_on_all_cores(
 
 
 def encode_block(preparation: Preparation, languages: Pair, pairs: Iterable[Pair]) -> list[Pair]:
-    """The pairs as words with blanks between."""
+    """The pairs as words with blanks between; a process makes its codecs once."""
     return [*_encode(pairs, *(_make_codec(preparation, language) for language in languages))]
 
 
@@ -229,7 +229,7 @@ def _make_parser() -> ArgumentParser:
     add("--test", help="name of the test files (default: test)")
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
     add("--split", type=_read_sizes, metavar="DEV,TEST", help=size)
-    add("--split-seed", type=_read_seed, default=1, metavar="SEED", help="seed of the split (default: 1)")
+    add("--split-seed", type=int, default=1, metavar="SEED", help="seed of the split (default: 1)")
     kept = "keep tags and entities (always kept in PO and XLIFF), pairs with equal sides, or pairs that came before"
     add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
     subwords = parser.add_mutually_exclusive_group()
@@ -250,12 +250,6 @@ def _read_sizes(text: str) -> tuple[int, int]:
         raise ArgumentTypeError(f"{quote(text)}: give two numbers of pairs, as 1000,1000")
     valid, test = map(int, text.split(","))
     return valid, test
-
-
-def _read_seed(text: str) -> int:
-    if count(text) >= 1 << 32:  # NumPy's limit
-        raise ArgumentTypeError(f"{text} is too high; give at most {(1 << 32) - 1}")
-    return int(text)
 
 
 def _read_merges(text: str) -> int:

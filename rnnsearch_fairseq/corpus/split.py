@@ -99,7 +99,7 @@ def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.nda
     _, group_of_pair, counts = np.unique(groups, return_inverse=True, return_counts=True)
     part_of_group = np.zeros(len(counts), np.int8)
     room = [0, *sizes]
-    for number in np.random.RandomState(seed).permutation(len(counts)):
+    for number in np.random.RandomState(seed % (1 << 32)).permutation(len(counts)):
         part = next((part for part in (VALID, TEST) if counts[number] <= room[part]), TRAIN)
         part_of_group[number] = part
         room[part] -= counts[number]
@@ -111,9 +111,9 @@ def draw_groups(groups: np.ndarray, sizes: tuple[int, int], seed: int) -> np.nda
 def assign_parts(sentences: np.ndarray, files: np.ndarray, sizes: tuple[int, int], seed: int) -> np.ndarray:
     """The number of each pair's part in `PARTS`, or `LEFT_OUT`: ``(pairs,)``. No sentence is in two parts.
 
-    Groups of pairs with common sentences are drawn; or, of `MIN_FILES` files or more, whole files, if enough are small.
-    Then a development pair is left out if one of its sentences is in the training set, and a test pair if one is in
-    either.
+    Draws groups of pairs that share sentences; with at least `MIN_FILES` files, draws whole files instead, if enough of
+    them are small. Then a development pair is left out if the training set has one of its sentences, and a test pair if
+    one of the other sets does.
 
     Args:
         sentences: hashes of each pair's source and target, ``(pairs, 2)``.
@@ -142,7 +142,7 @@ def split_files(
     seed: int = 1,
     keep: Collection[str] = (),
 ) -> dict[str, Rows]:
-    """Read a corpus (`read_files`), clean it, and return the pairs of each part (`assign_parts`), in the given order.
+    """Read and clean a corpus (`read_files`); return the pairs of each part (`assign_parts`) in the files' order.
 
     Args:
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.

@@ -23,8 +23,8 @@ from rnnsearch_fairseq.modules.fused.loss import smoothed_loss
 from rnnsearch_fairseq.plugin.models import scores_features
 
 Result = tuple[Tensor, int, dict[str, Any]]  # cost of a batch, divisor of the gradients, values for the log
-# fairseq's trainer divides gradients by the total sample size, or by 1 if this total is 0 (Trainer.train_step). A size
-# of 1 would be wrong, because fairseq adds the sizes of all workers and accumulated steps.
+# fairseq's trainer divides gradients by the total sample size, or by 1 if this is 0 (Trainer.train_step). Sizes of 1
+# would be wrong, because fairseq adds the sizes of all workers and accumulated steps.
 DIVIDE_BY_NOTHING = 0
 
 

@@ -22,9 +22,6 @@ class LimitedPairs(BaseWrapperDataset):
 
     fairseq uses the same batches in every epoch of a run, but different ones if the run is resumed in a later epoch:
     it shuffles pairs of equal lengths according to the seed and the epoch (tasks/fairseq_task.py:290).
-
-    Raises:
-        InputError: no pair is left.
     """
 
     def __init__(self, pairs: FairseqDataset, chosen: np.ndarray, seed: int) -> None:
@@ -47,10 +44,7 @@ class LimitedPairs(BaseWrapperDataset):
 
 
 class ReshuffledPairs(LimitedPairs):
-    """The chosen pairs, shuffled anew in each epoch and then cut into batches of mixed lengths.
-
-    The original code of tree-to-sequence does the same.
-    """
+    """The chosen pairs, shuffled in each epoch and cut into batches of mixed lengths, as in the original program."""
 
     can_reuse_epoch_itr_across_epochs = False
     epoch = 1
@@ -70,9 +64,7 @@ class PooledPairs(LimitedPairs):
     - Pools of ``pool_batches`` updates (the paper: 20 updates of 80 pairs) are sorted by the length of the longer side
       and cut into batches, shortest first, so that the sentences of a batch have similar lengths. The sort is stable.
 
-    Attributes:
-        batches_per_update: processes times accumulated steps. fairseq deals the batches of a pool to the processes in
-            turn, so an update consists of consecutive batches, and its processes read sentences of similar lengths.
+    An update has ``batches_per_update`` consecutive batches: one for each process and accumulated step.
     """
 
     # --update-freq, and so the size of a pool, may depend on the epoch.
@@ -106,14 +98,8 @@ class PooledPairs(LimitedPairs):
 class TreePairs(BaseWrapperDataset):
     """``pairs`` and the trees of their sources; ``net_input.trees`` of a batch are the fields of a ``Forest``.
 
-    Args:
-        transitions: the ids of each tree's transitions, which recipes/trees/transitions.py wrote.
-
-    Attributes:
-        parsed: whether each source has a tree: bool, ``(pairs,)``.
-
-    Raises:
-        InputError: the trees do not belong to the pairs.
+    ``transitions`` are the ids of each tree's transitions, which recipes/trees/transitions.py wrote; ``parsed`` is
+    whether each source has a tree: bool, ``(pairs,)``.
     """
 
     def __init__(self, pairs: LanguagePairDataset, transitions: Sequence[Tensor], dictionary: Dictionary) -> None:
@@ -129,10 +115,8 @@ class TreePairs(BaseWrapperDataset):
             except InputError as error:
                 raise InputError(f"line {number + 1}: {error}") from None
             if tree is not None and tree.leaves > words:
-                raise InputError(
-                    f"line {number + 1}: the tree has {tree.leaves} leaves and the source {words} words; write the "
-                    "trees from the same text"
-                )
+                differ = f"the tree has {tree.leaves} leaves and the source {words} words"
+                raise InputError(f"line {number + 1}: {differ}; write the trees from the same text")
             self.trees.append(tree)
         self.parsed = np.array([tree is not None for tree in self.trees])
 
@@ -145,10 +129,9 @@ class TreePairs(BaseWrapperDataset):
         if batch:
             by_id = {sample["id"]: sample for sample in samples}
             ordered = [by_id[number] for number in batch["id"].tolist()]
-            columns = batch["net_input"]["src_tokens"].size(1)
+            columns, left = batch["net_input"]["src_tokens"].size(1), self.dataset.left_pad_source
             # From the lengths, since a text may contain the word <pad>.
-            padding = [columns - len(sample["source"]) for sample in ordered]
-            first_columns = padding if self.dataset.left_pad_source else [0] * len(padding)
+            first_columns = [columns - len(sample["source"]) if left else 0 for sample in ordered]
             forest = build_forest([sample["tree"] for sample in ordered], first_columns, columns)
             # A plain tuple, because fairseq cannot rebuild a NamedTuple when it moves the tensors to a device.
             batch["net_input"]["trees"] = tuple(forest)

@@ -52,9 +52,7 @@ class NetworkEncoder(FairseqEncoder):
 
     def reorder_encoder_out(self, encoder_out: Lists, new_order: Tensor) -> Lists:
         """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
-        return {
-            name: [tensor.index_select(0, new_order) for tensor in tensors] for name, tensors in encoder_out.items()
-        }
+        return {name: [tensor[new_order] for tensor in tensors] for name, tensors in encoder_out.items()}
 
 
 class NetworkDecoder(FairseqIncrementalDecoder):
@@ -65,14 +63,9 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         self.network = network
 
     def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
-        """Compute the features of the next words.
+        """Compute features ``(batch, tgt_len, l)``, the attention, and the state after ``(batch, tgt_len)`` words.
 
-        Args:
-            previous_words: ``(batch, tgt_len)``; in a search, ``(batch, 1)``.
-            saved: in a search, the state that the last call returned, and an empty one at the first call; else None.
-
-        Returns:
-            Features ``(batch, tgt_len, l)``, the attention, and the state after these words.
+        ``saved`` is the state that the last call returned: empty at the first step of a search, None in training.
         """
         raise NotImplementedError
 
@@ -87,14 +80,13 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         """Score every next word.
 
         Args:
-            prev_output_tokens: the previous words ``(batch, tgt_len)``, which begin with end-of-sentence. In a search,
-                when there is an ``incremental_state``, only the last column is read.
-            features_only: return the input of the output layer instead of the scores.
+            prev_output_tokens: the previous words ``(batch, tgt_len)``, which begin with end-of-sentence. With an
+                ``incremental_state`` (in a search), only the last column is read.
 
         Returns:
-            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or features ``(batch, tgt_len, l)``; and a
-            dictionary with ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``. Tree models add
-            ``constituents``, the alpha of words and phrases. With features, ``output_layer`` is the layer's weight and
+            Unnormalised log-probabilities ``(batch, tgt_len, K_y)``, or with ``features_only`` the features ``(batch,
+            tgt_len, l)``; and a dictionary with ``attn``, the alpha of the words ``(batch, tgt_len, src_len)``, in tree
+            models ``constituents``, the alpha of words and phrases, and with features ``output_layer``, its weight and
             bias.
         """
         if incremental_state is None:
@@ -106,22 +98,18 @@ class NetworkDecoder(FairseqIncrementalDecoder):
         layer = self.network.to_vocabulary
         if not features_only:
             return layer(features), extra
-        # Views, because DistributedDataParallel with --find-unused-parameters must find the layer's parameters among
-        # the model's outputs. Otherwise it believes that they are unused, and fails when the criterion uses them.
+        # Views, because DistributedDataParallel with --find-unused-parameters must find the parameters that the
+        # criterion uses among the model's outputs.
         return features, {**extra, "output_layer": [layer.weight.view_as(layer.weight), layer.bias.view_as(layer.bias)]}
 
     def reorder_incremental_state(self, incremental_state: dict[str, State], new_order: Tensor) -> None:
         """Reorder the incremental state: row ``new_order[k]`` becomes row k. fairseq reorders ``encoder_out``."""
         saved = self.get_incremental_state(incremental_state, "search") or {}
-        for name, tensor in saved.items():
-            saved[name] = None if tensor is None else tensor.index_select(0, new_order)
+        saved.update({name: tensor[new_order] for name, tensor in saved.items() if tensor is not None})
 
 
 def scores_features(model: nn.Module) -> bool:
-    """Whether a criterion may compute the output layer of this model itself, as W f + b.
-
-    In a training with several processes, fairseq wraps the model.
-    """
+    """Whether a criterion may compute the output layer of this model itself, as W f + b."""
     decoder = getattr(model, "decoder", None)
     return isinstance(decoder, NetworkDecoder) and type(decoder.network.to_vocabulary) is nn.Linear
 
@@ -147,10 +135,8 @@ class NetworkModel(FairseqEncoderDecoderModel):
         config = read_config(cfg, cls.Config)
         dictionaries = task.source_dictionary, task.target_dictionary
         if config.share_all_embeddings and dictionaries[0] != dictionaries[1]:
-            raise InputError(
-                "--share-all-embeddings needs one dictionary of both languages: give fairseq-preprocess "
-                "--joined-dictionary, or the model --share-decoder-input-output-embed"
-            )
+            cure = "give fairseq-preprocess --joined-dictionary, or the model --share-decoder-input-output-embed"
+            raise InputError(f"--share-all-embeddings needs one dictionary of both languages: {cure}")
         network = cls.Network(config, *map(len, dictionaries))
         cls.initialize(network)
         model = cls(cls.Encoder(network.encoder, dictionaries[0]), cls.Decoder(network.decoder, dictionaries[1]))
@@ -176,23 +162,15 @@ class NetworkModel(FairseqEncoderDecoderModel):
         text = TextSettings.from_record(state)
         for language, theirs, ours in zip(self.text.languages, text.vocabularies, self.text.vocabularies):
             if theirs != ours:
-                raise InputError(
-                    f"the checkpoint has another dictionary of {language} ({len(theirs):,} words, here {len(ours):,}); "
-                    "give the data it was trained on"
-                )
+                other = f"another dictionary of {language} ({len(theirs):,} words, here {len(ours):,})"
+                raise InputError(f"the checkpoint has {other}; give the data it was trained on")
         self.text = replace(self.text, preparations=text.preparations or self.text.preparations)
 
-    def load_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        strict: bool = True,
-        model_cfg: DictConfig | None = None,
-        args: argparse.Namespace | None = None,
-    ) -> Any:
+    def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **options: Any) -> Any:
         """As in fairseq, but with a clear error for parameters that do not fit."""
-        loaded = {name: tensor for name, tensor in state_dict.items() if name != "_extra_state"}
-        if "_extra_state" in state_dict:
-            self.set_extra_state(state_dict["_extra_state"])
+        loaded = dict(state_dict)
+        if (text := loaded.pop("_extra_state", None)) is not None:
+            self.set_extra_state(text)
         parameters = dict(self.named_parameters(remove_duplicate=False))
         cure = "give the --arch and model options it was trained with, or another --save-dir or --restore-file"
         try:
@@ -201,11 +179,9 @@ class NetworkModel(FairseqEncoderDecoderModel):
             raise InputError(f"the checkpoint does not fit: {error}; {cure}") from error
         for name, first in shared_names(parameters).items():
             if name != first and not torch.equal(loaded[name], loaded[first]):
-                raise InputError(
-                    f"the checkpoint's {first} and {name} differ, and this model shares them: leave out "
-                    "--share-all-embeddings and --share-decoder-input-output-embed"
-                )
-        return super().load_state_dict(state_dict, strict, model_cfg, args)
+                cure = "leave out --share-all-embeddings and --share-decoder-input-output-embed"
+                raise InputError(f"the checkpoint's {first} and {name} differ, and this model shares them: {cure}")
+        return super().load_state_dict(state_dict, *args, **options)
 
 
 def read_config(cfg: Any, kind: type[NetworkConfig]) -> NetworkConfig:
@@ -235,10 +211,9 @@ class RNNsearchEncoder(NetworkEncoder):
     """:class:`~rnnsearch_fairseq.modules.Encoder` behind fairseq's encoder interface."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> Lists:
-        """Annotate ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
+        """Annotate sentences ``(batch, src_len)``, each with end-of-sentence, padded left or right.
 
-        Returns:
-            The fields of :class:`~rnnsearch_fairseq.modules.encoder.Annotations`; without padding, no mask.
+        The output has the fields of :class:`~rnnsearch_fairseq.modules.encoder.Annotations`; without padding, no mask.
         """
         fields = self.network(src_tokens)._asdict()
         return {name: [] if tensor is None else [tensor] for name, tensor in fields.items()}
@@ -277,14 +252,10 @@ class Tree2SeqEncoder(NetworkEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, trees: tuple[Any, ...] | None = None, **_: Any
     ) -> Lists:
-        """Encode ``src_tokens`` ``(batch, src_len)``, each sentence ended by end-of-sentence, padded left or right.
+        """Encode sentences as in :class:`RNNsearchEncoder`, and ``trees``, the fields of a ``Forest``.
 
-        Args:
-            trees: the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest` as a plain tuple.
-
-        Returns:
-            The fields of :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`, batch first, and ``src_len``
-            ``(batch,)``: the number of columns of the states that are words.
+        The output has the fields of :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`, batch first, and
+        ``src_len`` ``(batch,)``: the number of columns of the states that are words.
         """
         source = self.network(src_tokens, None if trees is None else Forest(*trees))
         columns = torch.full((len(src_tokens),), src_tokens.size(1), device=src_tokens.device)
@@ -324,10 +295,8 @@ class Tree2SeqModel(NetworkModel):
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "NetworkModel":
         """As in the base class."""
         if read_config(cfg, Tree2SeqConfig).constituents != "words" and not getattr(task, "has_trees", False):
-            raise InputError(
-                "this model encodes trees, and the task has none; give --task rnnsearch --tree-lang SUFFIX, or --arch "
-                "anmt"
-            )
+            cure = "give --task rnnsearch --tree-lang SUFFIX, or --arch anmt"
+            raise InputError(f"this model encodes trees, and the task has none; {cure}")
         return super().build_model(cfg, task)
 
 

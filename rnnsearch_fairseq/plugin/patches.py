@@ -1,4 +1,4 @@
-"""The functions of fairseq that this package replaces; the table is ``PATCHES`` at the end, and README.md says why.
+"""The functions of fairseq that this package replaces (``PATCHES``, at the end); README.md gives the reasons.
 
 A checkpoint file is whole or absent, and a training that goes on from a checkpoint equals an unbroken training. After
 Ctrl-C (SIGINT) or SIGTERM, a training finishes its update, saves a checkpoint, and ends.
@@ -32,18 +32,16 @@ from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
-from omegaconf import OmegaConf, nodes
+from omegaconf import nodes
 
-from rnnsearch_fairseq.command_line import Parser, option, print_without_traceback
-from rnnsearch_fairseq.errors import InputError, quote
+from rnnsearch_fairseq.command_line import Parser, print_without_traceback
+from rnnsearch_fairseq.errors import InputError, find_cause, quote
 from rnnsearch_fairseq.inference.loading import PLAIN_CLASSES, check_records
 from rnnsearch_fairseq.output import open_output
 
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default of --restore-file
-# The groups of options that a training depends on.
-OPTIONS = ("dataset", "optimization", "task", "model", "criterion", "optimizer", "lr_scheduler")
 received = 0  # the number of the signal that asks this process to stop
 
 
@@ -75,13 +73,12 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     try:
         if master and source.is_file():
             check_records(source)
-        if master and path.is_file():
-            _log_changed_options(path, trainer)
         state, epoch_itr = load_checkpoint(cfg, trainer, **passthrough)
     except (RuntimeError, OSError, EOFError, AssertionError, pickle.UnpicklingError) as error:
-        reason = quote(error)
-        if "dataloader mismatch" in reason or isinstance(error, AssertionError):
-            reason = reason if isinstance(error, AssertionError) else "its data were others, or had other limits"
+        reason, is_other = quote(error), "dataloader mismatch" in str(error)
+        if is_other:
+            reason = "its data were others, or had other limits"
+        if is_other or isinstance(error, AssertionError):  # of another criterion or optimizer
             cure = "give the data and options that it was trained with, or another --save-dir"
         raise InputError(f"{source}: training cannot go on from it ({reason}); {cure}") from error
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader or cfg.reset_meters
@@ -96,48 +93,26 @@ def resume(load_checkpoint: Callable[..., Any], cfg: Any, trainer: Trainer, **pa
     if updates > 0 and updates == trainer.cfg.optimization.max_update:
         logger.info(f"nothing to do: the {updates} updates of --max-update are done")
         raise SystemExit(0)
-    install_signal_handlers()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _note_signal)
+    os.register_at_fork(after_in_child=_ignore_signals_of_others)
     return state, epoch_itr
 
 
 def _lock(folder: Path) -> IO[str]:
-    """Refuse a second training with the same --save-dir, and remove what a killed one was writing."""
+    """Refuse a second training with the same --save-dir, and remove the unfinished files of a killed one."""
     file = (folder / ".lock").open("w")
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with this process, and its workers do not have it
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends; its workers do not inherit it
     except OSError as error:
-        raise InputError(
-            f"{folder}: another training writes there; wait for its end, or give another --save-dir"
-        ) from error
-    for path in folder.glob("*.tmp"):
-        path.unlink()
+        cure = "wait for its end, or give another --save-dir"
+        raise InputError(f"{folder}: another training writes there; {cure}") from error
+    _remove_unfinished(folder)
     return file
 
 
-def _log_changed_options(path: Path, trainer: Trainer) -> None:
-    """Name the options that a checkpoint was written with and that are others now."""
-    before = torch.load(path, map_location="cpu", weights_only=True, mmap=True).get("cfg") or {}
-    now = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
-    changed = {}
-    for group in OPTIONS:
-        # An old-style optimizer or schedule has a Namespace of all options.
-        if isinstance(before.get(group), dict) and isinstance(now[group], dict):
-            for name, value in now[group].items():
-                if value != before[group].get(name, value):
-                    changed[group if name == "_name" else name] = f"{before[group][name]} -> {value}"
-    if changed:
-        changes = ", ".join(f"{option(name)} {change}" for name, change in changed.items())
-        logger.warning(f"{path} was written with other options: {changes}")
-
-
-def install_signal_handlers() -> None:
-    """Note SIGINT and SIGTERM; a second Ctrl-C ends the process at once."""
-    signal.signal(signal.SIGINT, _note_signal)
-    signal.signal(signal.SIGTERM, _note_signal)
-    os.register_at_fork(after_in_child=_ignore_signals_of_others)
-
-
 def _note_signal(number: int, frame: Any) -> None:
+    """Note SIGINT or SIGTERM; a second Ctrl-C ends the process at once."""
     global received
     received = number
     if number == signal.SIGINT:
@@ -165,14 +140,13 @@ def stop_after_update(
     """Validate and save as in fairseq; after a signal, save and exit with status 128 + its number, as in a shell."""
     with _name_full_disk(cfg.checkpoint.save_dir):
         losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *options)
-    number = received
-    if trainer.data_parallel_world_size > 1:  # processes may get the signal in different updates
-        signals = torch.tensor(number, device=trainer.device)
-        fairseq.distributed.utils.all_reduce(signals, trainer.data_parallel_process_group, op="max")
-        number = int(signals)
-    if not number or should_stop:
-        return losses, should_stop
-    with _name_full_disk(cfg.checkpoint.save_dir):
+        number = received
+        if trainer.data_parallel_world_size > 1:  # processes may get the signal in different updates
+            signals = torch.tensor(number, device=trainer.device)
+            fairseq.distributed.utils.all_reduce(signals, trainer.data_parallel_process_group, op="max")
+            number = int(signals)
+        if not number or should_stop:
+            return losses, should_stop
         fairseq.checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
     if torch.distributed.is_initialized():  # the launcher kills the other processes when the first process ends
         torch.distributed.barrier(fairseq.distributed.utils.get_global_group())
@@ -183,27 +157,26 @@ def stop_after_update(
 
 @contextlib.contextmanager
 def _name_full_disk(folder: str) -> Iterator[None]:
-    """Say in one sentence that a checkpoint cannot be written, and remove what has been written of it."""
+    """Say in one sentence that a checkpoint cannot be written, and remove the part that was written."""
     try:
         yield
-    except Exception as error:
-        cause: BaseException | None = error
-        while cause is not None and not (isinstance(cause, OSError) and cause.errno):
-            cause = cause.__context__
-        if cause is None:
+    except (OSError, RuntimeError) as error:  # PyTorch raises a RuntimeError after an OSError
+        if (cause := find_cause(error, OSError)) is None:
             raise
-        for path in Path(folder).glob("*.tmp"):
-            path.unlink()
-        cure = "make room, and give the same command again"
+        _remove_unfinished(Path(folder))
+        cure = "free some disk space, and give the same command again"
         raise InputError(f"{folder}: a checkpoint cannot be written ({cause.strerror}); {cure}") from error
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for path in folder.glob("*.tmp"):
+        path.unlink()
 
 
 def parse_with_hints(
     parse: Callable[..., Any], parser: argparse.ArgumentParser, words: Sequence[str] | None = None, **options: Any
 ) -> Any:
     """Parse as in fairseq, but answer a mistake in two lines, and print help with the options of --arch and --task.
-
-    A --path that is missing is such a mistake.
 
     fairseq parses twice, because --arch and --task add options; it prints help when it parses the first time.
     """

@@ -93,8 +93,12 @@ class RNNsearchTask(TranslationTask):
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Load a split and its trees; choose the training pairs within the limits, and log their number."""
         trains = split == self.cfg.train_subset
-        if trains and split not in self.datasets:
-            self._warn_without_preparation()
+        folder, languages = Path(utils.split_paths(self.cfg.data)[0]), [self.cfg.source_lang, self.cfg.target_lang]
+        if trains and split not in self.datasets and find_preparations(folder, languages) is None:
+            logger.warning(
+                f"no {RECORD} in {folder} or the folder above it, so rnnsearch translate will need tokenised text like "
+                "the training text; rnnsearch prepare writes such a record"
+            )
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
         except (FileNotFoundError, AssertionError) as error:  # a file is missing, or the sides differ in size
@@ -105,20 +109,12 @@ class RNNsearchTask(TranslationTask):
         if trains:
             self.datasets[split] = self._choose_pairs(self.datasets[split], split)
 
-    def _warn_without_preparation(self) -> None:
-        folder = Path(utils.split_paths(self.cfg.data)[0])
-        if find_preparations(folder, [self.cfg.source_lang, self.cfg.target_lang]) is None:
-            logger.warning(
-                f"no {RECORD} in {folder} or the folder above it, so rnnsearch translate will need tokenised text like "
-                "the training text; rnnsearch prepare writes such a record"
-            )
-
     def _add_trees(self, pairs: LanguagePairDataset, split: str, epoch: int) -> TreePairs:
         paths, suffix = utils.split_paths(self.cfg.data), self.cfg.tree_lang
         path = str(Path(paths[(epoch - 1) % len(paths)], f"{split}.{suffix}-None.{suffix}"))
         transitions = data_utils.load_indexed_dataset(path, self.tree_dict, self.cfg.dataset_impl)
         if transitions is None:
-            cure = f"binarize them by fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
+            cure = f"binarize them with fairseq-preprocess --only-source -s {suffix} --srcdict DICT"
             raise InputError(f"{path}: no trees for {split}; {cure}")
         try:
             return TreePairs(pairs, transitions, self.tree_dict)
@@ -134,8 +130,7 @@ class RNNsearchTask(TranslationTask):
             chosen &= pairs.parsed
         if len(utils.split_paths(self.cfg.data)) == 1:  # else each epoch has other pairs
             self.pairs = zlib.crc32(np.ascontiguousarray(np.asarray(pairs.sizes)[chosen]))
-        limit = "no length limit" if self.cfg.max_words is None else f"at most {max_words} words a side"
-        logger.info(f"{split}: {limit}: kept {chosen.sum():,} of {len(pairs):,} pairs, dropped {(~chosen).sum():,}")
+        logger.info(f"{split}: kept {chosen.sum():,} of {len(pairs):,} pairs, dropped {(~chosen).sum():,}")
         if self.cfg.pool_batches:
             return PooledPairs(pairs, chosen, self.cfg.pool_batches, self.cfg.seed)
         return (ReshuffledPairs if self.has_trees else LimitedPairs)(pairs, chosen, self.cfg.seed)
@@ -154,13 +149,10 @@ class RNNsearchTask(TranslationTask):
             processes, epoch = options.get("num_shards", 1), options.get("epoch", 1)
             steps = self.cfg.update_freq[min(epoch, len(self.cfg.update_freq)) - 1]
             dataset.batches_per_update = processes * steps
-            size = options["max_sentences"]
-            factors = f"--batch-size {size} x {processes} processes x --update-freq {steps}"
-            logger.info(f"sentences in an update: {size * dataset.batches_per_update:,} ({factors})")
         iterator = super().get_batch_iterator(dataset, **options)
         if options.get("disable_iterator_cache") or not self.can_reuse_epoch_itr(dataset):
-            # The iterator and its sampler reference each other. Persistent workers, each with a copy of the data, would
-            # therefore survive the epoch.
+            # The iterator and its sampler reference each other, so persistent workers, each with a copy of the data,
+            # would survive the epoch.
             iterator.persistent_workers = False
         if isinstance(dataset, PooledPairs):
             iterator.disable_shuffling, iterator.shuffle = True, False
@@ -184,10 +176,7 @@ class RNNsearchTask(TranslationTask):
         super().optimizer_step(optimizer, model, update_num)
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
-        """The count of --patience, which fairseq does not save, and with --bf16 and --fp16 the float32 parameters.
-
-        fairseq saves only a rounded copy of the parameters (trainer.py:409).
-        """
+        """What fairseq does not save: the count of --patience, and float32 parameters if it trains in 16 bits."""
         state: dict[str, Any] = {"patience": dict(_patience()), "pairs": self.pairs}
         if isinstance(self.optimizer, FP16Optimizer):
             parameters = self.optimizer.fp32_optimizer.params
@@ -203,11 +192,7 @@ class RNNsearchTask(TranslationTask):
         self.float32 = state.get("float32")
 
     def build_generator(self, models: Sequence[BaseFairseqModel], args: Any, **extra: Any) -> Any:
-        """Build the generator for fairseq's generation options ``args``.
-
-        Models of this package are searched with the searches of this package. For other models, or if an option that
-        only fairseq has is set, the generator is fairseq's.
-        """
+        """Build a generator with a search of this package for its own models, unless fairseq alone has an option."""
         search = str(self.cfg.search)
         names = {option.name for option in fields(SearchOptions)} - {"search", "length_statistics"}
         options = {name: getattr(args, name) for name in names if hasattr(args, name)}

@@ -244,8 +244,6 @@ def test_another_experiment_does_not_go_on_in_silence(
     assert "other limits" in train(data, tmp_path, "--max-words", "5", "--max-epoch", "3").sentence()
     assert "Criterion" in train(data, tmp_path, "--criterion", "smoothed_nll").sentence()
     assert "Optimizer" in train(data, tmp_path, "--optimizer", "adam").sentence()
-    other = train(data, tmp_path, "--batch-size", "9", "--max-update", "23", "--max-epoch", "3")
-    assert other.status == 0 and "other options: --batch-size 8 -> 9" in other.printed
 
 
 # Checkpoints are whole
@@ -324,16 +322,16 @@ def test_two_processes_and_two_steps_train_as_one_batch(data: Path, tmp_path: Pa
     """Pools of two updates, and so of a part of the pairs; no dropout, which differs by batch."""
     words = [*PAPER, "--dropout", "0", "--max-update", "2", "--batch-size"]
     two = train_two(data, tmp_path / "two", *words, "8")
-    ways = {
-        "16 x 1 processes x --update-freq 1": train(data, tmp_path / "one", words=[*words, "16"]),
-        "8 x 1 processes x --update-freq 2": train(data, tmp_path / "steps", "--update-freq", "2", words=[*words, "8"]),
-        "8 x 2 processes x --update-freq 1": two[0],
-    }
+    ways = [
+        train(data, tmp_path / "one", words=[*words, "16"]),
+        train(data, tmp_path / "steps", "--update-freq", "2", words=[*words, "8"]),
+        two[0],
+    ]
     numbers, models = [], []
-    for sizes, trained in ways.items():
-        assert trained.status == 0 and trained.printed.count(f"sentences in an update: 16 (--batch-size {sizes})") == 1
+    for trained in ways:
         numbers.append([{name: float(value) for name, value in record.items()} for record in trained.updates()])
         models.append(read_state(trained.last)["model"])
+    assert len(numbers[0]) == 2
     for updates, model in zip(numbers[1:], models[1:]):
         assert updates == [pytest.approx(update, rel=1e-3) for update in numbers[0]]
         torch.testing.assert_close(model, models[0], rtol=1e-4, atol=1e-6)

@@ -58,6 +58,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         with pytest.raises(InputError, match=f"{name}: {why}"):
             average_checkpoints([first], tmp_path / name)
     monkeypatch.setattr(os, "fsync", lambda _: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
-    with pytest.raises(InputError, match=r"out\.pt: cannot be written \(No space left on device\); make room"):
+    with pytest.raises(InputError, match=r"out\.pt: cannot be written \(No space left on device\); free some"):
         average_checkpoints([first], tmp_path / "out.pt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "pipe"]
