@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,11 @@ from tests import trained
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python in another process."""
+    return subprocess.run([sys.executable, *words], **{"cwd": ROOT, "capture_output": True, "text": True, **options})
+
+
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
     """Run the command in this process; returns its exit status."""
     monkeypatch.setattr(sys, "argv", ["rnnsearch", *words])
@@ -29,13 +35,15 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
     return stopped.value.code
 
 
-@pytest.mark.parametrize("words", [[], ["--help"]], ids=str)
-def test_commands_are_listed(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_commands_are_listed_and_the_version_has_a_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(monkeypatch, *words) == 0
-    out = capsys.readouterr().out
-    assert all(f"\n  {name} " in out for name in cli.COMMANDS)
+    for words in ([], ["--help"]):
+        assert call(monkeypatch, *words) == 0
+        out = capsys.readouterr().out
+        assert all(f"\n  {name} " in out for name in cli.COMMANDS)
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"rnnsearch-fairseq {rnnsearch_fairseq.__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -54,11 +62,6 @@ def test_an_unknown_word_is_answered_in_two_lines(
 ) -> None:
     assert call(monkeypatch, *words.split()) == 2
     assert capsys.readouterr().err.splitlines()[1:] == [hint]
-
-
-def test_the_version_has_a_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(monkeypatch, "--version") == 0
-    assert capsys.readouterr().out == f"rnnsearch-fairseq {rnnsearch_fairseq.__version__}\n"
 
 
 @pytest.fixture(scope="module")
@@ -108,31 +111,26 @@ def test_help_ends_in_an_example_that_works(
 def test_help_imports_neither_pytorch_nor_fairseq(words: str) -> None:
     program = "import sys; sys.argv[:] = ['rnnsearch', sys.argv[1]]\nfrom rnnsearch_fairseq.cli import main\n"
     program += "try: main()\nfinally: print(sorted({'torch', 'fairseq', 'numpy'} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", program, words], cwd=ROOT, capture_output=True, text=True)
+    done = run("-c", program, words)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
 def test_the_user_dir_is_the_package() -> None:
-    words = [sys.executable, "-m", "rnnsearch_fairseq", "user-dir"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{ROOT / 'rnnsearch_fairseq'}\n"
+    assert run("-m", "rnnsearch_fairseq", "user-dir").stdout == f"{ROOT / 'rnnsearch_fairseq'}\n"
 
 
 def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    words = [sys.executable, "-m", "rnnsearch_fairseq", "user-dir"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    with os.fdopen(writing, "wb") as nobody:
-        done = subprocess.run(words, cwd=ROOT, env=environment, stdout=nobody, stderr=subprocess.PIPE, text=True)
+    streams = {"capture_output": False, "stdout": writing, "stderr": subprocess.PIPE}
+    done = run("-m", "rnnsearch_fairseq", "user-dir", env=environment, **streams)
+    os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "rnnsearch_fairseq", "plot", "alignment", tmp_path / "no", "x.png"]
-    done = subprocess.run(
-        words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+    done = run("-m", "rnnsearch_fairseq", "plot", "alignment", tmp_path / "no", tmp_path / "x.png")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {tmp_path / 'no'}: cannot be read")
     assert len(done.stderr.splitlines()) == 1

@@ -122,12 +122,9 @@ def test_validation_is_by_the_full_softmax(
     assert drawn == []
 
 
-def test_the_settings_of_the_paper_are_the_default() -> None:
+def test_the_settings_of_the_paper_are_the_default_and_negatives_must_be_drawn() -> None:
     criterion = make_criterion()
     assert (criterion.samples, criterion.alpha, criterion.sentence_avg) == (500, 0.4, False)
-
-
-def test_negatives_must_be_drawn() -> None:
     with pytest.raises(InputError, match="--blackout-samples"):
         make_criterion("--blackout-samples", "0")
 
@@ -144,14 +141,10 @@ def test_gradients_are_averaged_over_words_or_sentences(
     assert loss.requires_grad and not log["loss"].requires_grad
 
 
-def test_pairs_that_training_leaves_out_are_not_counted() -> None:
-    kept = np.array([True, False, True, True])
-    counts = count_targets(LimitedPairs(training_pairs(), kept, seed=1), 4 + WORDS)
-    read = [sentence for sentence, keep in zip(TRAINING, kept) if keep]
+def test_counting_leaves_out_what_training_does_and_leaves_its_random_numbers_alone() -> None:
+    chosen, state = np.array([True, False, True, True]), np.random.get_state()[1].tolist()
+    counts = count_targets(LimitedPairs(training_pairs(), chosen, seed=1), 4 + WORDS)
+    read = [TRAINING[number] for number in np.flatnonzero(chosen)]
     assert counts.tolist() == np.bincount(np.concatenate(read), minlength=4 + WORDS).tolist()
-
-
-def test_counting_leaves_the_random_numbers_of_training_alone() -> None:
-    pairs, state = training_pairs(), np.random.get_state()[1].tolist()
-    assert count_targets(pairs, 4 + WORDS).sum() == sum(map(len, TRAINING))
+    assert count_targets(training_pairs(), 4 + WORDS).sum() == sum(map(len, TRAINING))
     assert np.random.get_state()[1].tolist() == state

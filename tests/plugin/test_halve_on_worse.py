@@ -28,11 +28,6 @@ def make(*words: str) -> HalveOnWorse:
     return scheduler
 
 
-def test_the_rate_halves_when_the_loss_is_worse_than_after_the_epoch_before() -> None:
-    scheduler = make()
-    assert [scheduler.step(epoch, loss) for epoch, loss in enumerate(LOSSES, 1)] == RATES
-
-
 @pytest.mark.parametrize("saved", range(1, len(LOSSES)))
 def test_a_resumed_training_has_the_same_rates(saved: int) -> None:
     scheduler = make()
@@ -46,13 +41,16 @@ def test_a_resumed_training_has_the_same_rates(saved: int) -> None:
     assert rates == RATES[saved:]
 
 
-def test_the_factor_and_the_direction_are_options() -> None:
-    scheduler = make("--lr-shrink", "0.1", "--maximize-best-checkpoint-metric")
-    assert [scheduler.step(epoch, score) for epoch, score in enumerate([20.0, 21.0, 20.0, 20.5], 1)] == pytest.approx(
-        [1.0, 1.0, 0.1, 0.1]
-    )
-
-
-def test_an_epoch_without_a_validation_changes_nothing() -> None:
-    scheduler = make()
-    assert [scheduler.step(epoch, loss) for epoch, loss in enumerate([5.0, None, 5.5], 1)] == [1.0, 1.0, 0.5]
+@pytest.mark.parametrize(
+    ("words", "losses", "rates"),
+    [
+        ([], LOSSES, RATES),
+        ([], [5.0, None, 5.5], [1.0, 1.0, 0.5]),  # an epoch without a validation
+        (["--lr-shrink", "0.1", "--maximize-best-checkpoint-metric"], [20.0, 21.0, 20.0, 20.5], [1.0, 1.0, 0.1, 0.1]),
+    ],
+)
+def test_the_rate_falls_when_the_loss_is_worse_than_after_the_epoch_before(
+    words: list[str], losses: list[float | None], rates: list[float]
+) -> None:
+    scheduler = make(*words)
+    assert [scheduler.step(epoch, loss) for epoch, loss in enumerate(losses, 1)] == pytest.approx(rates)

@@ -3,12 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from rnnsearch_fairseq.plugin.progress import Progress, main
+from rnnsearch_fairseq.plugin.progress import Progress
 from tests.plugin.log_lines import LINES, inner_line, train_line, valid_line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,10 +79,3 @@ def test_the_log_is_kept_whole_also_after_ctrl_c(tmp_path: Path) -> None:
         "  error: no room",
     ]
     assert log.read_bytes() == b"before\n" + first + rest
-
-
-def test_a_total_below_one_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["progress", "train.log", "0"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "error: argument TOTAL: 0 is too low; give at least 1\n" in capsys.readouterr().err
