@@ -230,8 +230,7 @@ def _make_parser() -> ArgumentParser:
     size = "pairs of the development and test sets (default: 1000,1000, or a 20th of the pairs each if that is less)"
     add("--split", type=_read_sizes, metavar="DEV,TEST", help=size)
     add("--split-seed", type=int, default=1, metavar="SEED", help="seed of the split (default: 1)")
-    kept = "keep tags and entities (always kept in PO and XLIFF), pairs with equal sides, or pairs that came before"
-    add("--keep", action="append", default=[], choices=("markup", "equal", "duplicates"), help=kept)
+    add("--keep-markup", action="store_true", help="keep tags and entities (always kept in PO and XLIFF)")
     subwords = parser.add_mutually_exclusive_group()
     merges = "BPE merges of Moses tokens, both languages together; 0: whole words"
     subwords.add_argument("--bpe", type=_read_merges, metavar="N", help=merges)
@@ -282,7 +281,7 @@ def main() -> None:
         if files_of_parts:
             parts = {part: Rows(read_pairs(*paths)) for part, paths in files_of_parts.items()}
         else:
-            parts = split_files(inputs, languages, args.split, args.split_seed, args.keep)
+            parts = split_files(inputs, languages, args.split, args.split_seed, args.keep_markup)
         if doubt := find_misalignment(parts["train"]):
             print(f"warning: {doubt}")
         for part in ["test"] if files_of_parts else PARTS:
@@ -321,7 +320,7 @@ def _find_files_of_parts(args: Namespace, languages: Pair) -> dict[str, tuple[Pa
     is_folder = len(args.data) == 1 and any(map(os.path.exists, chain(*files.values())))
     if not (is_folder or args.train or args.valid or args.test):
         return {}
-    if args.split or args.keep or args.data[1:]:
-        cure = "leave out --split, --keep and more DATA"
+    if args.split or args.keep_markup or args.data[1:]:
+        cure = "leave out --split, --keep-markup and more DATA"
         raise InputError(f"{args.data[0]}: its train, valid and test files stay as they are; {cure}")
     return files

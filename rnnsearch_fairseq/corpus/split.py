@@ -6,7 +6,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,15 +34,15 @@ TAG = re.compile(
 )
 
 
-def clean_pair(pair: Pair, dropped: Counter[str], keep: Collection[str] = ()) -> Pair | None:
-    """Clean a pair; None if it cannot be a translation, which is counted by its reason.
+def clean_pair(pair: Pair, dropped: Counter[str], keep_markup: bool = False) -> Pair | None:
+    """Clean a pair; if it cannot be a translation, count the reason and return None.
 
-    A character of a script without blanks counts as half a word. For ``keep``, see `split_files`.
+    A character of a script without blanks counts as half a word.
     """
     if max(map(len, pair)) > MAX_CHARACTERS:
         dropped[f"of more than {MAX_CHARACTERS:,} characters on a side"] += 1
         return None
-    source, target = (_clean_sentence(side, "markup" in keep) for side in pair)
+    source, target = (_clean_sentence(side, keep_markup) for side in pair)
     fewer, more = sorted((count_words(source), count_words(target)))
     if not fewer:
         dropped["without a sentence on a side"] += 1
@@ -50,20 +50,18 @@ def clean_pair(pair: Pair, dropped: Counter[str], keep: Collection[str] = ()) ->
         dropped[f"of more than {MAX_WORDS} words on a side"] += 1
     elif more > MAX_RATIO * fewer:
         dropped[f"with over {MAX_RATIO} times as many words on one side as on the other"] += 1
-    elif source == target and "equal" not in keep:
+    elif source == target:
         dropped["with equal sides"] += 1
     else:
         return source, target
     return None
 
 
-def clean_block(
-    keep: Collection[str], pairs: Iterable[tuple[int, Pair]]
-) -> tuple[list[Pair], array, array, Counter[str]]:
+def clean_block(keep_markup: bool, pairs: Iterable[tuple[int, Pair]]) -> tuple[list[Pair], array, array, Counter[str]]:
     """Clean pairs: the pairs that stay, their sentences' hashes, the numbers of their files, and what was dropped."""
     cleaned, hashes, numbers, dropped = list[Pair](), array("Q"), array("L"), Counter[str]()
     for number, raw in pairs:
-        if (pair := clean_pair(raw, dropped, keep)) is not None:
+        if (pair := clean_pair(raw, dropped, keep_markup)) is not None:
             cleaned.append(pair)
             hashes.extend(map(hash_sentence, pair))
             numbers.append(number)
@@ -140,24 +138,22 @@ def split_files(
     languages: Pair,
     sizes: tuple[int, int] | None = None,
     seed: int = 1,
-    keep: Collection[str] = (),
+    keep_markup: bool = False,
 ) -> dict[str, Rows]:
     """Read and clean a corpus (`read_files`); return the pairs of each part (`assign_parts`) in the files' order.
 
     Args:
         sizes: pairs of the development and of the test set; None: 1,000 each, or a 20th of the corpus if that is less.
-        keep: "markup" keeps tags and entities, as is always done in PO and XLIFF; "equal", pairs with equal sides;
-            "duplicates", pairs that came before, without regard to case.
+        keep_markup: keep tags and entities, as is always done in PO and XLIFF.
     """
     names = str(files[0]) + f" and {len(files) - 1} more" * (len(files) > 1)
     dropped: Counter[str] = Counter()
-    if any(map(is_document, files)):  # of programs' messages and documentation
-        keep = {*keep, "markup"}
+    keep_markup |= any(map(is_document, files))  # of programs' messages and documentation
     hashes, file_numbers = array("Q"), array("L")
 
     def clean() -> Iterator[Pair]:
         numbered = ((number, pair) for number, file in enumerate(readers) for pair in file)
-        for cleaned, *of_block, dropped_of_block in map_blocks(partial(clean_block, keep), numbered, "read"):
+        for cleaned, *of_block, dropped_of_block in map_blocks(partial(clean_block, keep_markup), numbered, "read"):
             for values, new_values in zip((hashes, file_numbers), of_block):
                 values.extend(new_values)
             dropped.update(dropped_of_block)
@@ -166,12 +162,11 @@ def split_files(
     readers = read_files(files, languages, dropped)
     pairs = Rows(clean())
     sentences = np.array(hashes, np.uint64).reshape(-1, 2)
-    first_seen = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
-    kept = np.arange(len(pairs)) if "duplicates" in keep else first_seen
+    kept = np.sort(np.unique(sentences, axis=0, return_index=True)[1])
     dropped["that came before"] = len(pairs) - len(kept)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     print(f"read {len(kept) + dropped.total():,} pairs of {names}; dropped {dropped.total():,} ({reasons or 'none'})")
-    print(f"tags and entities are {'kept' if 'markup' in keep else 'taken out (--keep markup keeps them)'}")
+    print(f"tags and entities are {'kept' if keep_markup else 'taken out (--keep-markup keeps them)'}")
     sizes = sizes or (min(1000, len(kept) // 20),) * 2
     parts = assign_parts(sentences[kept], np.array(file_numbers)[kept], sizes, seed)
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
