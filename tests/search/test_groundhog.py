@@ -16,7 +16,6 @@ from tests.reference import groundhog as reference
 from tests.reference.groundhog import constant_model
 from tests.reference.recorded import RECORDED, needs_recorded, recorded
 from tests.search import builders
-from tests.search.builders import assert_close
 
 N_SOURCE, N_TARGET = 14, 12
 LENGTHS = [6, 2, 9, 4, 3]  # with end-of-sentence
@@ -107,26 +106,6 @@ def test_a_search_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None
     assert (only.words, only.score, only.logprobs.tolist()) == ([EOS], -math.inf, [-math.inf])
     assert "the beam is doubled to 600" in caplog.text
     assert "the translation is empty: sentences [1]" in caplog.text
-
-
-# -- scores, ranks and attention --
-
-
-def test_scores_attention_and_order_are_those_of_forced_decoding() -> None:
-    models = [groundhog_model(draw_model(seed=seed)) for seed in (1, 2)]
-    batch = in_fairseqs_ids(draw_sources(3))
-    width = max(map(len, batch))
-    for source, hypotheses in zip(batch, search(models, batch, beam=6, unnormalized=False)):
-        scores = [h.score for h in hypotheses]
-        assert scores == sorted(scores, reverse=True)
-        for h in hypotheses:
-            sample = make_sample([source], [h.words])
-            outputs = [model(**sample["net_input"]) for model in models]
-            probabilities = torch.stack([scores[0].softmax(dim=-1) for scores, _ in outputs]).mean(dim=0)
-            assert_close(h.logprobs, probabilities[range(len(h.words)), h.words].log())
-            assert h.score == pytest.approx(h.logprobs.mean().item(), abs=1e-9)
-            attention = torch.stack([extra["attn"][0][0] for _, extra in outputs]).mean(dim=0)
-            assert_close(h.weights[:, width - len(source) :], attention)  # padded on the left
 
 
 # -- against the original program --

@@ -72,42 +72,39 @@ def update_unit_backward(
     grad_state.addcmul_(grad_product, reset)
 
 
-def attend_by_network(
-    query: Tensor, memory: Memory, energy: Tensor, aligned: Tensor, weights: Tensor, context: Tensor
-) -> None:
-    """Write alpha_i (Eq. 6) into ``weights`` ``(batch, src_len)``, and c_i (Eq. 5) into ``context`` ``(batch, 2n)``.
-
-    ``query`` is W_a s_{i-1} ``(batch, n')``, and ``energy`` v_a ``(n',)``. ``aligned`` is a buffer of the shape of the
-    keys U_a h_j.
-    """
-    # tanh(a) = 2 σ(2a) - 1. The constant - sum of v_a is left out, which does not change the softmax.
-    energies = align(memory.keys, query, aligned) @ (2 * energy)
-    _attend(energies, memory, weights, context)
-
-
-def attend_by_product(hidden: Tensor, states: Tensor, padding_mask: Tensor, weights: Tensor, context: Tensor) -> None:
-    """Write alpha_j and d_j (Eriguchi et al., 2016, Section 2.2) into ``weights`` and ``context``.
-
-    The energies are the products of s_j ``(batch, d)`` with the ``states`` h_i ``(batch, columns, d)``, of which d_j
-    ``(batch, d)`` is the average; ``weights`` and ``padding_mask`` are ``(batch, columns)``.
-    """
-    _attend(torch.bmm(hidden.unsqueeze(1), states.mT).squeeze(1), Memory(states, None, padding_mask), weights, context)
-
-
-def _attend(energies: Tensor, memory: Memory, weights: Tensor, context: Tensor) -> None:
+def attend(energies: Tensor, memory: Memory, weights: Tensor, context: Tensor) -> None:
+    """Write alpha_i (Eq. 6) and c_i (Eq. 5) of the energies ``(batch, src_len)`` into ``weights`` and ``context``."""
     average, alpha = average_annotations(energies.unsqueeze(1), memory)
     context.copy_(average)
     weights.copy_(alpha)
 
 
-def attend_by_network_backward(
+def attend_backward(annotations: Tensor, weights: Tensor, grad_weights: Tensor, grad_context: Tensor) -> Tensor:
+    """The gradient of the energies ``(batch, src_len)``, which sums to zero over a sentence.
+
+    ``grad_weights`` is the gradient of alpha_i without its part through c_i, and ``grad_context`` is dL/dc_i.
+    """
+    grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype).add_(grad_weights)
+    grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
+    return grad_alpha.mul_(weights)
+
+
+def align(query: Tensor, keys: Tensor, energy: Tensor, aligned: Tensor) -> Tensor:
+    """The energies ``(batch, src_len)`` up to a constant, which does not change their softmax.
+
+    ``query`` is W_a s_{i-1} ``(batch, n')``, the ``keys`` are the U_a h_j, and ``energy`` is v_a ``(n',)``. For
+    tanh(a) = 2 σ(2a) - 1, σ(2a) is written into ``aligned`` ``(batch, src_len, n')``: on a processor of AMD, PyTorch's
+    sigmoid takes a sixth of its tanh's time.
+    """
+    return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=aligned).sigmoid_() @ (2 * energy)
+
+
+def align_backward(
     query: Tensor,
-    memory: Memory,
+    keys: Tensor,
     energy: Tensor,
     aligned: Tensor,
-    weights: Tensor,
-    grad_weights: Tensor,
-    grad_context: Tensor,
+    grad_energies: Tensor,
     grad_query: Tensor,
     grad_keys: Tensor,
     grad_energy: Tensor,
@@ -115,15 +112,13 @@ def attend_by_network_backward(
     """Write the gradient of ``query``; add to the gradients of the keys (divided by v_a) and of ``energy``.
 
     Args:
-        grad_weights: the gradient of alpha_i without its part through the context, ``(batch, src_len)``.
-        grad_context: dL/dc_i, ``(batch, 2n)``.
+        grad_energies: the gradient of the energies, from :func:`attend_backward`.
         grad_query: dL/d(W_a s_{i-1}), ``(batch, n')``.
         grad_keys: ``(batch, src_len, n')``; the caller multiplies it by v_a after the last position.
         grad_energy: one gradient of v_a for each sentence, ``(batch, n')``. Both are in float32 at least.
     """
-    keys = memory.keys
-    grad_energies = _softmax_backward(memory.annotations, weights, grad_weights, grad_context).to(keys.dtype)
-    align(keys, query, aligned)
+    grad_energies = grad_energies.to(keys.dtype)
+    torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=aligned).sigmoid_()
     if grad_energy.dtype == keys.dtype:
         grad_energy.unsqueeze(1).baddbmm_(grad_energies.unsqueeze(1), aligned, alpha=2)
     else:
@@ -131,37 +126,6 @@ def attend_by_network_backward(
     slope = torch.addcmul(aligned, aligned, aligned, value=-1, out=aligned)  # a quarter of 1 - tanh^2
     torch.mul(torch.bmm(grad_energies.unsqueeze(1), slope).squeeze(1), 4 * energy, out=grad_query)
     grad_keys.addcmul_(grad_energies.unsqueeze(2), slope, value=4)
-
-
-def attend_by_product_backward(
-    states: Tensor,
-    weights: Tensor,
-    grad_weights: Tensor,
-    grad_context: Tensor,
-    grad_hidden: Tensor,
-    grad_scores: Tensor,
-) -> None:
-    """Write the gradient of the energies into ``grad_scores`` ``(batch, columns)``; add that of s_j to ``grad_hidden``.
-
-    ``grad_weights`` is the gradient of alpha_j without its part through d_j, ``grad_context`` that of d_j.
-    """
-    grad_scores.copy_(_softmax_backward(states, weights, grad_weights, grad_context))
-    grad_hidden += torch.bmm(grad_scores.to(states.dtype).unsqueeze(1), states).squeeze(1)
-
-
-def _softmax_backward(annotations: Tensor, weights: Tensor, grad_weights: Tensor, grad_context: Tensor) -> Tensor:
-    """The gradient of the energies, which sums to zero over a sentence."""
-    grad_alpha = torch.bmm(grad_context.unsqueeze(1), annotations.mT).squeeze(1).to(weights.dtype).add_(grad_weights)
-    grad_alpha.sub_((weights * grad_alpha).sum(dim=1, keepdim=True))
-    return grad_alpha.mul_(weights)
-
-
-def align(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
-    """σ(2a) for a = W_a s_{i-1} + U_a h_j, ``(batch, src_len, n')``, in place of tanh(a) = 2 σ(2a) - 1.
-
-    On a processor of AMD, PyTorch's sigmoid takes a sixth of its tanh's time.
-    """
-    return torch.add(2 * query.unsqueeze(1), keys, alpha=2, out=out).sigmoid_()
 
 
 def apply_cell(gates: Tensor, child_cells: Tensor, hidden: Tensor, cell: Tensor) -> None:

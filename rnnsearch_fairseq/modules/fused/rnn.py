@@ -195,7 +195,7 @@ class _AttendingScan(torch.autograd.Function):
         for i in range(steps):
             times_recurrent(state[i], None, products)
             query[i].copy_(state_query)
-            kernels.attend_by_network(query[i], memory, energy, aligned, weights[i], context[i])
+            kernels.attend(kernels.align(query[i], keys, energy, aligned), memory, weights[i], context[i])
             if i == updates:
                 break
             times_context(context[i], projected[i], activation[i])
@@ -228,7 +228,7 @@ class _AttendingScan(torch.autograd.Function):
         )
         # At least float32: in half precision a sum over all positions loses the small terms.
         grad_keys, grad_energies = (torch.zeros_like(tensor, dtype=weights.dtype) for tensor in (keys, queries[0]))
-        memory, aligned = Memory(annotations, keys, None), torch.empty_like(keys)  # padding has weight zero already
+        aligned = torch.empty_like(keys)
         times_recurrent, times_reset, times_context = (
             packed_matmul(weight.T, states.size(1)) for weight in (recurrent, reset_weight, context_weight)
         )
@@ -243,10 +243,10 @@ class _AttendingScan(torch.autograd.Function):
                     activation[i], state[i], times_reset, state_grad[i + 1], grad_sums[i], state_grad[i]
                 )
                 times_context(grad_sums[i], context_grad[i], context_grad[i])
-            kernels.attend_by_network_backward(
-                query[i], memory, energy, aligned, weights[i], weight_grad[i], context_grad[i],
-                grad_query[i], grad_keys, grad_energies,
-            )  # fmt: skip
+            energies_grad = kernels.attend_backward(annotations, weights[i], weight_grad[i], context_grad[i])
+            kernels.align_backward(
+                query[i], keys, energy, aligned, energies_grad, grad_query[i], grad_keys, grad_energies
+            )
             times_recurrent(grad_products[i], state_grad[i], state_grad[i])
         flat = grads.flatten(0, 1)
         update_grads = flat[: updates * states.size(1), : 3 * size]

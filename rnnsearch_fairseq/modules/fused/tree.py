@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rnnsearch_fairseq.modules.attention import Memory
 from rnnsearch_fairseq.modules.fused import kernels
 from rnnsearch_fairseq.modules.fused.forms import has_fused_form
 from rnnsearch_fairseq.modules.fused.packing import Packing, packing
@@ -208,7 +209,8 @@ class _DecoderScan(torch.autograd.Function):
             if j:
                 times_recurrent(vector[j - 1][:count, : 2 * size], gate[j - 1], gate[j - 1])
                 kernels.apply_cell(gate[j - 1], cell[j - 1][:count], hidden, cell[j])
-            kernels.attend_by_product(hidden, states[:count], padding_mask[:count], alpha[j], context)
+            energies = torch.bmm(hidden.unsqueeze(1), states[:count].mT).squeeze(1)
+            kernels.attend(energies, Memory(states[:count], None, padding_mask[:count]), alpha[j], context)
             torch.tanh(times_combining(vector[j][:, size:], bias), out=attended)
         ctx.save_for_backward(recurrent, combining, states, gates, cells, vectors, weights)
         ctx.words = words
@@ -238,9 +240,8 @@ class _DecoderScan(torch.autograd.Function):
             grad_attended, grad_hidden, grad_context = grad_vector[j].split(size, dim=1)
             kernels.tanh_backward(grad_attended, vector[j][:, :size], grad_input=grad_sum[j])
             times_combining(grad_sum[j], grad_vector[j][:, size:], grad_vector[j][:, size:])
-            kernels.attend_by_product_backward(
-                states[:count], alpha[j], grad_alpha[j], grad_context, grad_hidden, grad_score[j]
-            )
+            grad_score[j].copy_(kernels.attend_backward(states[:count], alpha[j], grad_alpha[j], grad_context))
+            grad_hidden += torch.bmm(grad_score[j].to(states.dtype).unsqueeze(1), states[:count]).squeeze(1)
             if j:
                 kernels.apply_cell_backward(
                     gate[j - 1], cell[j - 1][:count], cell[j], grad_hidden, grad_cell[j], grad_gate[j - 1],
