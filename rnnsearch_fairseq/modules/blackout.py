@@ -40,7 +40,7 @@ class AliasTable(NamedTuple):
 def alias_table(proposal: Tensor) -> AliasTable:
     """The table of the distribution ``proposal``: ``(n,)``, float64, no negative numbers, sum one.
 
-    With it, 4.8 million words of 23,000 are drawn in 0.14 s; ``torch.multinomial`` takes 0.43 s.
+    To draw 4.8 million words out of 23,000 takes 0.14 s with it, and 0.43 s with ``torch.multinomial``.
 
     A light word has less than the probability of one cell, a heavy word at least as much. Heavy words, in order, fill
     up the cells of the light words, also in order. When a heavy word is used up, the next heavy word fills the rest of

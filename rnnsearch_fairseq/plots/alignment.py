@@ -27,9 +27,9 @@ def plot_alignment(source: list[str], target: list[str], weights: np.ndarray, pi
 
 
 def choose_pair(pairs: Iterable[AlignedPair], path: Path, number: int | None, max_words: int) -> AlignedPair:
-    """Choose sentence ``number`` of ``path``, or if it is None, the first of the longest sentences.
+    """Choose sentence ``number`` of ``path``; if it is None, the longest sentence of at most ``max_words`` words.
 
-    These have at most ``max_words`` words and, if possible, no unknown word.
+    A sentence without an unknown word is preferred, and the first one of several.
     """
     if number is None:
         short = (pair for pair in pairs if len(pair.source) <= max_words + 1)
@@ -47,7 +47,9 @@ def parse_arguments(doc: str, scores: str, max_words: int) -> argparse.Namespace
     parser = make_parser(doc)
     parser.add_argument(scores, type=Path, help="what rnnsearch translate --alignments or rnnsearch score wrote")
     parser.add_argument("picture", type=Path, help="file to write: .png, .svg or .pdf")
-    which = f"number of the sentence, from 0; default: the longest of at most {max_words} words, best without <unk>"
+    which = (
+        f"number of the sentence, from 0; default: the longest of at most {max_words} words, preferably without <unk>"
+    )
     parser.add_argument("--sentence", type=int, metavar="N", help=which)
     return parser.parse_args()
 

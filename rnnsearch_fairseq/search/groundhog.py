@@ -16,7 +16,7 @@ MAX_BEAM_TO_DOUBLE = 500
 
 
 class GroundhogBeam(Beam):
-    """Each finished hypothesis shrinks the beam by one; the search ends when it is empty."""
+    """Each finished hypothesis shrinks the beam by one. The search ends when the beam is empty."""
 
     def __init__(self, options: SearchOptions, length: int) -> None:
         super().__init__(options, length, MAX_LENGTH_RATIO * length)
@@ -37,9 +37,10 @@ class GroundhogBeam(Beam):
 class GroundhogSearch(BeamSearch):
     """Beam search as in the code behind the first paper's Table 1.
 
-    A sentence without a finished hypothesis after 3 · length steps is searched again. If unknown words were banned (an
-    ``unkpen`` of infinity, which does not renormalise the probabilities), they are allowed first. Then the beam is
-    doubled while it is below 500. If nothing helps, the search fails. Warnings number the sentences of a batch from 1.
+    A sentence without a finished hypothesis after 3 · length steps is searched again. If an ``unkpen`` of infinity
+    banned unknown words (the probabilities are not renormalised), the second search allows them. Every further search
+    doubles the beam, until it has 500 hypotheses or more. If the last search finishes none, the translation is empty.
+    Warnings number the sentences of a batch from 1.
 
     Hypotheses are ranked by the mean log-probability of their words or, if ``unnormalized``, by the total.
     """
@@ -49,7 +50,7 @@ class GroundhogSearch(BeamSearch):
         results: list[list[Hypothesis]] = [[] for _ in batch.sentences]
         while True:
             pending = [place for place, hypotheses in enumerate(results) if not hypotheses]
-            # With a doubled beam, fewer sentences at once keep the memory use of the batch.
+            # With a doubled beam, half as many sentences at once need as much memory.
             at_once = max(1, len(results) * self.options.beam // options.beam)
             for begin in range(0, len(pending), at_once):
                 places = pending[begin : begin + at_once]

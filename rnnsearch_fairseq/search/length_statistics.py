@@ -13,10 +13,10 @@ from rnnsearch_fairseq.errors import InputError, quote
 
 @dataclass(frozen=True)
 class LengthStatistics:
-    """The number of pairs of each source and target length, end-of-sentence not counted.
+    """The number of training pairs of each source and target length, end-of-sentence not counted.
 
-    As in the original code, log p is 0 for an unseen source length, and minus infinity for a target length that was not
-    seen with the source length.
+    As in the original code, log p is 0 for a source length without pairs, and otherwise minus infinity for a target
+    length without pairs.
     """
 
     counts: Counter[tuple[int, int]]

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rnnsearch_fairseq.modules.fused.products import has_private_operators, selected_products
 
-# A vocabulary that is more than this many times as large as the set of candidates is not scored: only the candidates
-# are, one by one. A smaller one is scored whole (both passes timed on one core with AVX-512, d = 256, K = 500, 2000).
+# If the vocabulary is more than this many times as large as the set of a word's candidates, only the candidates are
+# scored, one by one. Otherwise all words are (both passes timed on one core with AVX-512, d = 256, K = 500, 2000).
 WORDS_PER_CANDIDATE = 8
 # Scores of the whole vocabulary in memory at a time: 8 MB in float32 on a CPU; on a GPU few launches matter more.
 CHUNK_SCORES, CHUNK_SCORES_ON_GPU = 2_000_000, 100_000_000
@@ -20,8 +20,8 @@ def blackout_loss(
 ) -> Tensor:
     """As :func:`rnnsearch_fairseq.modules.blackout.blackout_loss`, in float32 at least; a p~_i may round to one.
 
-    On a CPU, and with a vocabulary much larger than K, only the scores of the target and the negatives are computed.
-    Otherwise the whole vocabulary is scored, in chunks of words.
+    On a CPU, with a vocabulary much larger than K, only the target and the negatives are scored. Otherwise the whole
+    vocabulary is scored, for a chunk of target words at a time.
     """
     dtype = torch.promote_types(features.dtype, torch.float32)
     candidates = torch.cat([targets.unsqueeze(1), negatives], dim=1)
@@ -42,9 +42,8 @@ class _Cost(torch.autograd.Function):
         p_i (1 - S) + r_i    for a negative i
 
     One negative may have nearly all the probability: its 1 - p_i rounds to zero, and its r_i is huge. For the likeliest
-    negative m, therefore, log(1 - p_m) is computed from the sum of the other p. S is computed without r_m, and each
-    gradient gets its part - p_j r_m by itself, which is at most one. The gradient of m itself simplifies: with S' = S -
-    r_m it is p_m (1 - S' - r_m) + r_m = p_m (2 - S'), because r_m - p_m r_m = p_m.
+    negative m, therefore, log(1 - p_m) is computed from the sum of the other p. S' = S - r_m is computed without r_m,
+    and p_j r_m, which is at most one, is subtracted separately from each gradient. The gradient of m itself is p_m (1 - S' - r_m) + r_m = p_m (2 - S'), because r_m - p_m r_m = p_m.
     """
 
     @staticmethod
@@ -101,7 +100,7 @@ class _SampledProducts(torch.autograd.Function):
 
 
 class _DenseProducts(torch.autograd.Function):
-    """The same products, taken from matrix products with all weights, :data:`CHUNK_SCORES` scores at a time."""
+    """The same products, from matrix products with all weights, :data:`CHUNK_SCORES` scores at a time."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, candidates: Tensor) -> Tensor:

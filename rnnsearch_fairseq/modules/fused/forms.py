@@ -1,6 +1,6 @@
-"""Which networks run in their fused form: only what is made of exactly the classes whose equations that form computes.
+"""Which encoders and decoders run in their fused form: only those that consist of the classes in ``PARTS``.
 
-Any other class, a subclass too, may compute something else. The encoder or decoder that contains it runs through the
+Any other class, a subclass too, may compute something else. An encoder or decoder that contains one runs through the
 readable ``step`` and ``scan``, in training and in a search: slower, but as it is written.
 """
 
@@ -18,5 +18,5 @@ PARTS |= {nn.Linear, nn.Dropout}
 
 
 def has_fused_form(module: nn.Module, fused: type[nn.Module]) -> bool:
-    """Whether ``module``, an encoder or a decoder, is exactly of the class ``fused``, and its parts are of PARTS."""
+    """Whether the encoder or decoder ``module`` has the class ``fused``, and its parts classes in ``PARTS``."""
     return type(module) is fused and all(type(part) in PARTS for part in module.modules() if part is not module)

@@ -17,15 +17,15 @@ def smoothed_loss(
 ) -> tuple[Tensor, Tensor]:
     """Label-smoothed cross entropy, and -sum log p, where p = softmax(W f + b): scalars in float32 at least.
 
-    The second has no gradient, and is equal to the first if ``smoothing`` is 0.
-    Szegedy et al. (2016), *Rethinking the Inception Architecture for Computer Vision*, Section 7, as in fairseq: the
-    target has the probability 1 - ``smoothing``, and the other words share the rest.
+    The second scalar has no gradient, and equals the first if ``smoothing`` is 0. Label smoothing is that of Szegedy et
+    al. (2016), *Rethinking the Inception Architecture for Computer Vision*, Section 7. As in fairseq, the target has the
+    probability 1 - ``smoothing``, and the other words share the rest.
 
     Args:
         features, weight, bias: f ``(..., l)``, W ``(K_y, l)`` and b ``(K_y,)``.
-        targets: ``(...)``; ``padding_idx`` is that of padding, which costs nothing.
+        targets: ``(...)``. Targets equal to ``padding_idx`` cost nothing.
     """
-    if padding_idx is None or features.is_cuda:  # to choose the words, the host would wait for a GPU
+    if padding_idx is None or features.is_cuda:  # the host would wait for a GPU's mask
         features, targets = features.flatten(0, -2), targets.flatten()
     else:
         is_word = targets.ne(padding_idx)
@@ -67,7 +67,7 @@ class _SoftmaxLoss(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, grads = ctx.saved_tensors
-        scale = grad_loss.to(grads.dtype)  # of the products, which are smaller than grads
+        scale = grad_loss.to(grads.dtype)  # multiplies the products, which are smaller than grads
         grad_features = linear(grads, weight.T).mul_(scale)
         grad_weight = transposed_product(grads, features * scale)
         return grad_features, grad_weight, grads.sum(dim=0).mul_(scale), None, None, None, None

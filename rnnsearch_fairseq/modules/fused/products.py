@@ -15,7 +15,7 @@ def packed_matmul(weight: Tensor, rows: int | None = None) -> Callable[..., Tens
     """A function of ``x`` ``(rows, k)``, a ``summand`` ``(rows, n)`` or ``(n,)``, and ``out`` ``(rows, n)``.
 
     It returns x W^T, plus ``summand`` if not None, in ``out`` or in a new tensor. W is ``(n, k)``, of any strides, and
-    is copied at most once. ``rows`` is the expected number, for which the function is fast; None means very many calls.
+    is copied at most once, if a copy pays for the expected number of ``rows``. None means that there are many calls.
     """
     # oneDNN's layout pays for a matrix that does not fit in the cache: it takes a half to two thirds of MKL's time.
     if weight.numel() >= MIN_ELEMENTS_TO_PACK and _is_for_onednn(weight):

@@ -1,8 +1,8 @@
 """The loops of RNNsearch over time with hand-written backpropagation through time.
 
-Everything that does not depend on the recurrence is computed outside the loops: the gradient of each weight is one
-product over all positions, while autograd computes one product at every position. The tanh of the alignment model,
-``(batch, src_len, n')`` at every target position, is not saved; the backward pass computes it again. Time is the first
+Products that do not depend on the recurrence are computed outside the loops. The gradient of a weight is therefore one
+product over all positions, where autograd computes one for each position. The tanh of the alignment model,
+``(batch, src_len, n')`` at every target position, is not saved: the backward pass computes it again. Time is the first
 dimension of all tensors in the loops.
 """
 
@@ -29,7 +29,7 @@ class FusedEncoder(Encoder):
         if not has_fused_form(self, FusedEncoder):
             return super().scan(unit, inputs, mask, backward)
         inputs = inputs.transpose(0, 1)
-        # With gradients PyTorch makes one product of all positions by itself, without them only if they are contiguous.
+        # PyTorch makes one product of all positions, but without gradients only if the inputs are contiguous.
         projected = unit.project_input(inputs if inputs.requires_grad else inputs.contiguous())
         zero = projected.new_zeros(projected.size(1), unit.hidden_size)
         is_word = None if mask is None else (~mask).T.unsqueeze(2).to(projected.dtype)
@@ -41,7 +41,7 @@ class FusedDecoder(Decoder):
     """:class:`~rnnsearch_fairseq.modules.decoder.Decoder` with a hand-written gradient."""
 
     def scan(self, embedded: Tensor, state: Tensor, context: Tensor | None, memory: Memory) -> DecoderStep:
-        """As in the base class, which also computes a single position."""
+        """As in the base class; a single position, as in a search, has no fused form."""
         steps = len(embedded)
         if steps == 1 or not has_fused_form(self, FusedDecoder):
             return super().scan(embedded, state, context, memory)
@@ -120,7 +120,7 @@ class _UnitScan(torch.autograd.Function):
         size, reverse = states.size(2), ctx.reverse
         grads = torch.empty_like(activations)
         activation, grad, grad_gates = activations.unbind(), grads.unbind(), grads[..., size:].unbind()
-        # dL/d(state) between the positions, accumulated in place from the last position read to the first.
+        # dL/d(state) between the positions, accumulated in place, against the reading order.
         summed_grads = grad_states.clone(memory_format=torch.contiguous_format)
         times_reset, times_gates = (packed_matmul(weight.T, states.size(1)) for weight in (reset_weight, gate_weight))
         positions = list(zip(_in_reading_order(states, reverse), _in_reading_order(summed_grads, reverse)))
@@ -148,8 +148,8 @@ def _in_reading_order(states: Tensor, reverse: bool) -> list[tuple[int, Tensor, 
 class _AttendingScan(torch.autograd.Function):
     """States, contexts and alignments of a decoder with an alignment model, given the words.
 
-    ``steps`` is the number of contexts; the number of updates is ``len(projected)``. They are equal, or there is one
-    context more: in the original code's order no update follows the last context.
+    There are ``steps`` contexts and ``len(projected)`` updates. In the original code's order, no update follows the
+    last context, so that there is one update fewer. In the paper's order the numbers are equal.
     """
 
     @staticmethod
@@ -218,7 +218,7 @@ class _AttendingScan(torch.autograd.Function):
             states, resets, activations, queries, contexts, weights,
         ) = ctx.saved_tensors  # fmt: skip
         steps, updates, size = len(contexts), len(activations), states.size(-1)
-        # The gradients of the sums of s~, z and r, and of the queries, side by side.
+        # Side by side, the gradients of the sums of s~, z and r, and of the queries.
         grads = activations.new_empty(steps, states.size(1), 3 * size + keys.size(-1))
         grads[updates:, :, : 3 * size] = 0  # no update follows the last context
         # dL/d(context) and dL/d(state) of all positions, accumulated in place from the last position to the first.

@@ -33,10 +33,10 @@ class SearchStep:
 
     Matrices that multiply the same vector at every position are joined and packed once; all others remain those of the
     decoder. Products that depend on the previous word only, [W; W_z; W_r] E y and V_o E y with their biases, are looked
-    up in a table ``(K_y, 3n + k l)`` if it is small, which it is not at the paper's size. The matrices that multiply
-    the context multiply the annotations instead, once a sentence: C c_i = sum_j alpha_ij (C h_j). The alignment model's
-    tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`; W_a, U_a h_j and v_a are
-    doubled beforehand. Make a new one when the decoder's parameters change.
+    up in a table ``(K_y, 3n + k l)``, unless it is large, as with the paper's sizes. The matrices that multiply the
+    context multiply the annotations instead, once for each sentence: C c_i = sum_j alpha_ij (C h_j). The alignment
+    model's tanh(a) is 2 σ(2a) - 1, as in :func:`~rnnsearch_fairseq.modules.fused.kernels.align`, so that W_a, U_a h_j
+    and v_a are doubled beforehand. When the decoder's parameters change, make a new step.
     """
 
     @torch.no_grad()
@@ -74,7 +74,7 @@ class SearchStep:
             self.times_word = packed_matmul(word_weight)
 
     def _pools_last(self, units: Tensor) -> Tensor:
-        """Reorder the maxout layer's units, dimension 0, so that a pool's maximum is one of whole vectors: faster."""
+        """Reorder the maxout layer's units, dimension 0: the maximum of whole vectors is faster."""
         return units.unflatten(0, (-1, self.pool)).transpose(0, 1).flatten(0, 1)
 
     def prepare_memory(self, memory: Memory) -> Memory:

@@ -30,7 +30,7 @@ class FusedTreeEncoder(TreeEncoder):
         if not has_fused_form(self, FusedTreeEncoder):
             return super().join(hidden, cell, forest)
         children = torch.stack([forest.left, forest.right], dim=1).flatten()
-        # Siblings are adjacent rows, in the order of their parents; then come the nodes that are no children.
+        # Siblings are adjacent rows, in the order of their parents. The nodes without a parent follow.
         is_root = children.new_ones(len(hidden) + len(forest.left)).index_fill_(0, children, 0)
         rows = is_root.cumsum(dim=0).add_(len(children) - 1)
         rows[children] = torch.arange(len(children), device=rows.device)
@@ -47,7 +47,7 @@ class FusedTreeDecoder(TreeDecoder):
             return super().scan(previous_words, source)
         hidden, cell, _ = self.initial_state(source)
         is_word = torch.ones(previous_words.shape, dtype=torch.bool)
-        if not previous_words.is_cuda:  # which would wait for the lengths
+        if not previous_words.is_cuda:  # the host would wait for the lengths
             is_word = previous_words.ne(self.embedding.padding_idx).flip(1).cummax(dim=1).values.flip(1)
         words = packing(is_word, previous_words.device)
         projected = self.lstm.from_input(self.embedding(words.pack(previous_words)[words.counts[0] :]))
@@ -63,12 +63,12 @@ class FusedTreeDecoder(TreeDecoder):
 
 
 class _LSTMScan(torch.autograd.Function):
-    """The LSTM over all words: h and c ``(batch, src_len, d)``, zero at padding; ``projected`` is ``(words, 4d)``."""
+    """The LSTM over all words: h and c ``(batch, src_len, d)``, zero at padding, from ``projected`` ``(words, 4d)``."""
 
     @staticmethod
     def forward(ctx: Any, projected: Tensor, weight: Tensor, words: Packing) -> tuple[Tensor, Tensor]:
         hiddens, cells = (projected.new_empty(len(projected), weight.size(1)) for _ in range(2))
-        gates = projected.clone()  # to which the products with the states are added
+        gates = projected.clone()  # the loop adds the products with the states
         gate, hidden, cell = words.split(gates, hiddens, cells)
         hidden_before = cell_before = projected.new_zeros(len(words.sentences), weight.size(1))
         times_state = packed_matmul(weight, len(hidden_before))
@@ -86,7 +86,7 @@ class _LSTMScan(torch.autograd.Function):
     def backward(ctx: Any, grad_hiddens: Tensor, grad_cells: Tensor) -> tuple[Tensor | None, ...]:
         (weight, gates, hiddens, cells), words = ctx.saved_tensors, ctx.words
         grad_gates = torch.empty_like(gates)
-        # The gradients of h and c also receive those that come from the next word.
+        # The loop adds the gradients through the next word to those of h and c.
         gate, cell, grad_gate, grad_hidden, grad_cell = words.split(
             gates, cells, grad_gates, words.pack(grad_hiddens), words.pack(grad_cells)
         )
@@ -108,8 +108,8 @@ class _LSTMScan(torch.autograd.Function):
 class _TreeScan(torch.autograd.Function):
     """The Tree-LSTM over all phrases of a batch, height by height: h and c of all words and phrases.
 
-    ``rows`` ``(words + phrases,)`` are the places of words and phrases in the tables of states. There siblings are
-    adjacent, so that the tables, read as ``(phrases, 2d)``, hold [h_l, h_r] and [c_l, c_r]: nothing is gathered.
+    ``rows`` ``(words + phrases,)`` are the places of words and phrases in the tables of states. Siblings are adjacent
+    there. Read as ``(phrases, 2d)``, the tables therefore hold [h_l, h_r] and [c_l, c_r], without a copy.
     """
 
     @staticmethod
@@ -139,7 +139,7 @@ class _TreeScan(torch.autograd.Function):
         weight, gates, hiddens, cells, rows = ctx.saved_tensors
         words = len(rows) - len(gates)
         grad_gates = torch.empty_like(gates)
-        # They also receive the gradients that come from the parents.
+        # The loop adds the gradients through the parents.
         grad_hiddens, grad_cells = (
             torch.empty_like(grad).index_copy_(0, rows, grad) for grad in (grad_hiddens, grad_cells)
         )
@@ -155,18 +155,18 @@ class _TreeScan(torch.autograd.Function):
 
 
 def _heights(sizes: Sequence[int], gates: Tensor, places: Tensor, *tables: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The rows of each height: of ``gates``, of ``places``, and of the children in each table, side by side."""
+    """For each height, the rows of ``gates`` and ``places``, and :func:`_siblings` of each table."""
     siblings = (_siblings(table, len(gates)) for table in tables)
     return zip(*(tensor.split(sizes) for tensor in (gates, places, *siblings)))
 
 
 def _siblings(table: Tensor, phrases: int) -> Tensor:
-    """The states of the children, ``(phrases, 2d)``."""
+    """The states of both children of each phrase, ``(phrases, 2d)``."""
     return table[: 2 * phrases].view(phrases, 2 * table.size(1))
 
 
 class _DecoderScan(torch.autograd.Function):
-    """The decoder over all target positions; each weight's gradient is one product, not one for each position."""
+    """The decoder over all target positions."""
 
     @staticmethod
     def forward(
@@ -189,11 +189,11 @@ class _DecoderScan(torch.autograd.Function):
             combining, bias: W_d, the weight for [s_j; d_j], ``(d, 2d)``, and b_d ``(d,)``.
             hidden, cell: (s_1, c_1), ``(batch, d)`` each.
             states, padding_mask: see :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`.
-            words: those of the target.
+            words: the packing of the target.
         """
         size, first = hidden.size(1), words.counts[0]
         states, padding_mask = states.index_select(0, words.sentences), padding_mask.index_select(0, words.sentences)
-        gates = projected.clone()  # to which the other products are added
+        gates = projected.clone()  # the loop adds the other products
         cells = projected.new_empty(len(words.places), size)
         vectors = projected.new_empty(len(cells), 3 * size)  # [s~_j; s_j; d_j]
         precise = torch.promote_types(projected.dtype, torch.float32)
@@ -223,9 +223,9 @@ class _DecoderScan(torch.autograd.Function):
         recurrent, combining, states, gates, cells, vectors, weights = ctx.saved_tensors
         words, size = ctx.words, cells.size(1)
         grad_gates = torch.empty_like(gates)
-        grad_sums = torch.empty_like(cells)  # inside the tanh of s~
+        grad_sums = torch.empty_like(cells)  # of W_d [s_j; d_j] + b_d
         grad_scores = torch.empty_like(weights)
-        # The gradients of s~_j, s_j and c_j also receive those that come from position j + 1.
+        # The loop adds the gradients through position j + 1 to those of s~_j, s_j and c_j.
         grad_vectors, grad_cells = torch.zeros_like(vectors), torch.zeros_like(cells)
         if grad_attended is not None:
             grad_vectors[:, :size] = words.pack(grad_attended)
@@ -249,7 +249,7 @@ class _DecoderScan(torch.autograd.Function):
                 )  # fmt: skip
                 grad_states_before = grad_vector[j - 1][:count, : 2 * size]
                 times_recurrent(grad_gate[j - 1], grad_states_before, grad_states_before)
-        # A state has one gradient through the context, weighted by alpha, and one through its score.
+        # The gradient of a state has two parts: through the context, weighted by alpha, and through its score.
         factors = torch.cat([words.unpack(weights), words.unpack(grad_scores)], dim=1).mT.to(states.dtype)
         grad_contexts, hiddens = words.unpack(grad_vectors[:, 2 * size :]), words.unpack(vectors[:, size : 2 * size])
         starts = (grad[: words.counts[0]] for grad in (grad_vectors[:, size : 2 * size], grad_cells))
