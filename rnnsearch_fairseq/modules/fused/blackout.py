@@ -43,7 +43,8 @@ class _Cost(torch.autograd.Function):
 
     One negative may have nearly all the probability: its 1 - p_i rounds to zero, and its r_i is huge. For the likeliest
     negative m, therefore, log(1 - p_m) is computed from the sum of the other p. S' = S - r_m is computed without r_m,
-    and p_j r_m, which is at most one, is subtracted separately from each gradient. The gradient of m itself is p_m (1 - S' - r_m) + r_m = p_m (2 - S'), because r_m - p_m r_m = p_m.
+    and p_j r_m, which is at most one, is subtracted separately from each gradient. The gradient of m itself is
+    p_m (1 - S' - r_m) + r_m = p_m (2 - S'), because r_m - p_m r_m = p_m.
     """
 
     @staticmethod

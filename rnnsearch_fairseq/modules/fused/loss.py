@@ -18,8 +18,8 @@ def smoothed_loss(
     """Label-smoothed cross entropy, and -sum log p, where p = softmax(W f + b): scalars in float32 at least.
 
     The second scalar has no gradient, and equals the first if ``smoothing`` is 0. Label smoothing is that of Szegedy et
-    al. (2016), *Rethinking the Inception Architecture for Computer Vision*, Section 7. As in fairseq, the target has the
-    probability 1 - ``smoothing``, and the other words share the rest.
+    al. (2016), *Rethinking the Inception Architecture for Computer Vision*, Section 7. As in fairseq, the target has
+    the probability 1 - ``smoothing``, and the other words share the rest.
 
     Args:
         features, weight, bias: f ``(..., l)``, W ``(K_y, l)`` and b ``(K_y,)``.

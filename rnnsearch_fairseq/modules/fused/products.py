@@ -71,7 +71,8 @@ def has_private_operators() -> bool:
 
 
 def _is_for_onednn(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and has_private_operators()
+    is_fitting = tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.numel() > 0
+    return is_fitting and has_private_operators()
 
 
 def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
