@@ -45,7 +45,7 @@ from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import Piece, Reader
-from rnnsearch_fairseq.text.trees import NoParse, first_difference, parse_transitions, read_penn
+from rnnsearch_fairseq.text.trees import NO_PARSE, NoParse, first_difference, parse_transitions, read_penn
 from rnnsearch_fairseq.text.words import END
 
 logger = logging.getLogger(__name__)
@@ -243,7 +243,8 @@ class Translator:
         if len(text) > MAX_CHARACTERS:
             most = f"at most {MAX_CHARACTERS:,} are read"
             raise InputError(f"{where} has {len(text):,} characters, and {most}; split it")
-        passage = Passage(text, cut=not (prepared or self._reads_words) and parse in (None, "", "-"))
+        parse = (parse or "").strip().removeprefix(NO_PARSE)
+        passage = Passage(text, cut=not (prepared or self._reads_words or parse))
         return Text(passage, [self.read_source(piece, parse, where, prepared) for piece in passage.pieces])
 
     def read_source(
@@ -449,7 +450,7 @@ class Translator:
         return words
 
     def _read_parse(self, parse: str | None, words: list[str], where: str) -> Tree | None:
-        if parse is None or parse.strip() in ("", "-"):
+        if parse is None or parse.strip() in ("", NO_PARSE):
             return None
         if not self.reads_trees:
             raise InputError(f"{where}: the model reads no trees; leave the parse out")

@@ -4,19 +4,20 @@ A text is cut at the ends of lines, also those written as ``\\n``, at the tags o
 What stands between a start tag and its end tag, or in the title of a link, is a piece of its own, and in the text
 around it a symbol stands for the whole. A text of more than 40 words is cut into sentences, since a model leaves out
 parts of a text that is longer than its training sentences: that of recipes/docs_en_fr loses 6 BLEU on texts of 100
-words, and 26 on texts of 160. A sentence of more than 100 words is cut into clauses, and at last between words.
+words, and 26 on texts of 160. A sentence of more than 100 words is cut into clauses, and a clause of more than 500
+characters into parts of that size, between words if it can be.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from rnnsearch_fairseq.text.markup import ESCAPED_END, LETTER, MAX_SPANS, Scan, find_spans, hide, scan
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, count_words
 
 SENTENCE_WORDS = 40  # of a text that stays whole; from 40 to 100 words, cut or not makes no difference
-PIECE_WORDS = 100  # in a piece at most, as in a training pair
+PIECE_WORDS = 100  # of a sentence that is not cut into clauses, as in a training pair
+PIECE_CHARACTERS = 500  # in a piece at most, each span counted as one
 MAX_DEPTH = 10  # of tags inside tags, and of tags without an end that are passed over
 FIRST_SYMBOL = 1000  # of what stands for elements; smaller numbers stand for the spans of a piece
 ELEMENT_SYMBOL = re.compile(r"⟦\d{4,}⟧")
@@ -46,7 +47,10 @@ SEPARATOR = re.compile(
     r"|(?:(?<!\s)\s*)?(?<!\\)\|\s*|(?<=\S)(?:\s{2,}|\t)(?=\S)|(?<!\s)\s+\Z"
 )
 CLAUSE = re.compile(r"(?<=[,;:])\s+")
-BLANKS = re.compile(r"(?<=\S)\s+(?=\S)")
+SPAN = re.compile("\0+")
+CHUNK = re.compile(
+    rf"\s+|(?:[^\0]|\0+(?!\0)){{1,{PIECE_CHARACTERS}}}(?:(?=\s)|\Z)|(?:[^\0]|\0+(?!\0)){{1,{PIECE_CHARACTERS}}}"
+)
 
 
 class Part(NamedTuple):
@@ -161,15 +165,12 @@ def _split(
     for first, after in [*(match.span() for match in pattern.finditer(hidden, start, end)), (end, end)]:
         part = text[start:first]
         longest = SENTENCE_WORDS if pattern is SEPARATOR else PIECE_WORDS
-        if not finer and count_words(part) > PIECE_WORDS:
-            ends = [found.start() for found in BLANKS.finditer(text, start, first)][PIECE_WORDS - 1 :: PIECE_WORDS]
-            for begin, stop in pairwise([start, *ends, first]):
-                blanks = len(text[begin:stop]) - len(text[begin:stop].lstrip())
-                yield Part(text[begin : begin + blanks])
-                yield Part(text[begin + blanks : stop], LETTER.search(words, begin, stop) is not None)
-        elif finer and (count_words(part) > longest or len(find_spans(part)) == MAX_SPANS):
+        is_wide = len(SPAN.sub(" ", words[start:first])) > PIECE_CHARACTERS
+        if finer and (is_wide or count_words(part) > longest or len(find_spans(part)) == MAX_SPANS):
             yield from _split(text, hidden, words, start, first, finer)
         else:
-            yield Part(part, LETTER.search(words, start, first) is not None)
+            chunks = [chunk.span() for chunk in CHUNK.finditer(words, start, first)] if is_wide else [(start, first)]
+            for begin, stop in chunks:
+                yield Part(text[begin:stop], LETTER.search(words, begin, stop) is not None)
         yield Part(text[first:after])
         start = after

@@ -168,10 +168,10 @@ def test_unknown_words_are_replaced_by_source_words_or_their_translations(
 
 
 def test_trees_are_read_line_by_line(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("the dog sleeps .\nthe cat sleeps .\nthe black cat eats .\n")
+    (tmp_path / "text").write_text("the dog sleeps .\nthe cat sleeps .\n1,000.42\n")
     (tmp_path / "trees").write_text(f"{PARSES[0]}\n{PARSES[0]}\n-\n")
     out, err = command(tmp_path / "text", "--trees", tmp_path / "trees", model="tree2seq_small")
-    assert out == "le chien dort.\n\nle chat noir mange.\n"
+    assert out == "le chien dort.\n\n1,000.42\n"
     assert "text, line 2: leaf 2 of the parse is 'dog', but word 2 is 'cat'" in err
     for trees, message in (("-\n-\n", "ends before line 3"), ("-\n" * 4, "has more lines than the text")):
         (tmp_path / "trees").write_text(trees)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rnnsearch_fairseq.text.passage import PIECE_WORDS, Passage
+from rnnsearch_fairseq.text.passage import PIECE_CHARACTERS, Passage
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_long_lines_and_lines_of_many_spans_are_cut_into_sentences() -> None:
     assert Passage(" ".join(many)).pieces == many
 
 
-@pytest.mark.parametrize("text", ["word " * 250, "Open the file. " * 300, "a, " * 250, "x" * 5_000])
+@pytest.mark.parametrize("text", ["word " * 250, "On. " * 300, "a, " * 250, "x" * 5_000, "a<b>" * 1_900, "語" * 2_000])
 def test_no_text_is_too_long(text: str) -> None:
     passage = Passage(text)
-    assert max(len(piece.split()) for piece in passage.pieces) <= PIECE_WORDS
+    assert max(len(piece.replace("<b>", "|")) for piece in passage.pieces) <= PIECE_CHARACTERS
     assert passage.join(passage.pieces) == text
 
 
