@@ -7,15 +7,61 @@ S shifts the next word, R joins the two topmost phrases; "-" is a sentence witho
   python -m recipes.trees.transitions text/train.en text/train.penn --format penn --output text/train.tree
 """
 
+import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from rnnsearch_fairseq.command_line import make_parser, print_without_traceback
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.output import check_not_input, open_output
 from rnnsearch_fairseq.text.lines import check_text_files, read_lines
-from rnnsearch_fairseq.text.trees import READERS, NoParse, Parse, first_difference, format_transitions, join_lines
+from rnnsearch_fairseq.text.trees import NoParse, Parse, first_difference, format_transitions, make_binary, read_penn
+
+
+def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield trees in Penn brackets that span several lines: the number of the first line, from 1, and the text.
+
+    A tree ends with the line on which its last bracket closes, or before an empty line.
+    """
+    held: list[str] = []
+    first = depth = 0
+    for number, line in enumerate(chain(lines, [""]), 1):
+        blank = not line.strip()
+        if not blank:
+            first = first if held else number
+            held.append(line)
+            depth += line.count("(") - line.count(")")
+        if held and (blank or depth <= 0):
+            yield first, "".join(held)
+            held, depth = [], 0
+
+
+def read_enju(text: str) -> Parse | NoParse:
+    """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
+
+    The leaves are the texts of the ``tok`` elements. Without leaves, a sentence is EMPTY; with another
+    ``parse_status``, STATUS; a text that is not such XML, or not one tree, is UNUSABLE.
+    """
+    if not text.strip():
+        return NoParse.EMPTY
+    try:
+        _, *events, (_, sentence) = iterparse(io.StringIO(text), ("start", "end"))
+    except ParseError:
+        return NoParse.UNUSABLE
+    return make_binary(_enju_nodes(events)) if sentence.get("parse_status") == "success" else NoParse.STATUS
+
+
+def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
+    for event, element in events:
+        if event == "end" and element.tag == "tok":
+            yield from (element.text or "").split()
+        yield event == "start"
+
+
+READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
 
 
 def _read_parses(source: Path, parses: Path, form: str) -> Iterator[tuple[int, str]]:

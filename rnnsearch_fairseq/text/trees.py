@@ -1,4 +1,4 @@
-"""Binary parse trees of source sentences, their lines of transitions, and readers of parsers' output.
+"""Binary parse trees of source sentences, their lines of transitions, and a reader of trees in Penn brackets.
 
 A tree covers the first n words of a sentence; later words, such as the full stop, are outside it. It has n - 1
 unlabelled phrases. In a file, a tree is a line of shift-reduce transitions: ``S`` shifts the next word, and ``R`` joins
@@ -6,13 +6,11 @@ the two topmost phrases. ``((a b) c)`` is ``S S R S R``, a tree of one word is `
 without a parse. No function here is recursive, because a tree can be as deep as its sentence is long.
 """
 
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import NamedTuple
-from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.modules.forest import Tree
@@ -77,7 +75,7 @@ class Parse(NamedTuple):
     tree: Tree
 
 
-def _make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
+def make_binary(nodes: Iterable[bool | str]) -> Parse | NoParse:
     """Make a labelled tree binary: True opens a node, False closes a node, and a string is a word.
 
     Nodes without words or with one child are dropped; a node with the children a, b, c, d becomes (a (b (c d))).
@@ -112,7 +110,7 @@ def read_penn(text: str) -> Parse | NoParse:
 
     Without leaves, as in ``(())``, a tree is EMPTY; a text that is not exactly one tree is UNUSABLE.
     """
-    return _make_binary(_penn_nodes(text)) if text.strip() else NoParse.EMPTY
+    return make_binary(_penn_nodes(text)) if text.strip() else NoParse.EMPTY
 
 
 def _penn_nodes(text: str) -> Iterator[bool | str]:
@@ -123,49 +121,6 @@ def _penn_nodes(text: str) -> Iterator[bool | str]:
         elif not before_label:
             yield token
         before_label = token == "("
-
-
-def join_lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield trees in Penn brackets that span several lines: the number of the first line, from 1, and the text.
-
-    A tree ends with the line on which its last bracket closes, or before an empty line.
-    """
-    held: list[str] = []
-    first = depth = 0
-    for number, line in enumerate(chain(lines, [""]), 1):
-        blank = not line.strip()
-        if not blank:
-            first = first if held else number
-            held.append(line)
-            depth += line.count("(") - line.count(")")
-        if held and (blank or depth <= 0):
-            yield first, "".join(held)
-            held, depth = [], 0
-
-
-def read_enju(text: str) -> Parse | NoParse:
-    """Read a sentence as ``enju -xml`` prints it: ``<sentence parse_status="success"><cons>...</cons>.</sentence>``.
-
-    The leaves are the texts of the ``tok`` elements. Without leaves, a sentence is EMPTY; with another
-    ``parse_status``, STATUS; a text that is not such XML, or not one tree, is UNUSABLE.
-    """
-    if not text.strip():
-        return NoParse.EMPTY
-    try:
-        _, *events, (_, sentence) = iterparse(io.StringIO(text), ("start", "end"))
-    except ParseError:
-        return NoParse.UNUSABLE
-    return _make_binary(_enju_nodes(events)) if sentence.get("parse_status") == "success" else NoParse.STATUS
-
-
-def _enju_nodes(events: Iterable[tuple[str, Element]]) -> Iterator[bool | str]:
-    for event, element in events:
-        if event == "end" and element.tag == "tok":
-            yield from (element.text or "").split()
-        yield event == "start"
-
-
-READERS: dict[str, Callable[[str], Parse | NoParse]] = {"penn": read_penn, "enju": read_enju}
 
 
 # Escapes of parsers and of the Moses tokenizer, and the text that they stand for.
