@@ -28,7 +28,7 @@ from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Text, Translator
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.lines import read_lines
-from rnnsearch_fairseq.text.markup import find_spans, mask, mask_pair, unmask
+from rnnsearch_fairseq.text.markup import mask_pair, scan, unmask
 from rnnsearch_fairseq.text.preparation import Preparation
 
 LANGUAGES = ("en", "fr")
@@ -42,7 +42,7 @@ def write_words(raw: Path, text: Path, names: list[str]) -> None:
     pairs = {name: zip(*read_parallel(*texts_of(raw / name, *LANGUAGES))) for name in ("train", "valid", *names)}
     parts = {part: (mask_pair(*pair) for pair in pairs[part]) for part in ("train", "valid")}
     tests = (pair for name in names for pair in pairs[name])
-    parts["test"] = ((mask(source, find_spans(source)), target) for source, target in tests)
+    parts["test"] = ((scan(source).mask()[0], target) for source, target in tests)
     for part, masked in parts.items():
         named = (tuple(re.sub(r"⟦(\d)⟧", r" SPAN\1 ", side) for side in pair) for pair in masked)
         rows = (tuple(" ".join(codec.encode(side)) for codec, side in zip(CODECS, pair)) for pair in named)
@@ -54,7 +54,7 @@ def text_of_words(words: str, source: str) -> str:
     text = CODECS[1].decode(words.split())
     for apart, joined in APART.items():
         text = text.replace(apart, joined)
-    return unmask(re.sub(r"SPAN(\d)", r"⟦\1⟧", text), find_spans(source))
+    return unmask(re.sub(r"SPAN(\d)", r"⟦\1⟧", text), scan(source).mask()[1])
 
 
 def read_generated(path: Path) -> Iterator[list[list[str]]]:

@@ -16,7 +16,7 @@ from rnnsearch_fairseq.documents.markdown import FENCE, has_attribute_lists, rea
 from rnnsearch_fairseq.documents.units import Document, Unit
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
-from rnnsearch_fairseq.text.markup import list_spans
+from rnnsearch_fairseq.text.markup import scan
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory
 MAX_PARTS = 100_000  # messages, lines or the like, since each takes up to 3 kB of memory
@@ -150,8 +150,8 @@ def _message_units(message: Any) -> Iterator[Unit]:
     def fill(texts: Sequence[str]) -> list[str]:
         texts = [shell.wrap(text) for text in texts]
         # The first form is the singular, unless a language has only one. "One file of %2$s" is no format of gettext's.
-        spans = list_spans(sources[0])
-        incomplete = "$" in "".join(spans) and Counter(spans) != Counter(list_spans(sources[-1]))
+        spans = scan(sources[0]).spans
+        incomplete = "$" in "".join(spans) and Counter(spans) != Counter(scan(sources[-1]).spans)
         singular = texts[-1 if incomplete or len(targets) == 1 else 0]
         message.target = [singular, *[texts[-1]] * (len(targets) - 1)] if message.hasplural() else texts[0]
         message.markfuzzy()

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Container, Iterable
 
-from rnnsearch_fairseq.text.markup import hide_spans
+from rnnsearch_fairseq.text.markup import scan
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class LanguageCheck:
         for line in lines:
             if len(self._guesses) == PARTS:
                 return
-            text = hide_spans(line).replace("\0", " ")
+            text = scan(line).hidden.replace("\0", " ")
             if letters := list(filter(str.isalpha, text)):
                 self._letters += letters
                 self._part += f" {text}"

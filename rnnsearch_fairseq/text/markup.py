@@ -108,16 +108,32 @@ QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "«": "»"}
 MARKS = ("Mn", "Mc", "Me", "Cf")  # Unicode's categories of what belongs to the letter before it
 SIGNS = ("So", "Sm")  # and of signs that models do not know
 PUNCTUATION = frozenset(".,;:!?'\"()[]-–—*_`")
-MAX_CACHED = 60  # characters of a token whose judgement is kept
 MAX_EXTENSION = 80  # characters up to a closing bracket
 
 
 class Scan(NamedTuple):
-    """What is found in a text: places, each a start and an end, in order."""
+    """A text and what is found in it: places, each a start and an end, in order."""
 
+    text: str
     kept: list[tuple[int, int]]  # all spans that a translation must keep
     masked: list[tuple[int, int]]  # those for which a symbol stands; the model reads the others as text
     constructs: list[tuple[str, int, int]]  # the constructs of TABLE with their names
+
+    @property
+    def spans(self) -> list[str]:
+        """The spans that a translation must keep, before any are joined, as often as they occur."""
+        return [self.text[start:end] for start, end in self.kept]
+
+    @property
+    def hidden(self) -> str:
+        """The text with each character inside a span replaced by a null character."""
+        return hide(self.text, self.kept)
+
+    def mask(self) -> tuple[str, list[str]]:
+        """The text with symbols for its spans, and the different spans in the order of their numbers."""
+        joined = _join(self.text, self.masked)
+        spans = [*dict.fromkeys(self.text[start:end] for start, end in joined)][:MAX_SPANS]
+        return _replace(self.text, joined, dict(zip(spans, SYMBOLS)).get), spans
 
 
 def known_characters(symbols: Sequence[str]) -> set[str]:
@@ -159,44 +175,12 @@ def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] 
     if terms is not None:
         kept += [term.span() for term in terms.finditer(hide(text, sorted(kept)))]
     kept.sort()
-    return Scan(kept, [place for place in kept if place not in shown], constructs)
-
-
-def find_places(text: str, known: Container[str] | None = None) -> list[tuple[int, int]]:
-    """Where the spans of a text begin and end, before any are joined, in order."""
-    return scan(text, known).kept
-
-
-def find_spans(text: str, known: Container[str] | None = None) -> list[str]:
-    """The different spans of a text that have symbols, in the order of their numbers; see `scan`."""
-    return mask_spans(text, scan(text, known))[1]
-
-
-def mask_spans(text: str, found: Scan) -> tuple[str, list[str]]:
-    """The text with symbols for its spans, and these in the order of their numbers."""
-    joined = _join(text, found.masked)
-    spans = [*dict.fromkeys(text[start:end] for start, end in joined)][:MAX_SPANS]
-    return _replace(text, joined, dict(zip(spans, SYMBOLS)).get), spans
-
-
-def list_spans(text: str, known: Container[str] | None = None) -> list[str]:
-    """The spans of a text before any are joined, as often as they occur."""
-    return [text[start:end] for start, end in find_places(text, known)]
-
-
-def hide_spans(text: str) -> str:
-    """The text with each character inside a span replaced by a null character."""
-    return hide(text, find_places(text))
+    return Scan(text, kept, [place for place in kept if place not in shown], constructs)
 
 
 def hide(text: str, places: Sequence[tuple[int, int]]) -> str:
     """The text with each character in these places replaced by a null character."""
     return _replace(text, places, lambda span: "\0" * len(span))
-
-
-def has_letter(text: str) -> bool:
-    """Whether there is a letter outside the spans of a text, so that there is something to translate."""
-    return LETTER.search(hide_spans(text)) is not None
 
 
 def mask(text: str, spans: Sequence[str], *what: Any) -> str:
@@ -331,13 +315,9 @@ def _find_closing(text: str, start: int, end: int, limit: int) -> int:
     return 0
 
 
+@lru_cache(1 << 12)
 def _judge(token: str) -> tuple[tuple[int, int], ...]:
     """The places in a trimmed token that are kept: none, the whole, or parts of it."""
-    return (_judge_short if len(token) <= MAX_CACHED else _judge_short.__wrapped__)(token)
-
-
-@lru_cache(1 << 15)
-def _judge_short(token: str) -> tuple[tuple[int, int], ...]:
     whole = ((0, len(token)),)
     if not token.isascii():
         categories = [unicodedata.category(sign) for sign in token]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rnnsearch_fairseq.text.markup import ESCAPED_END, LETTER, MAX_SPANS, Scan, find_spans, hide, scan
+from rnnsearch_fairseq.text.markup import ESCAPED_END, LETTER, MAX_SPANS, Scan, hide, scan
 from rnnsearch_fairseq.text.sentences import SENTENCE_END, count_words
 
 SENTENCE_WORDS = 40  # of a text that stays whole; from 40 to 100 words, cut or not makes no difference
@@ -96,7 +96,7 @@ class Passage:
         """The parts of a text; those of what is inside it go into the elements."""
         found, parts, last = scan(text), [], 0
         self.has_plural |= any(name == "plural" for name, _, _ in found.constructs)
-        for start, first, after, end in sorted(_paired(text, found)) if depth < MAX_DEPTH else ():
+        for start, first, after, end in sorted(_paired(found)) if depth < MAX_DEPTH else ():
             if start < last:
                 continue  # inside another element
             symbol = f"⟦{self._first + len(self._elements)}⟧"
@@ -108,19 +108,19 @@ class Passage:
             found = scan(text)
         hidden = BREAK.sub(lambda sign: "\n" * len(sign[0]), TITLED.sub(lambda link: "\0" * len(link[0]), text))
         hidden = hide(hidden, (scan(hidden) if "\n" in hidden else found).kept)
-        return [*_split(text, hidden, hide(text, found.kept), 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])]
+        return [*_split(text, hidden, found.hidden, 0, len(text), [SEPARATOR, SENTENCE_END, CLAUSE])]
 
 
 def _fill(text: str, inside: dict[str, str]) -> str:
     return ELEMENT_SYMBOL.sub(lambda sign: _fill(inside[sign[0]], inside) if sign[0] in inside else sign[0], text)
 
 
-def _paired(text: str, found: Scan) -> Iterator[tuple[int, int, int, int]]:
+def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
     """Elements of HTML and XML with an end tag, links of Markdown, and blocks of templates.
 
     Yields where an element begins, the text in it, its end tag, and where that ends.
     """
-    opened: list[tuple[str, int, int]] = []
+    text, opened = found.text, list[tuple[str, int, int]]()
     for construct, begin, stop in found.constructs:
         name, begins = _role(construct, text[begin:stop])
         if begins:
@@ -166,7 +166,7 @@ def _split(
         part = text[start:first]
         longest = SENTENCE_WORDS if pattern is SEPARATOR else PIECE_WORDS
         is_wide = len(SPAN.sub(" ", words[start:first])) > PIECE_CHARACTERS
-        if finer and (is_wide or count_words(part) > longest or len(find_spans(part)) == MAX_SPANS):
+        if finer and (is_wide or count_words(part) > longest or len(scan(part).mask()[1]) == MAX_SPANS):
             yield from _split(text, hidden, words, start, first, finer)
         else:
             chunks = [chunk.span() for chunk in CHUNK.finditer(words, start, first)] if is_wide else [(start, first)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rnnsearch_fairseq.text.habits import HABITS, UNKNOWN
-from rnnsearch_fairseq.text.markup import LETTER, hide, list_spans, mask_spans, scan, unmask
+from rnnsearch_fairseq.text.markup import LETTER, hide, scan, unmask
 from rnnsearch_fairseq.text.preparation import WORD
 from rnnsearch_fairseq.text.terms import NO_TERMS, Terms
 
@@ -70,7 +70,7 @@ class Piece:
         self._label = _accelerator(text)
         self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
         found = scan(self._plain, reader.known, reader.terms.kept)
-        self.masked, self.spans = mask_spans(self._plain, found) if reader.masks else (self._plain, [])
+        self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
         self._counts: dict[str, str] = {}  # the symbol in whose place each number stands
         masked = self._count_placeholders() if not any(number in text for number in NUMBERS) else self.masked
         self.counted = masked if self._counts else None
@@ -168,8 +168,7 @@ class Piece:
             text = TERM.sub(r"\1\2`", text)
         if not self._reader.masks:
             return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
-        places = scan(text).kept
-        found = [text[start:end] for start, end in places]
+        places, found = (scanned := scan(text)).kept, scanned.spans
         faults = [f"lacks {span}" for span in counts if max(found.count(span), text.count(span)) < counts[span]]
         faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not _is_word(span)]
         return faults or _order_faults(self._kept, found), [*self._other_faults(text, places)]
@@ -203,9 +202,10 @@ class Piece:
 
 def find_format_faults(source: str, text: str) -> list[str]:
     """The directives that a translation lacks or adds; one is in "5% done" for gettext, but for nobody else."""
-    spans = ([one for one in list_spans(side) if not DIRECTIVE.isdisjoint(one)] for side in (source, text))
-    blank = (BLANK_DIRECTIVE.findall(hide(side, scan(side).kept)) for side in (source, text))
-    wanted, found = map(list.__add__, spans, blank)
+    wanted, found = (
+        [*(span for span in side.spans if not DIRECTIVE.isdisjoint(span)), *BLANK_DIRECTIVE.findall(side.hidden)]
+        for side in map(scan, (source, text))
+    )
     faults = [f"lacks {span}" for span in (Counter(wanted) - Counter(found)).elements()]
     faults += [f"adds {span}" for span in (Counter(found) - Counter(wanted)).elements()]
     return faults or _order_faults(wanted, found)
@@ -232,7 +232,7 @@ def _accelerator(text: str) -> str:
     if len(text.split()) > LABEL_WORDS or text.rstrip()[-1:] in tuple(".!?"):
         return ""
     found = ACCELERATOR.findall(text)
-    is_label = len(found) == 1 and text.count(found[0]) == 1 and not list_spans(text.replace(found[0], ""))
+    is_label = len(found) == 1 and text.count(found[0]) == 1 and not scan(text.replace(found[0], "")).kept
     return found[0] if is_label else ""
 
 

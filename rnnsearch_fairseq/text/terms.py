@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.text.lines import read_lines
-from rnnsearch_fairseq.text.markup import hide, scan
+from rnnsearch_fairseq.text.markup import scan
 
 
 class Terms:
@@ -35,7 +35,7 @@ class Terms:
     def put_into(self, text: str) -> str:
         """The text with translations in the place of terms that are no part of markup."""
         parts, last = [], 0
-        for term in self._terms.finditer(hide(text, scan(text).kept)):
+        for term in self._terms.finditer(scan(text).hidden):
             parts += [text[last : term.start()], self._translations[term[0]]]
             last = term.end()
         return "".join([*parts, text[last:]])

@@ -14,11 +14,8 @@ from rnnsearch_fairseq.corpus import prepare
 from rnnsearch_fairseq.text.codec import TextCodec
 from rnnsearch_fairseq.text.markup import (
     SYMBOLS,
-    find_spans,
     has_code,
-    has_letter,
     known_characters,
-    list_spans,
     mask,
     mask_pair,
     scan,
@@ -82,25 +79,25 @@ from tests.trained import train
 def test_spans_of_markup(text: str, spans: list[str] | str) -> None:
     if isinstance(spans, str):
         spans = [span.replace("\0", "|") for span in spans.replace("\\|", "\0").split("|") if span]
-    assert find_spans(text) == spans
+    assert scan(text).mask()[1] == spans
     assert unmask(mask(text, spans), spans) == text
 
 
 def test_spans_that_touch_are_one() -> None:
     for text in ("{a}{b}", "{{ size }} {{ unit }}", "</kbd>+<kbd>", "'%s'/%s"):
-        assert find_spans(f"x {text}") == [text]
-    assert find_spans("[![a](b)") == ["[![", "](b)"] and find_spans("%s, %s") == ["%s"]
-    assert list_spans("'%s'/%s") == ["%s", "%s"]
+        assert scan(f"x {text}").mask()[1] == [text]
+    assert scan("[![a](b)").mask()[1] == ["[![", "](b)"] and scan("%s, %s").mask()[1] == ["%s"]
+    assert scan("'%s'/%s").spans == ["%s", "%s"]
 
 
 def test_unknown_characters_other_scripts_and_signs_are_spans() -> None:
     known = known_characters(["▁café", "π", "字", "は"])
     assert {"é", "z", "π"} <= known and "試" not in known
     text = "Save 💾 the file of 試, the letter π → café…"
-    assert find_spans(text, known) == (spans := ["💾", "試", "π →"])
+    assert scan(text, known).mask()[1] == (spans := ["💾", "試", "π →"])
     assert mask(text, spans, known) == "Save ⟦1⟧ the file of ⟦2⟧, the letter ⟦3⟧ café…"
-    assert find_spans(text) == ["💾", "→"]
-    assert find_spans("字は π は 試 は a", known) == ["試"]
+    assert scan(text).mask()[1] == ["💾", "→"]
+    assert scan("字は π は 試 は a", known).mask()[1] == ["試"]
 
 
 def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
@@ -115,8 +112,7 @@ def test_a_pair_shares_its_symbols_and_keeps_what_one_side_lacks() -> None:
     assert unmask("Pas ⟦2⟧ mais ⟦1⟧ ⟦9⟧.", ["``a``", "``b``"]) == "Pas ``b`` mais ``a``."
 
 
-def test_words_beside_spans_and_code_are_recognised() -> None:
-    assert has_letter("the %s") and not has_letter("%s: ``--help`` 1,000 https://a.org")
+def test_code_is_recognised() -> None:
     assert has_code("the %s") and not has_code("In 1.5 h on GitHub: <b>see</b> https://a.org &amp; a|b, yes-or-no 5%")
 
 
