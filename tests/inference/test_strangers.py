@@ -20,7 +20,7 @@ from rnnsearch_fairseq.inference.loading import load_members
 from rnnsearch_fairseq.inference.translator import Translator
 from tests.trained import train
 
-TRAINED = {"train.sh", ".lock", "bin", "bin.part", "checkpoints", "model", "model.part"}
+TRAINED = {"train.sh", ".lock", "preprocess.log", "bin", "bin.part", "checkpoints", "model", "model.part"}
 FILES = ["config.json", "text.json", "model.safetensors"]
 COMMAND = "x $(touch pwned); touch pwned\n`touch pwned` ' \" # {total}"
 TEXTS = [COMMAND, "../../x", "/etc/passwd", "", "\x1b]0;x\x07", "\ud800", "a\nb", "x" * 1000, "moses", "tree2seq"]
