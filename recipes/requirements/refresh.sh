@@ -14,5 +14,7 @@ compile() { # OPTIONS...
         --override <(echo "torch; python_version < '3'") "$@"
 }
 compile ../../pyproject.toml --extra dev --extra test <(printf '%s\n' cython 'setuptools<81' wheel) \
-    "${SOURCES[@]/#/--no-emit-package=}" > wheels.txt
-printf '%s\n' "${SOURCES[@]}" | compile - --constraint <(compile ../../pyproject.toml --extra dev) --no-deps > sources.txt
+    "${SOURCES[@]/#/--no-emit-package=}" --output-file wheels.txt.part
+printf '%s\n' "${SOURCES[@]}" | compile - --constraint <(compile ../../pyproject.toml --extra dev) --no-deps --output-file sources.txt.part
+mv wheels.txt.part wheels.txt
+mv sources.txt.part sources.txt
