@@ -1,7 +1,7 @@
 // The form, the requests, and the results.
 
 import { drawAlignment } from "./picture.js";
-import { byId, decimals, joinPieces, make, sum, translationLabel, wordLabel, written } from "./words.js";
+import { byId, decimals, joinPieces, make, sum, translationLabel, wordLabel } from "./words.js";
 
 const NO_ALIGNMENT =
   "This model has no alignment. It is an RNNencdec: it puts the whole sentence into one vector, and writes every word of " +
@@ -10,7 +10,6 @@ const WORDS = "Where the model looked for each word that it wrote: the weights o
 const PHRASES = "The tree joins words into phrases. The model looks at words (squares) and at phrases (round), each below " +
   "its place in the tree.";
 const NO_PARSE = "This model reads trees, too, but this sentence has no parse: it looks at words alone.";
-const UNREACHABLE = "The server cannot be reached. Is it running?";
 let model = null;
 let running = null; // the AbortController of the request whose results are shown
 
@@ -45,7 +44,7 @@ class Result {
   }
 
   showPartial(text) {
-    this.part(".translation").replaceChildren(written(text, model.target_lang), " …");
+    this.part(".translation").textContent = `${text} …`;
   }
 
   finish(answer) {
@@ -71,14 +70,14 @@ class Result {
   choice(translation) {
     const button = make("input", { type: "radio", name: this.part("h2").textContent });
     button.addEventListener("change", () => this.show(translation));
-    const text = make("bdi", { lang: model.target_lang }, ...translationLabel(translation, model.target_lang));
+    const text = make("bdi", { lang: model.target_lang }, ...translationLabel(translation));
     const title = `Score ${decimals(translation.score)}`;
-    return make("label", {}, button, text, make("span", { className: "score", title, textContent: percent(translation) }));
+    return make("label", {}, button, text, make("span", { className: "score note", title, textContent: percent(translation) }));
   }
 
   show(translation) {
     this.translation = translation;
-    this.part(".translation").replaceChildren(...translationLabel(translation, model.target_lang));
+    this.part(".translation").replaceChildren(...translationLabel(translation));
     this.part(".faults").replaceChildren(...translation.faults.map((fault) => make("li", { textContent: `This translation ${fault}.` })));
     this.part(".probability").textContent =
       `The model gave each word a probability of ${percent(translation)}, in the geometric mean of ` +
@@ -173,18 +172,13 @@ async function translate() {
       return; // other results are shown now
     }
     byId("results").replaceChildren();
-    showProblem(byId("problem"), error instanceof TypeError ? UNREACHABLE : error.message);
+    showProblem(byId("problem"), error instanceof TypeError ? "the server cannot be reached; is it running?" : error.message);
   }
   byId("results").setAttribute("aria-busy", "false");
 }
 
 async function start() {
-  try {
-    model = await (await fetch("/api/model")).json();
-  } catch {
-    showProblem(byId("problem"), UNREACHABLE);
-    return;
-  }
+  model = await (await fetch("/api/model")).json();
   const { source_lang: source, target_lang: target } = model;
   byId("languages").textContent = `${languageName(source)} to ${languageName(target)}`;
   document.title = `Translate ${languageName(source)} to ${languageName(target)}`;

@@ -1,10 +1,10 @@
 // The picture of an alignment: a table of weights with the target words as rows. Its columns are the source words; with a
 // parse, each phrase has a column, too, between the words of its left and of its right part, and the tree is drawn above.
 
-import { decimals, joinPieces, make, sum, wordLabel, written } from "./words.js";
+import { decimals, joinPieces, make, sum, wordLabel } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const SLIGHT = 0.05; // no number is shown in a square of less
+const SLIGHT = 0.05; // a square of less shows no number
 const STRONG = 0.65; // from here on, the number has the colour of the page's ground
 
 // Arranges the phrases [start, end) of a binary tree, which are in pre-order: a phrase, its left part, its right part.
@@ -58,16 +58,15 @@ function columnsOf(sentence, nodes, language) {
   words.forEach((word, place) => (columns[Math.min(2 * place, nodes.length + place)] = word));
   nodes.forEach(({ column }, place) => {
     const text = sentence.source.slice(...sentence.phrases[place]).join(" ");
-    columns[column] = { kind: "phrase", label: "", name: `“${written(text, language)}”`, pieces: [place] };
+    columns[column] = { kind: "phrase", label: "", name: `“${text}”`, pieces: [place] };
   });
   return columns;
 }
 
 function square(weight, kind, title) {
-  const cell = make("td", { className: `weight ${kind}`, title, textContent: decimals(weight) });
+  const cell = make("td", { className: `weight ${kind}`, title, textContent: weight < SLIGHT ? "" : decimals(weight) });
   cell.style.setProperty("--weight", String(weight));
   cell.classList.toggle("strong", weight >= STRONG);
-  cell.classList.toggle("slight", weight < SLIGHT);
   return cell;
 }
 

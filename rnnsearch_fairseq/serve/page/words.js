@@ -2,8 +2,6 @@
 
 const END = "</s>";
 const WITHOUT_BLANKS = /^(ja|zh|th|km|lo|my)\b/; // languages that write no blanks between words
-// A blank between words, unless Latin letters, digits or their punctuation are on both sides.
-const BLANK_BETWEEN_SIGNS = /(?<![!-\u024f]) | (?![!-\u024f])/g;
 
 export const byId = (id) => document.getElementById(id);
 
@@ -19,12 +17,6 @@ export function decimals(number) {
   return Number.isFinite(number) ? number.toFixed(2).replace("-", "−") : "−∞";
 }
 
-const isWrittenWithoutBlanks = (language) => WITHOUT_BLANKS.test(language.replace("_", "-"));
-
-export function written(text, language) {
-  return isWrittenWithoutBlanks(language) ? text.replace(BLANK_BETWEEN_SIGNS, "") : text;
-}
-
 const withoutMarks = (text) => text.replace(/^▁|@@$/g, "");
 
 // Joins the pieces of words ("▁Al" "pine", "Al@@" "pine"): {text, unknown, pieces}, where pieces are places in texts.
@@ -32,7 +24,7 @@ export function joinPieces(texts, unknown, language) {
   const hasMarks = texts.some((text) => text.startsWith("▁"));
   const joined = [];
   texts.forEach((text, place) => {
-    const isPiece = hasMarks ? !text.startsWith("▁") && !isWrittenWithoutBlanks(language) : texts[place - 1]?.endsWith("@@");
+    const isPiece = hasMarks ? !text.startsWith("▁") && !WITHOUT_BLANKS.test(language.replace("_", "-")) : texts[place - 1]?.endsWith("@@");
     if (!isPiece || place === 0 || text === END) {
       joined.push({ text: "", unknown: false, pieces: [] });
     }
@@ -53,8 +45,8 @@ export function wordLabel({ text, unknown }) {
 }
 
 // The text of a translation. An unknown word in it is <unk>, or what replaces it.
-export function translationLabel({ text, target, target_unknown: unknown }, language) {
-  let rest = written(text, language);
+export function translationLabel({ text, target, target_unknown: unknown }) {
+  let rest = text;
   const label = [];
   for (const word of target.filter((_, place) => unknown[place]).map(withoutMarks)) {
     const place = rest.indexOf(word);
