@@ -121,28 +121,29 @@ def _name_file(path: Path, cure: str) -> Iterator[None]:
 def _read_folder(folder: Path) -> list[Member]:
     from safetensors.torch import load_file
 
-    with _name_file(folder / TEXT, EXPORT):
-        text = TextSettings.from_record(json.loads(_check_file(folder / TEXT, MAX_TEXT).read_bytes()))
-    with _name_file(folder / CONFIG, EXPORT):
-        values = json.loads(_check_file(folder / CONFIG, MAX_CONFIG).read_bytes())
+    with _check_file(folder / TEXT, MAX_TEXT) as path:
+        text = TextSettings.from_record(json.loads(path.read_bytes()))
+    with _check_file(folder / CONFIG, MAX_CONFIG) as path:
+        values = json.loads(path.read_bytes())
         models, usage = values.pop("models"), Usage(**values)
         members = [_make_member(model["architecture"], model["config"], text, usage=usage) for model in models]
         members[0]  # there is one
     for name, member in zip(tensor_files(len(members)), members):
-        with _name_file(folder / name, EXPORT):
-            most = MAX_HEADER + 8 * _count(member.network)
-            _fill(member.network, load_file(_check_file(folder / name, most)))
+        with _check_file(folder / name, MAX_HEADER + 8 * _count(member.network)) as path:
+            _fill(member.network, load_file(path))
     return members
 
 
-def _check_file(path: Path, most: int) -> Path:
-    """A file of a model's folder, which may be a stranger's: a regular file of at most ``most`` bytes, and no link."""
-    about = os.lstat(path)
-    if not stat.S_ISREG(about.st_mode):
-        raise InputError("not a regular file, or a link")
-    if about.st_size > most:
-        raise InputError(f"it has {about.st_size:,} bytes, and such a model's at most {most:,}")
-    return path
+@contextlib.contextmanager
+def _check_file(path: Path, most: int) -> Iterator[Path]:
+    """Read a file of a folder, which may be a stranger's: a regular file of at most ``most`` bytes, and no link."""
+    with _name_file(path, EXPORT):
+        about = os.lstat(path)
+        if not stat.S_ISREG(about.st_mode):
+            raise InputError("not a regular file, or a link")
+        if about.st_size > most:
+            raise InputError(f"it has {about.st_size:,} bytes, and such a model's at most {most:,}")
+        yield path
 
 
 def find_checkpoint(path: Path) -> Path:

@@ -46,7 +46,7 @@ print(sorted(sys.modules.keys() & {{"fairseq", "omegaconf", "scipy", "matplotlib
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
-def test_what_a_folder_holds(exported: dict[str, Path]) -> None:
+def test_what_a_folder_and_its_card_hold(exported: dict[str, Path]) -> None:
     folder = exported["bahdanau_gru"]
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "model.safetensors"])
     config = json.loads((folder / "config.json").read_text())
@@ -55,15 +55,12 @@ def test_what_a_folder_holds(exported: dict[str, Path]) -> None:
     assert json.loads((folder / "text.json").read_text())["languages"] == ["en", "fr"]
     two = sorted(path.name for path in exported["ensemble"].iterdir())
     assert two == sorted([*FILES, "model1.safetensors", "model2.safetensors"])
-
-
-def test_the_card_describes_the_model(exported: dict[str, Path]) -> None:
-    card = (exported["bahdanau_gru"] / "README.md").read_text()
-    network = rnnsearch_fairseq.load(exported["bahdanau_gru"]).networks[0]
+    card = (folder / "README.md").read_text()
+    network = rnnsearch_fairseq.load(folder).networks[0]
     numbers = sum(parameter.numel() for parameter in network.parameters())
     assert f"rnnsearch: {numbers:,} parameters; training: 150 updates\n" in card
     assert re.search(r"^language: \[\"en\", \"fr\"\]$", card, re.MULTILINE)
-    described = describe(load_members(exported["bahdanau_gru"]))
+    described = describe(load_members(folder))
     assert described.startswith(f"translates: en to fr\nrnnsearch: {numbers:,} parameters; training: not recorded\n")
     assert "\n  --hidden-size 32\n" in described and "preparation of en: moses, lowercase" in described
     assert card.startswith("---\n") and "rnnsearch translate --model ." in card

@@ -21,6 +21,7 @@ from tests.builders import Touch
 from tests.trained import make_checkpoint
 
 State = dict[str, Any]
+OPTIONS, SETTINGS = ("cfg", "model"), ("model", "_extra_state")
 
 
 def assert_refused(path: Path, name: str) -> None:
@@ -47,8 +48,15 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     assert_refused(tmp_path / "missing.pt", "no such checkpoint")
 
 
-def set_option(name: str, value: Any) -> Callable[[State], None]:
-    return lambda state: state["cfg"]["model"].update({name: value})
+def put(*path: Any, to: Any) -> Callable[[Any], None]:
+    """A change of one value in a checkpoint or a JSON document."""
+
+    def change(state: Any) -> None:
+        for step in path[:-1]:
+            state = state[step]
+        state[path[-1]] = to
+
+    return change
 
 
 class Odd(OrderedDict):
@@ -67,27 +75,23 @@ def make_odd(*path: str) -> Callable[[State], None]:
     return change
 
 
-def set_text(name: str, value: Any) -> Callable[[State], None]:
-    return lambda state: state["model"]["_extra_state"].update({name: value})
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (set_option("hidden_size", "many"), "--hidden-size"),
-        (set_option("hidden_size", 33), "(33,)"),
-        (set_option("context", "last"), "another architecture"),
-        (set_option("_name", "transformer"), "'transformer'"),
-        (set_text("preparations", [{"odd": 1}] * 2), "'odd'"),
+        (put(*OPTIONS, "hidden_size", to="many"), "--hidden-size"),
+        (put(*OPTIONS, "hidden_size", to=33), "(33,)"),
+        (put(*OPTIONS, "context", to="last"), "another architecture"),
+        (put(*OPTIONS, "_name", to="transformer"), "'transformer'"),
+        (put(*SETTINGS, "preparations", to=[{"odd": 1}] * 2), "'odd'"),
         (lambda state: state["model"].pop("_extra_state"), "cannot be read"),
-        (lambda state: state["model"].update({5: torch.zeros(1)}), "names of parameters"),
-        (lambda state: state["model"].update({"x": 5}), "x is in it only"),
+        (put("model", 5, to=torch.zeros(1)), "names of parameters"),
+        (put("model", "x", to=5), "x is in it only"),
         (lambda state: state["model"].update(dict.fromkeys(state["model"], 5)), "cannot be read"),
-        (set_option("_name", ["rnnsearch"]), "cannot be read"),
-        (lambda state: state["cfg"].update(model=["rnnsearch"]), "cannot be read"),
-        (lambda state: state.update(optimizer_history=5), "cannot be read"),
-        (set_text("preparations", [{"tokenizer": "odd"}] * 2), "tokenizer is"),
-        (set_text("vocabularies", [[*SPECIAL, "a", 5]] * 2), "cannot be read"),
+        (put(*OPTIONS, "_name", to=["rnnsearch"]), "cannot be read"),
+        (put(*OPTIONS, to=["rnnsearch"]), "cannot be read"),
+        (put("optimizer_history", to=5), "cannot be read"),
+        (put(*SETTINGS, "preparations", to=[{"tokenizer": "odd"}] * 2), "tokenizer is"),
+        (put(*SETTINGS, "vocabularies", to=[[*SPECIAL, "a", 5]] * 2), "cannot be read"),
         (make_odd("model"), "cannot be read"),
         (make_odd("cfg"), "cannot be read"),
         (make_odd("cfg", "model"), "cannot be read"),
@@ -137,35 +141,25 @@ def test_missing_files_are_named_and_pipes_and_devices_are_not_read(folder: Path
         (folder / name).unlink()
 
 
-def set_config(*path: Any, to: Any) -> Callable[[Any], None]:
-    def change(config: Any) -> None:
-        for step in path[:-1]:
-            config = config[step]
-        config[path[-1]] = to
-
-    return change
-
-
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("name", "change", "named"),
     [
-        (set_config("data", to="/etc"), "'data'"),
-        (set_config("models", 0, "architecture", to="../x"), "'../x'"),
-        (set_config("models", to=7), "config.json"),
-        (set_config("search", to={"beem": 1}), "'beem'"),
+        ("config.json", put("data", to="/etc"), "'data'"),
+        ("config.json", put("models", 0, "architecture", to="../x"), "'../x'"),
+        ("config.json", put("models", to=7), "config.json"),
+        ("config.json", put("search", to={"beem": 1}), "'beem'"),
+        *(("config.json", content, "config.json") for content in (b"", b"\xff", b"7")),
+        ("text.json", lambda text: text["vocabularies"][0].append("zebra"), "--share-all-embeddings"),
+        ("text.json", lambda text: text["vocabularies"][0].append(""), "is empty"),
     ],
 )
-def test_a_configuration_holds_no_impossible_values(folder: Path, change: Callable[[Any], None], named: str) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    change(config)
-    (folder / "config.json").write_text(json.dumps(config))
+def test_a_folders_json_holds_no_impossible_values(folder: Path, name: str, change: Any, named: str) -> None:
+    content = change
+    if callable(change):
+        change(document := json.loads((folder / name).read_text()))
+        content = json.dumps(document).encode()
+    (folder / name).write_bytes(content)
     assert_refused(folder, named)
-
-
-def test_what_is_no_configuration_is_refused(folder: Path) -> None:
-    for content in (b"", b"\xff", b"7"):
-        (folder / "config.json").write_bytes(content)
-        assert_refused(folder, "config.json")
 
 
 def test_other_parameters_are_refused(folder: Path) -> None:
@@ -177,12 +171,3 @@ def test_other_parameters_are_refused(folder: Path) -> None:
     for name, shape in (("x", "x is in it only"), ("decoder.from_summary.bias", "(7,)")):
         save_file({**tensors, name: torch.zeros(7)}, path)
         assert_refused(folder, shape)
-
-
-def test_vocabularies_hold_words_and_agree_with_the_matrix_that_they_share(folder: Path) -> None:
-    text = json.loads((folder / "text.json").read_text())
-    for word, named in (("zebra", "--share-all-embeddings"), ("", "is empty")):
-        (folder / "text.json").write_text(
-            json.dumps({**text, "vocabularies": [[*text["vocabularies"][0], word], text["vocabularies"][1]]})
-        )
-        assert_refused(folder, named)
