@@ -108,7 +108,7 @@ def join_pairs(pairs: Sequence[AlignedPair]) -> AlignedPair:
 
 
 def read_scores(path: Path) -> Iterator[AlignedPair]:
-    """Yield the pairs of a file of scores, in order and with alignments; an InputError names the first other line."""
+    """Yield the pairs of a file of scores; an InputError names the first line out of order or without alignment."""
     number = -1
     with open_bytes(path) as lines:
         for number, line in enumerate(lines):
@@ -124,7 +124,7 @@ def read_scores(path: Path) -> Iterator[AlignedPair]:
 
 
 def _read_pair(record: Any, number: int, where: str) -> AlignedPair:
-    """The words and the weights, finite and in float64, of the ``number``-th record of `AlignedPair.to_json`."""
+    """Make a pair from the ``number``-th record of `AlignedPair.to_json`; its weights are finite, and in float64."""
     source, target, alignment = record["source"], record["target"], record["alignment"]
     if record["id"] != number:
         raise ValueError(f"sentence {record['id']} and not {number}")
@@ -144,7 +144,7 @@ def _rounded(tensor: Tensor) -> list[Any]:
 
 
 def _weights(rows: Any, shape: tuple[int, int]) -> Tensor:
-    """A matrix of finite weights; another one is a ValueError or a TypeError."""
+    """Make a matrix of finite weights; a ValueError or a TypeError if they are not."""
     weights = np.array(rows, dtype=np.float64)
     if weights.shape != shape or not np.isfinite(weights).all():
         raise ValueError(f"its weights are not {shape[0]} rows of {shape[1]} numbers")

@@ -1,7 +1,7 @@
 """Read models from exported folders and from fairseq's checkpoints, and write such checkpoints.
 
-A folder may come from anybody: it holds tensors (safetensors), JSON and text. A checkpoint is a pickle, to be taken
-from one's own training; PyTorch reads it by its restricted unpickler (``weights_only=True``).
+A folder may come from anybody: it holds tensors (safetensors), JSON and text. A checkpoint is a pickle, which PyTorch
+reads with its restricted unpickler (``weights_only=True``). Load only checkpoints that you trained yourself.
 """
 
 import argparse
@@ -40,7 +40,7 @@ KINDS = {
 ARCHITECTURES = dict.fromkeys(("rnnsearch", *rnnsearch.ARCHITECTURES), "rnnsearch")
 ARCHITECTURES |= dict.fromkeys(("tree2seq", *tree2seq.ARCHITECTURES), "tree2seq")
 STATE = "_extra_state"  # PyTorch's name of the text settings among a checkpoint's parameters
-# The most that a model may recommend, as it may be a stranger's, and whoever uses it waits for the search.
+# The most that a model may recommend. It may be a stranger's, and its user waits for the search.
 MOST = {"beam": 50, "max_len_a": 3, "max_len_b": 1000, "min_len": 1000}
 EXPORT = "export the model again"
 TRAIN = "give a checkpoint of fairseq-train with a model of this package, or a folder that rnnsearch export wrote"
@@ -147,13 +147,13 @@ def _check_file(path: Path, most: int) -> Iterator[Path]:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint itself, or the best one, or else the last one, in the folder of a training."""
+    """The path itself if it is a file, or the best checkpoint in the folder of a training, or else the last one."""
     near = [folder / name for folder in (path, path / "checkpoints") for name in CHECKPOINTS]
-    found = next(filter(os.path.isfile, [path, *near]), None)
-    if found is None:
+    checkpoint = next(filter(os.path.isfile, [path, *near]), None)
+    if checkpoint is None:
         holds_none = f"or holds no {CONFIG} and no {' or '.join(CHECKPOINTS)}"
         raise InputError(f"{path}: no such checkpoint, or it may not be read, {holds_none}; {TRAIN}")
-    return found
+    return checkpoint
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

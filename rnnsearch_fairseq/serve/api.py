@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api", responses={"default": REFUSAL})
 
 
 async def submit(message: TranslationRequest, request: Request) -> AsyncIterator[PendingRequest]:
-    """Put a request into the queue; it is abandoned when its client has the answer or has left."""
+    """Put a request into the queue, and abandon it when its client has the answer or has left."""
     pending = PendingRequest(message)
     if not request.app.state.scheduler.submit(pending):
         raise HTTPException(503, "the server is busy; please try again in a moment", {"Retry-After": "1"})
@@ -25,7 +25,7 @@ async def submit(message: TranslationRequest, request: Request) -> AsyncIterator
 
 
 async def wait_for_answer(pending: PendingRequest, request: Request) -> Answer:
-    """Wait for the results of a request, while its client does."""
+    """Wait for the answer to a request as long as its client waits."""
     async for news in pending.progress():
         if isinstance(news, Answer):
             return news

@@ -111,7 +111,7 @@ async def translate(request: Request) -> dict[str, Any]:
     run_in_thread = partial(asyncio.get_running_loop().run_in_executor, THREAD)  # the event loop goes on
     texts = await run_in_thread(lambda: [cut(text, asked.format) for text in asked.q])
     results = await _translate([*{part: None for text in texts for part in text}], asked.alternatives + 1, request)
-    if is_single and (problem := next((one for one in results.values() if isinstance(one, Problem)), None)):
+    if is_single and (problem := next((result for result in results.values() if isinstance(result, Problem)), None)):
         raise InputError(problem.error)
 
     def write_all() -> list[list[Candidate]]:

@@ -20,7 +20,7 @@ _MARK, _MARKED = b"!short=16\n", b"short set to 16\n"
 class LinkParser:
     """A running ``link-parser``, which gives up a sentence after ``seconds`` of computing.
 
-    It is started at the first sentence, and again after a sentence at which it ends, such as one of 2,047 bytes.
+    The program starts at the first sentence. Some sentences end it, such as one of 2,047 bytes; it then starts again.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The messages of the JSON API. FastAPI checks requests by them, and describes them at /openapi.json."""
+"""The messages of the JSON API. FastAPI checks requests against them, and describes them at /openapi.json."""
 
 import html
 from typing import Annotated
@@ -71,7 +71,9 @@ class Translated(BaseModel):
 
     source: Words = Field(description="The words of the sentence as the model splits text, and end-of-sentence")
     source_unknown: list[bool] = Field(description="Whether the model does not know the word")
-    phrases: list[tuple[int, int]] | None = Field(description="The first word of each, from 0, and the one after it")
+    phrases: list[tuple[int, int]] | None = Field(
+        description="The first word of each phrase, from 0, and the word after its last one"
+    )
     translations: list[Translation]
 
 

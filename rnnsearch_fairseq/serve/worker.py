@@ -21,13 +21,13 @@ MAX_WORDS = 100  # of a sentence that is parsed
 
 @dataclass
 class Worker:
-    """Translates batches of sentences; ``parser`` parses those that come without a tree."""
+    """Translates batches of sentences; ``parser`` parses the sentences that come without a tree."""
 
     translator: Translator
     parser: LinkParser | None = None
 
     def __call__(self, jobs: Sequence[Job]) -> None:
-        """Finish each job by its translations or by an error."""
+        """Report the translations of each job, or an error."""
         sources: dict[Job, Text] = {}
         for job in jobs:
             if job.request.abandoned:
@@ -38,8 +38,8 @@ class Worker:
                 job.request.report(job.number, Problem(error=str(error)))
         if sources:
             texts, nbest, watch = [*sources.values()], max(job.nbest for job in sources), self._watcher(sources)
-            found = self.translator.search(texts, nbest=nbest, on_step=watch)
-            for (job, text), pairs in zip(sources.items(), found):
+            translations = self.translator.search(texts, nbest=nbest, on_step=watch)
+            for (job, text), pairs in zip(sources.items(), translations):
                 shown = [replace(pair, target=_show(pair.target, text)) for pair in pairs[: job.nbest]]
                 about = {name: getattr(pairs[0], name) for name in ("source_unknown", "phrases")}
                 about |= {"source": _show(pairs[0].source, text), "translations": shown}
@@ -55,7 +55,7 @@ class Worker:
         return text._replace(sources=[*map(self._parse, text.sources)])
 
     def _parse(self, source: Source) -> Source:
-        """The source with its parse, if there is a parser that finds one."""
+        """Add the parse of a source, if there is a parser and it finds a parse."""
         if self.parser is not None and len(source.words) <= MAX_WORDS:
             brackets = self.parser.parse(source.words)
             parse = read_penn(brackets) if isinstance(brackets, str) else None
@@ -83,7 +83,7 @@ class Worker:
 
 
 def _show(words: Sequence[str], text: Text) -> list[str]:
-    """Words of the model, with the markup and signs in the place of the symbols that stand for them."""
+    """Put markup and signs back in the place of the symbols that stand for them among the model's words."""
     shown, number = [], 0
     for word in words:
         piece = text.sources[number].piece if number < len(text.sources) else None

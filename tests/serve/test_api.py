@@ -18,10 +18,9 @@ from fastapi.testclient import TestClient
 
 from rnnsearch_fairseq.errors import InputError
 from rnnsearch_fairseq.inference.translator import Translator, load
-from rnnsearch_fairseq.modules.symbols import UNK
 from rnnsearch_fairseq.serve import main as command
 from rnnsearch_fairseq.serve import scheduler, worker
-from tests.trained import PAIRS, PARSES, train
+from tests.trained import PAIRS, PARSES
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -47,6 +46,7 @@ def test_translations_are_those_of_the_translator_with_words_and_weights(
     for answer, expected in zip(answers, translator.translations(SENTENCES, nbest=4)):
         for translation, pair in zip(answer["translations"], expected, strict=True):
             assert (translation["text"], translation["target"]) == (pair.text, [*map(html.unescape, pair.target)])
+            assert translation["target_unknown"] == pair.target_unknown
             assert translation["score"] == pytest.approx(pair.score, abs=1e-4)
             assert translation["logprobs"] == pytest.approx(pair.logprobs.tolist(), abs=1e-4)
             torch.testing.assert_close(torch.tensor(translation["weights"]), pair.weights, atol=1e-4, rtol=0)
@@ -64,17 +64,6 @@ def test_the_stream_shows_unfinished_translations(client: TestClient, monkeypatc
     assert partials and {partial["sentence"] for partial in partials} == {1}
     assert all(partial["text"].startswith("le") for partial in partials)
     assert [result["translations"][0]["text"] for result in answer["sentences"]] == ["", "le chat noir mange."]
-
-
-def test_unknown_words_are_replaced_and_stay_marked(serve: Callable[..., TestClient], tmp_path: Path) -> None:
-    translator = load(train(tmp_path / "run"), max_len_b=6)
-    translator.networks[0].decoder.readout.to_vocabulary.bias.data[UNK] = 1e3
-    translator.dictionary = {"dog": "chien"}
-    client = serve(translator)
-    (translation,) = ask(client, "The dog .")[0]["translations"]
-    *words, _ = translation["target"]
-    assert all(translation["target_unknown"][:-1]) and {*words} <= {"the", "chien", "."}
-    assert translation["text"].replace(".", " .").split() == words
 
 
 class Parser:
