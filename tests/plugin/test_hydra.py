@@ -66,21 +66,15 @@ def test_configuration_is_that_of_the_command_line(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.train
-def test_training_gives_the_same_parameters(tmp_path: Path) -> None:
-    name = "RNNencdec-50"
-    arch, max_words, _ = MODELS[name]
+def test_hydra_trains_a_model_that_fairseq_can_go_on_with(tmp_path: Path) -> None:
     write_corpus(tmp_path, {"train": 120, "valid": 10}, seed=5, longest=12)
     preprocess(tmp_path, "-s", "en", "-t", "fr", "--trainpref", "train", "--validpref", "valid")
     words = ["--config-path", "pkg://rnnsearch_fairseq.plugin", "--config-name", "rnnsearch50"]
-    words += ["task.data=bin", *OVERRIDES[name].split()[:-1], *(f"model.{size}=8" for size in TINY)]
+    words += ["task.data=bin", *OVERRIDES["RNNencdec-30"].split()[:-1], *(f"model.{size}=8" for size in TINY)]
     words += ["optimization.max_update=4", "checkpoint.save_dir=hydra", "dataset.batch_size=30", "common.cpu=true"]
     run("fairseq-hydra-train", *words, cwd=tmp_path)
-    words = ["--arch", arch, "--max-words", max_words, *PAPER, "--batch-size", "30", "--max-update", "4", "--cpu"]
+    words = ["--arch", "rnnencdec", "--max-words", "30", *PAPER, "--batch-size", "30", "--max-update", "6", "--cpu"]
     words += [word for size in TINY for word in ("--" + size.replace("_", "-"), "8")]
-    train(tmp_path / "bin", tmp_path / "line", *words)
-    hydra, line = (torch.load(tmp_path / way / "checkpoint_last.pt")["model"] for way in ("hydra", "line"))
-    assert hydra.keys() == line.keys()
-    assert hydra.pop("_extra_state") == line.pop("_extra_state")
-    for parameter in hydra:
-        torch.testing.assert_close(hydra[parameter], line[parameter], rtol=0, atol=1e-6)
+    train(tmp_path / "bin", tmp_path / "hydra", *words)
+    assert torch.load(tmp_path / "hydra/checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 6
     assert not any(path.name in {"outputs", "multirun"} for path in tmp_path.iterdir()), "Hydra stays in the folder"

@@ -65,8 +65,8 @@ def test_fairseqs_batches_are_kept_with_the_last_one(count: int, limits: dict[st
     assert list(chain(*ours)) == list(range(count))
 
 
-@pytest.mark.parametrize("limits", [{"max_tokens": 100}, {}])
-def test_pools_counted_in_tokens_are_refused(limits: dict[str, int]) -> None:
+def test_pools_counted_in_tokens_are_refused() -> None:
     pairs = make_pools([(1, 2), (2, 1)], max_words=2, pool_batches=3, seed=1)
-    with pytest.raises(InputError, match="--max-tokens"):
-        pairs.batch_by_size(pairs.ordered_indices(), **limits)
+    for limits in ({"max_tokens": 100}, {}):
+        with pytest.raises(InputError, match="--max-tokens"):
+            pairs.batch_by_size(pairs.ordered_indices(), **limits)
