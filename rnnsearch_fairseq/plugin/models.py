@@ -32,7 +32,7 @@ from rnnsearch_fairseq.modules.parameters import check_parameters, shared_names
 from rnnsearch_fairseq.modules.rnnsearch import RNNsearch, RNNsearchConfig
 from rnnsearch_fairseq.modules.tree2seq import Tree2Seq, Tree2SeqConfig
 from rnnsearch_fairseq.modules.tree_decoder import DecoderState
-from rnnsearch_fairseq.modules.tree_encoder import Constituents
+from rnnsearch_fairseq.modules.tree_encoder import Constituents, TreeEncoder
 from rnnsearch_fairseq.modules.tree_lstm import Forest
 from rnnsearch_fairseq.plugin.options import complete_options
 from rnnsearch_fairseq.text.preparation import find_preparations
@@ -44,11 +44,25 @@ State = dict[str, Tensor | None]  # named tensors ``(batch, ...)``, the state of
 
 
 class NetworkEncoder(FairseqEncoder):
-    """The encoder of a network behind fairseq's encoder interface; its output is a dictionary of lists of tensors."""
+    """The encoder of a network behind fairseq's encoder interface."""
 
     def __init__(self, network: nn.Module, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.network = network
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, trees: tuple[Any, ...] | None = None, **_: Any
+    ) -> Lists:
+        """Encode sentences ``(batch, src_len)``, each with end-of-sentence, padded left or right.
+
+        ``trees`` are the fields of a :class:`~rnnsearch_fairseq.modules.tree_lstm.Forest`. The output has the fields of
+        the network's own output, as lists of tensors (none for None), and ``src_tokens``.
+        """
+        forest = [Forest(*trees)] if trees is not None and isinstance(self.network, TreeEncoder) else []
+        outputs: Lists = {"src_tokens": [src_tokens]}
+        for name, value in self.network(src_tokens, *forest)._asdict().items():
+            outputs[name] = [value] if isinstance(value, Tensor) else list(value or ())
+        return outputs
 
     def reorder_encoder_out(self, encoder_out: Lists, new_order: Tensor) -> Lists:
         """Choose the sentences ``new_order`` ``(new_batch,)`` of the batch."""
@@ -123,7 +137,6 @@ class NetworkModel(FairseqEncoderDecoderModel):
 
     Config: ClassVar[type[NetworkConfig]]
     Network: ClassVar[Callable[..., nn.Module]]
-    Encoder: ClassVar[type[NetworkEncoder]]
     Decoder: ClassVar[type[NetworkDecoder]]
     initialize: ClassVar[Callable[[nn.Module], None]]
 
@@ -139,7 +152,7 @@ class NetworkModel(FairseqEncoderDecoderModel):
             raise InputError(f"--share-all-embeddings needs one dictionary of both languages: {cure}")
         network = cls.Network(config, *map(len, dictionaries))
         cls.initialize(network)
-        model = cls(cls.Encoder(network.encoder, dictionaries[0]), cls.Decoder(network.decoder, dictionaries[1]))
+        model = cls(NetworkEncoder(network.encoder, dictionaries[0]), cls.Decoder(network.decoder, dictionaries[1]))
         settings = getattr(task, "cfg", None)
         languages = [getattr(settings, f"{side}_lang", None) or side for side in ("source", "target")]
         data = getattr(settings, "data", None)
@@ -207,18 +220,6 @@ def register_architectures(model: str, architectures: dict[str, dict[str, Any]])
             register_model_architecture(model, name)(architecture)
 
 
-class RNNsearchEncoder(NetworkEncoder):
-    """:class:`~rnnsearch_fairseq.modules.Encoder` behind fairseq's encoder interface."""
-
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any) -> Lists:
-        """Annotate sentences ``(batch, src_len)``, each with end-of-sentence, padded left or right.
-
-        The output has the fields of :class:`~rnnsearch_fairseq.modules.encoder.Annotations`; without padding, no mask.
-        """
-        fields = self.network(src_tokens)._asdict()
-        return {name: [] if tensor is None else [tensor] for name, tensor in fields.items()}
-
-
 class RNNsearchDecoder(NetworkDecoder):
     """:class:`~rnnsearch_fairseq.modules.Decoder` behind fairseq's decoder interface."""
 
@@ -242,32 +243,15 @@ class RNNsearchOptions(RNNsearchConfig, FairseqDataclass):
 class RNNsearchModel(NetworkModel):
     """:class:`~rnnsearch_fairseq.modules.rnnsearch.RNNsearch` as a fairseq model."""
 
-    Config, Network, Encoder, Decoder = RNNsearchConfig, RNNsearch, RNNsearchEncoder, RNNsearchDecoder
+    Config, Network, Decoder = RNNsearchConfig, RNNsearch, RNNsearchDecoder
     initialize = staticmethod(initialize)
-
-
-class Tree2SeqEncoder(NetworkEncoder):
-    """:class:`~rnnsearch_fairseq.modules.tree_encoder.TreeEncoder` behind fairseq's encoder interface."""
-
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, trees: tuple[Any, ...] | None = None, **_: Any
-    ) -> Lists:
-        """Encode sentences as in :class:`RNNsearchEncoder`, and ``trees``, the fields of a ``Forest``.
-
-        The output has the fields of :class:`~rnnsearch_fairseq.modules.tree_encoder.Constituents`, batch first, and
-        ``src_len`` ``(batch,)``: the number of columns of the states that are words.
-        """
-        source = self.network(src_tokens, None if trees is None else Forest(*trees))
-        columns = torch.full((len(src_tokens),), src_tokens.size(1), device=src_tokens.device)
-        encoded = {"states": [source.states], "padding_mask": [source.padding_mask], "end": list(source.end)}
-        return {**encoded, "root": list(source.root or ()), "src_len": [columns]}
 
 
 class Tree2SeqDecoder(NetworkDecoder):
     """:class:`~rnnsearch_fairseq.modules.tree_decoder.TreeDecoder` behind fairseq's decoder interface."""
 
     def decode(self, previous_words: Tensor, encoder_out: Lists, saved: State | None) -> tuple[Tensor, Lists, State]:
-        (states,), (mask,), (columns,) = (encoder_out[name] for name in ("states", "padding_mask", "src_len"))
+        (states,), (mask,), (words,) = (encoder_out[name] for name in ("states", "padding_mask", "src_tokens"))
         source = Constituents(states, mask, tuple(encoder_out["end"]), tuple(encoder_out["root"]) or None)
         after: State = {}
         if saved is None:
@@ -276,7 +260,7 @@ class Tree2SeqDecoder(NetworkDecoder):
             state = DecoderState(**saved) if saved else self.network.initial_state(source)
             features, alpha, state = self.network.step(previous_words[:, 0], state, source)
             features, alpha, after = features.unsqueeze(1), alpha.unsqueeze(1), state._asdict()
-        return features, {"attn": [alpha[..., : int(columns[0])]], "constituents": [alpha]}, after
+        return features, {"attn": [alpha[..., : words.size(1)]], "constituents": [alpha]}, after
 
 
 @dataclass
@@ -288,7 +272,7 @@ class Tree2SeqOptions(Tree2SeqConfig, FairseqDataclass):
 class Tree2SeqModel(NetworkModel):
     """:class:`~rnnsearch_fairseq.modules.tree2seq.Tree2Seq` as a fairseq model."""
 
-    Config, Network, Encoder, Decoder = Tree2SeqConfig, Tree2Seq, Tree2SeqEncoder, Tree2SeqDecoder
+    Config, Network, Decoder = Tree2SeqConfig, Tree2Seq, Tree2SeqDecoder
     initialize = staticmethod(initialize_uniform)
 
     @classmethod
