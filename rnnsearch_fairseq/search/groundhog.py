@@ -59,13 +59,14 @@ class GroundhogSearch(BeamSearch):
             failed = [batch.sentences[place] + 1 for place in pending if not results[place]]
             if not failed:
                 return results
-            if options.unkpen == math.inf:
-                options, cure = replace(options, unkpen=0.0), "unknown words are now allowed"
-            elif options.beam < MAX_BEAM_TO_DOUBLE:
-                options = replace(options, beam=2 * options.beam)
-                cure = f"the beam is doubled to {options.beam}"
+            fails = options.unkpen != math.inf and options.beam >= MAX_BEAM_TO_DOUBLE
+            if fails:
+                change = "the translation is empty"
+            elif options.unkpen == math.inf:
+                options, change = replace(options, unkpen=0.0), "unknown words are now allowed"
             else:
-                cure = "the translation is empty"
-            logger.warning("no finished hypothesis, %s: sentences %s of a batch", cure, failed)
-            if cure == "the translation is empty":
+                options = replace(options, beam=2 * options.beam)
+                change = f"the beam is doubled to {options.beam}"
+            logger.warning("no finished hypothesis, %s: sentences %s of a batch", change, failed)
+            if fails:
                 return results
