@@ -28,11 +28,12 @@ def find_files(data: Sequence[Path]) -> list[Path]:
     """The files of ``data``, and in its folders those whose names are of documents, tables and memories."""
     files: list[Path] = []
     for path in data:
-        inside = filter(os.path.isfile, path.rglob("*"))
-        found = sorted(filter(_holds_pairs, inside)) if os.path.isdir(path) else [path]
-        if not found:
+        if not os.path.isdir(path):
+            files.append(path)
+        elif inside := sorted(file for file in path.rglob("*") if os.path.isfile(file) and _holds_pairs(file)):
+            files += inside
+        else:
             raise InputError(f"{path}: holds no .po, .xlf, .tmx or .tsv file, nor train.LANGUAGE; give others")
-        files += found
     return files
 
 
@@ -74,10 +75,8 @@ def read_tsv(path: Path) -> Iterator[Pair]:
     for number, line in enumerate(read_lines(path, stray_returns=True), 1):
         fields = line.split("\t") if line.strip() else ["", ""]
         if len(fields) != 2:
-            raise InputError(
-                f"{path}, line {number}: columns: {len(fields)}, but a pair has two, source and target, with a tab "
-                "between; cut -f 1,2 chooses two of several"
-            )
+            cure = "give two, source and target, with a tab between (cut -f 1,2 chooses two)"
+            raise InputError(f"{path}, line {number}: columns: {len(fields)}; {cure}")
         yield fields[0], fields[1]
 
 
@@ -108,8 +107,8 @@ def read_tmx(path: Path, languages: Pair) -> Iterator[Pair]:
     except etree.XMLSyntaxError as error:
         raise InputError(f"{path}, line {error.lineno}: damaged XML ({quote(error)}); export it again") from error
     if not complete:
-        named = f"no unit has both {' and '.join(languages)}"
-        raise InputError(f"{path}: {named}; name by -s and -t two of its languages: {quote(', '.join(first))}")
+        cure = f"give two of its languages as -s and -t: {quote(', '.join(first))}"
+        raise InputError(f"{path}: no unit has both {' and '.join(languages)}; {cure}")
 
 
 def _read_texts(unit: Any) -> dict[str, str]:

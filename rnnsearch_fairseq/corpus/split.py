@@ -172,9 +172,7 @@ def split_files(
     counts = np.bincount(parts, minlength=len(PARTS) + 1)
     listing = ", ".join(f"{part} {count:,}" for part, count in zip((*PARTS, "left out"), counts))
     if not all(counts[:LEFT_OUT]):
-        raise InputError(
-            f"{names}: {len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part); "
-            "give more text, or other sizes by --split DEV,TEST"
-        )
+        few = f"{len(kept)} pairs are too few to split ({listing}; equal sentences stay in one part)"
+        raise InputError(f"{names}: {few}; give more text, or other sizes with --split DEV,TEST")
     print(f"split {len(kept):,} pairs (seed {seed}): {listing} (no sentence is in two parts)")
     return {part: pairs.select(kept[parts == number]) for number, part in enumerate(PARTS)}

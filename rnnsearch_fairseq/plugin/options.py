@@ -33,14 +33,14 @@ def complete_options(args: argparse.Namespace, model: str) -> None:
 
 
 def choose_paper_training(args: argparse.Namespace) -> None:
-    """Give the options of ``PAPER_TRAINING`` that are still the defaults the paper's values, and 80 pairs an update."""
+    """Give options that still have fairseq's defaults the values of ``PAPER_TRAINING``, and 80 pairs an update."""
     chosen = {name: paper for name, (default, paper) in PAPER_TRAINING.items() if getattr(args, name) == default}
     if args.batch_size is None and args.max_tokens is None:
         chosen |= {"batch_size": 80, "batch_size_valid": 80}
     vars(args).update(chosen)
     logger.warning(
-        f"no --optimizer is given: trained as in the paper, {chosen}; --task rnnsearch --pool-batches 20 "
-        "--max-words 50 gives its batches, too"
+        f"there is no --optimizer, so the model is trained as in the paper, {chosen}; --task rnnsearch --pool-batches "
+        "20 --max-words 50 also gives the paper's batches"
     )
 
 

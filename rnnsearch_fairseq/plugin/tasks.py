@@ -176,7 +176,7 @@ class RNNsearchTask(TranslationTask):
         super().optimizer_step(optimizer, model, update_num)
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
-        """What fairseq does not save: the count of --patience, and float32 parameters if it trains in 16 bits."""
+        """The state that fairseq does not save: the count of --patience, and float32 parameters of 16-bit training."""
         state: dict[str, Any] = {"patience": dict(_patience()), "pairs": self.pairs}
         if isinstance(self.optimizer, FP16Optimizer):
             parameters = self.optimizer.fp32_optimizer.params
