@@ -61,10 +61,10 @@ Trees = Sequence[str | None] | str | None
 class Source(NamedTuple):
     """A sentence, or a piece of a text, as the model reads it.
 
-    ``words`` are the model's, and ``ids`` ``(S,)`` theirs, with end-of-sentence; ``tree`` is the parse or None.
-    ``piece`` is the text; None: words were given, and the translation is words with blanks between. A piece in capitals
-    is read in lower case, and its translation written in capitals, if its words then have fewer subwords. ``counted``
-    is the piece once more, with numbers in the place of placeholders that stand for numbers.
+    ``words`` are the model's, ``ids`` ``(S,)`` their ids with end-of-sentence, and ``tree`` is the parse or None.
+    ``piece`` is the text; None: the user gave words, and a translation is words with blanks between. ``in_capitals``:
+    the piece was in capitals, is read in lower case, since its words then have fewer subwords, and its translation is
+    written in capitals. ``counted`` is the piece once more, with numbers (``has_numbers``) in place of placeholders.
     """
 
     words: list[str]
@@ -88,11 +88,11 @@ def load(path: str | Path, device: str | torch.device = "cpu", **options: Any) -
 
     Args:
         path: a folder that ``rnnsearch export`` wrote; a checkpoint, or the folder of a training, whose best checkpoint
-            is taken; or several of these with colons between: an ensemble. Checkpoints are read by ``torch.load``: load
-            those of your own trainings only.
+            is taken; or several of these with colons between: an ensemble. ``torch.load`` reads checkpoints: load only
+            checkpoints that you trained yourself.
         device: "cpu", "cuda", or "auto": a GPU if there is one.
-        options: fields of :class:`~rnnsearch_fairseq.search.SearchOptions` that become the translator's defaults, in
-            place of those that the folder recommends.
+        options: fields of :class:`~rnnsearch_fairseq.search.SearchOptions`: the translator's defaults, instead of those
+            that the folder recommends.
 
     Raises:
         InputError: a file is missing or damaged, files do not match, there is no such device, or an option is unknown
@@ -352,7 +352,10 @@ class Translator:
     def _translated(self, source: Source, found: Hypothesis, columns: int) -> AlignedPair:
         target = self.target_vocabulary.words(found.words)
         pair = self._pair(source, target, found.words, found.logprobs, found.weights, columns)
-        self._replace_unknown(pair)
+        if self.dictionary is not None:  # the words stay marked as unknown
+            for place in (place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown):
+                word = pair.source[pair.weights[place, :-1].argmax()]
+                pair.target[place] = self.dictionary.get(word, word)
         pair.score, pair.text = found.score, self.decode(pair.words, source)
         return pair
 
@@ -381,13 +384,6 @@ class Translator:
         if source.piece is None:
             return " ".join(words)
         return source.piece.restore(self.target_codec.decode(words), source.in_capitals, source.has_numbers)
-
-    def _replace_unknown(self, pair: AlignedPair) -> None:
-        """Replace unknown target words, if there is a dictionary; they stay marked as unknown."""
-        for place, is_unknown in enumerate(pair.target_unknown):
-            if is_unknown and self.dictionary is not None:
-                word = pair.source[pair.weights[place, :-1].argmax()]
-                pair.target[place] = self.dictionary.get(word, word)
 
     def _pair(
         self,
@@ -450,11 +446,12 @@ class Translator:
         return words
 
     def _read_parse(self, parse: str | None, words: list[str], where: str) -> Tree | None:
-        if parse is None or parse.strip() in ("", NO_PARSE):
+        parse = (parse or "").strip()
+        if parse in ("", NO_PARSE):
             return None
         if not self.reads_trees:
             raise InputError(f"{where}: the model reads no trees; leave the parse out")
-        if not parse.lstrip().startswith("("):
+        if not parse.startswith("("):
             tree = parse_transitions(parse, f"the parse of {where}")
             if tree.leaves > len(words):
                 raise InputError(f"{where}: its parse has {tree.leaves} leaves, but it has {len(words)} words")

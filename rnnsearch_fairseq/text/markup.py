@@ -1,15 +1,15 @@
 """Markup in text: what a translation must keep as it is.
 
-Plain text is words, numbers, the signs of sentences, quotation marks, brackets and dashes. Every other token, a run
-without white space, is kept whole, without the sentence's punctuation around it, and up to the bracket that closes it.
-So a path, an option, an address, a name with capitals inside or the syntax of an unknown format needs no pattern.
-``TABLE`` has what this rule cannot see: constructs that have blanks or text inside, and placeholders that touch a word.
+A token is a run without white space. Plain text is words, numbers, punctuation, quotation marks, brackets and dashes.
+Every other token is kept whole, up to the bracket that closes it, but without the sentence's punctuation around it. So
+a path, an option, an address, a name with capitals inside or the syntax of an unknown format needs no pattern.
+``TABLE`` lists what this rule cannot see: constructs with blanks or text inside, and placeholders that touch a word.
 
-While a model translates, numbered symbols stand for the spans that are kept. Spans that touch each other, or have one
-blank or sign between them, are one span, with the quotation marks around it. The first span of a text becomes ⟦1⟧, the
-second ⟦2⟧; equal spans have one number. The beginning of a titled role is kept, but the model reads it as text.
+What is kept is a span. While a model translates, a numbered symbol stands for each span: ⟦1⟧ for the first, ⟦2⟧ for the
+second, and one symbol for equal spans. Spans that touch, or have only one blank or sign between them, are joined to one
+span. Quotation marks around a span belong to it. The model reads the beginning of a titled role as text.
 
-All patterns take time in proportion to the text: what they repeat cannot begin in the middle of itself.
+The time of all patterns is in proportion to the text, because no pattern repeats what it can begin with.
 """
 
 import re
@@ -36,11 +36,11 @@ DIRECTIVE = r"""%\(\w[^()]{0,40}\)[\#0\ +-]{0,3}[\d.]{0,5}[a-zA-Z] | %[\#0+-]{0,
 # POD's X<text>, Texinfo's @name{text}, LaTeX's \name{text}, AsciiDoc's name:target[text].
 MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\{[^{}\n]*\}
     | \b[a-z]+:{1,2}[^\s\[\]]{0,80}\[[^\[\]\n]*\]"""
-# What each construct is: kept, and a boundary of tokens; kept, but read by the model as text; kept, but a part of the
-# token around it if this is no plain word; or not kept, and a boundary.
+# KEPT: a span, where tokens end. SHOWN: a span that the model reads as text. PART: a span, or a part of the token
+# around it if the token is no plain word. BOUNDARY: no span, but tokens end there.
 KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
-# The name of each construct, what it is, and its pattern. Where two fit, the first is taken. recipes/docs_en_fr/README
-# says how often each occurs, and how often translators keep it.
+# Name, kind and pattern of each construct. Where two match, the first is taken. recipes/docs_en_fr/README says how
+# often each construct occurs, and how often translators keep it.
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
     ("code", KEPT, r"```(?:[^`]|`(?!``))*``` | ``(?:[^`]|`(?!`))+``"),
@@ -75,7 +75,7 @@ TOKEN = re.compile(rf"[^\s\u3000-\u303f\uff01-\uff65{UNSPACED.pattern[1:-1]}]+")
 # Most words, which need no closer look.
 WORD = re.compile(r"[(\"'“«]?(?:[A-Z]?[a-z]+|[A-Z]+)(?:['’-][A-Za-z]?[a-z]+)*[)\"'”»]?[.,;:!?]?")
 LINE_END = re.compile("[\n\r]")
-# What is trimmed at both ends of a token: quotation marks, dashes, signs of sentences. The others depend on neighbours.
+# Always trimmed from both ends of a token. `_leads` and `_trails` decide about other signs by their neighbours.
 TRIMMED = frozenset(
     "\"'`“”„‟‘’‚‛«»‹›–—―…,;?¿¡\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )
@@ -142,7 +142,7 @@ def known_characters(symbols: Sequence[str]) -> set[str]:
 
 
 def has_code(text: str) -> bool:
-    """Whether a text has markup of programs and documentation, which text for readers has not."""
+    """Whether a text has markup that occurs only in programs and documentation."""
     return any(found.lastgroup not in PROSE for found in CONSTRUCT.finditer(text))
 
 
@@ -191,21 +191,21 @@ def mask(text: str, spans: Sequence[str], *what: Any) -> str:
 def mask_pair(source: str, target: str, *what: Any) -> tuple[str, str]:
     """Replace the spans that both sides have equally often by symbols, numbered as they stand in ``source``.
 
-    Where the target has not a whole span, those that are joined in it are taken one by one. For ``what``, see `scan`.
+    If the target lacks a joined span, its parts are compared one by one. For ``what``, see `scan`.
     """
     places = [_joined_and_single(side, *what) for side in (source, target)]
     counts = [Counter(side[start:end] for start, end in found) for side, found in zip((source, target), places)]
-    kept, last = {}, 0
+    equal, last = {}, 0
     for start, end in places[0]:
         span = source[start:end]
         if start >= last and counts[0][span] == counts[1][span]:
-            kept[span], last = None, end
-    spans = [*kept][:MAX_SPANS]
-    return mask(source, spans, *what), mask(target, spans, *what)
+            equal[span], last = None, end
+    symbols = dict(zip(equal, SYMBOLS))
+    return _replace(source, places[0], symbols.get), _replace(target, places[1], symbols.get)
 
 
 def unmask(text: str, spans: Sequence[str]) -> str:
-    """Put the ``spans`` in the place of their symbols; a symbol that stands for none is left out."""
+    """Put the ``spans`` in the place of their symbols; delete a symbol without a span."""
 
     def span(match: re.Match[str]) -> str:
         number = int(match[1])
@@ -221,7 +221,7 @@ def _judge_tokens(
 
     Args:
         shadow: the text with letters in the place of placeholders.
-        placeholders: the places of those that follow; those of the segment are taken away.
+        placeholders: the places of the placeholders from ``start`` on; the function removes those before ``end``.
     """
     while token := TOKEN.search(shadow, start, end):
         first, start = token.span()
@@ -247,7 +247,7 @@ def _judge_tokens(
 def _with_placeholders(
     text: str, shadow: str, first: int, after: int, parts: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """A token with placeholders is kept whole, unless these stand in or before a plain word."""
+    """The places that are kept in a token with placeholders: the whole token, unless the rest of it is a plain word."""
     alone = any(re.match(r"[A-Z](?:[a-z]|\b)", text[end:after]) for _, end in parts) or not _judge(shadow[first:after])
     if not alone:
         yield min(first, parts[0][0]), max(after, parts[-1][1])
@@ -262,7 +262,7 @@ def _with_placeholders(
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """A token without what belongs to the sentence around it."""
+    """Where a token begins and ends without the punctuation of the sentence around it."""
     counts = {sign: text.count(sign, start, end) for sign in "()[]<>"}
     while start < end:
         first, second = text[start], text[start + 1] if start + 1 < end else ""
@@ -281,7 +281,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _leads(sign: str, following: str, counts: dict[str, int], last: str) -> bool:
-    """Whether a token's first sign belongs to the sentence: brackets do that are unpaired, or hold the whole token."""
+    """Whether a token's first sign belongs to the sentence, as does a bracket without its pair or around the token."""
     if sign in "([<":
         closing = PAIRS[sign]
         return counts[sign] != counts[closing] or (counts[sign] == 1 and last == closing)
@@ -299,7 +299,7 @@ def _trails(sign: str, before: str, counts: dict[str, int]) -> bool:
 
 
 def _find_closing(text: str, start: int, end: int, limit: int) -> int:
-    """Where the bracket ends that a token opens after its first character, and does not close; 0: it has none."""
+    """Where a bracket closes that opens inside a token, after its first character; 0: inside the token, or nowhere."""
     for place in range(start + 1, end):
         if text[place] in PAIRS and text[place] != "<":
             break
@@ -378,7 +378,7 @@ def _find_unknown(text: str, known: Container[str]) -> Iterator[tuple[int, int]]
 
 
 def _replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], str | None]) -> str:
-    """The text with a new one in each of the places for which there is one."""
+    """The text with ``new`` of each place's text in that place; where ``new`` returns None, the text stays."""
     parts, last = [], 0
     for start, end in places:
         if start >= last and (span := new(text[start:end])) is not None:
@@ -388,7 +388,7 @@ def _replace(text: str, places: Sequence[tuple[int, int]], new: Callable[[str], 
 
 
 def _joined_and_single(text: str, *what: Any) -> list[tuple[int, int]]:
-    """Where spans begin and end, and where those that are joined do, in order and the longest first."""
+    """The places of single and of joined spans, in order; of places with one start, the longest comes first."""
     places = scan(text, *what).masked
     return sorted({*places, *_join(text, places)}, key=lambda place: (place[0], -place[1]))
 

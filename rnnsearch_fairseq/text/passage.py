@@ -1,4 +1,4 @@
-"""A text to translate, from whatever door it comes: its pieces, and how to join their translations.
+"""A text to translate: how it is cut into pieces, and how their translations are joined.
 
 A text is cut at the ends of lines, also those written as ``\\n``, at the tags of blocks and the bars of tables.
 What stands between a start tag and its end tag, or in the title of a link, is a piece of its own, and in the text
@@ -66,7 +66,7 @@ class Passage:
     Attributes:
         text: the whole.
         pieces: the texts that are translated, in the order in which they are found.
-        has_plural: the text has a message of ICU with forms for numbers or cases, which are not translated.
+        has_plural: the text has an ICU message with forms for numbers or cases; the forms are not translated.
     """
 
     def __init__(self, text: str, cut: bool = True) -> None:
@@ -93,7 +93,7 @@ class Passage:
         return _fill(text, {symbol: "".join(part.text for part in parts) for symbol, parts in self._elements.items()})
 
     def _cut(self, text: str, depth: int) -> list[Part]:
-        """The parts of a text; those of what is inside it go into the elements."""
+        """The parts of a text; the parts of elements in it go into ``_elements``."""
         found, parts, last = scan(text), [], 0
         self.has_plural |= any(name == "plural" for name, _, _ in found.constructs)
         for start, first, after, end in sorted(_paired(found)) if depth < MAX_DEPTH else ():
@@ -138,7 +138,7 @@ def _paired(found: Scan) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _role(construct: str, span: str) -> tuple[str, bool]:
-    """The name of what a construct begins, or else ends; the name is empty if it does neither."""
+    """The name of the element that a construct begins or ends, and whether it begins; "" if it does neither."""
     if construct in ("link", "address"):
         return "[", construct == "link"
     if block := BLOCK.match(span):
@@ -155,7 +155,7 @@ def _role(construct: str, span: str) -> tuple[str, bool]:
 def _split(
     text: str, hidden: str, words: str, start: int, end: int, patterns: Sequence[re.Pattern[str]]
 ) -> Iterator[Part]:
-    """Split a part of a text at the first pattern, and what is still too long, or has too many spans, at the next.
+    """Split a part of a text at the first pattern; split results that are too long, or full of spans, at the next.
 
     Args:
         hidden: the text without what is not split.

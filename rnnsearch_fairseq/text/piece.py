@@ -1,4 +1,4 @@
-"""A piece of text to translate: what the model reads, the text of its translation, and the faults of this."""
+"""A piece of text: what the model reads of it, the text of a translation, and the faults of that text."""
 
 import re
 from collections import Counter
@@ -38,7 +38,7 @@ SHORTEST = 0.4  # of a translation, in words of the source; all but 0.5 % of hum
 
 @dataclass(frozen=True)
 class Reader:
-    """What is known of a model and of what it translates: whatever a piece needs beside its text.
+    """What a piece needs to know about the model and the user.
 
     Attributes:
         languages: the codes of the source language and the target language.
@@ -59,9 +59,9 @@ class Piece:
     """A piece of text to translate.
 
     Attributes:
-        text: the piece.
+        text: the source.
         masked: what the model reads.
-        counted: what it reads with numbers in the place of placeholders that stand for numbers; None: it has none.
+        counted: ``masked`` with numbers in place of the placeholders that stand for numbers; None: there are none.
     """
 
     def __init__(self, text: str, reader: Reader = Reader()) -> None:
@@ -97,7 +97,7 @@ class Piece:
         return re.sub(r"⟦(\d)⟧", count, self.masked)
 
     def restore(self, text: str, in_capitals: bool = False, counted: bool = False) -> str | None:
-        """The translation that the model wrote as ``text``; None if a number for a placeholder is not there once."""
+        """The text of a translation; None unless it has each number that stands for a placeholder exactly once."""
         if counted:
             for number, symbol in self._counts.items():
                 if len(re.findall(rf"(?<!\d){number}(?!\d)", text)) != 1:
@@ -143,9 +143,9 @@ class Piece:
         return text[: letter.start()] + self._label + text[letter.start() :] if self._label and letter else text
 
     def choose(self, translations: Iterable[str], nbest: int = 1) -> list[tuple[int, list[str]]]:
-        """The positions of the translations with the fewest faults, of spans first, and these faults.
+        """The positions and faults of the ``nbest`` translations with the fewest faults; faults of spans count first.
 
-        Equal ones stay in their order. If one is asked for, the first without a fault is taken.
+        Equal translations stay in their order. With ``nbest`` 1, the first translation without a fault is taken.
         """
         rated: list[tuple[int, int, int, list[str]]] = []
         for number, text in enumerate(translations):
@@ -158,7 +158,7 @@ class Piece:
     def find_faults(self, text: str) -> tuple[list[str], list[str]]:
         """The spans that a translation lacks or adds, and its other faults.
 
-        Of a model that does not mask markup only what it lacks of constructs, such as placeholders and tags, is told.
+        If the model does not mask markup, the only faults are missing constructs, such as placeholders and tags.
         """
         counts = Counter(self._kept)
         if not text:
@@ -174,7 +174,7 @@ class Piece:
         return faults or _order_faults(self._kept, found), [*self._other_faults(text, places)]
 
     def _other_faults(self, text: str, places: Sequence[tuple[int, int]]) -> Iterator[str]:
-        """What a translation does not keep beside spans: words between them, signs, digits, the end, a negation."""
+        """Faults outside spans: no word between spans, other signs, digits or last sign, no negation and so on."""
         rest = hide(text, places).strip()
         sides = self._rest, rest
         for pair in _pairs(self._plain, self._places, True) & _pairs(text, places, False):
@@ -201,7 +201,7 @@ class Piece:
 
 
 def find_format_faults(source: str, text: str) -> list[str]:
-    """The directives that a translation lacks or adds; one is in "5% done" for gettext, but for nobody else."""
+    """The directives that a translation lacks or adds. For gettext, "5% done" has a directive, too: ``% d``."""
     wanted, found = (
         [*(span for span in side.spans if not DIRECTIVE.isdisjoint(span)), *BLANK_DIRECTIVE.findall(side.hidden)]
         for side in map(scan, (source, text))
@@ -228,7 +228,7 @@ def _are_nested(spans: Sequence[str]) -> bool:
 
 
 def _accelerator(text: str) -> str:
-    """The sign before the key of a label; empty if the text is no label, or has none."""
+    """The sign before the key of a menu's label; empty if the text is no label or has no such sign."""
     if len(text.split()) > LABEL_WORDS or text.rstrip()[-1:] in tuple(".!?"):
         return ""
     found = ACCELERATOR.findall(text)
@@ -242,7 +242,7 @@ def _is_word(span: str) -> bool:
 
 
 def _pairs(text: str, places: Sequence[tuple[int, int]], apart: bool) -> set[tuple[str, str]]:
-    """The spans that may enclose words and follow each other, with a word between them or without one."""
+    """Pairs of neighbouring spans that may enclose words: those with words between if ``apart``, else those without."""
     found = set()
     for (start, last), (first, end) in pairwise(places):
         pair = text[start:last], text[first:end]
