@@ -4,7 +4,7 @@ import contextlib
 import io
 import logging
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import BPE_MARK
@@ -13,13 +13,13 @@ from rnnsearch_fairseq.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-MAX_CACHED_WORDS = 50_000  # the words whose subwords are kept
+MAX_CACHED_WORDS = 50_000  # words whose subwords subword-nmt remembers
 
 
 class TextCodec:
-    """Converts text of one language, by sacremoses, subword-nmt and sentencepiece.
+    """Converts text of one language with sacremoses, subword-nmt and sentencepiece.
 
-    Given a vocabulary, a word is lowercased if the vocabulary lacks a subword of it, and none once it is in lower case.
+    With a vocabulary, a word is read in lower case if the vocabulary has all subwords only of its lower-case form.
     """
 
     def __init__(self, preparation: Preparation, language: str, vocabulary: Vocabulary | None = None) -> None:
@@ -91,13 +91,10 @@ def _subwords(preparation: Preparation) -> tuple[Callable[[str], list[str]], Cal
         with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt prints what it refuses as it stands
             bpe = BPE(io.StringIO(preparation.bpe, newline="\n"), separator=BPE_MARK)
 
-        @lru_cache(MAX_CACHED_WORDS)
-        def split_word(word: str) -> str:
-            bpe.cache.clear()  # it would grow without end
-            return bpe.segment(word)
-
         def split(text: str) -> list[str]:
-            return " ".join(map(split_word, text.split())).split()
+            if len(bpe.cache) > MAX_CACHED_WORDS:
+                bpe.cache.clear()
+            return bpe.segment(" ".join(text.split())).split()
 
         return split, lambda words: f"{' '.join(words)} ".replace(f"{BPE_MARK} ", "").split()
     if preparation.sentencepiece is not None:

@@ -2,9 +2,9 @@
 
 On disk it is ``preparation.json``, an object that maps each language to its options. The options ``bpe``,
 ``sentencepiece`` and ``words`` name a file beside it: subword-nmt's merges, sentencepiece's model, or the words of the
-training text, packed by gzip, one a line. ``rnnsearch prepare`` writes these files; for text that other programs
+training text, packed by gzip, one a line. ``rnnsearch prepare`` writes these files. For text that other programs
 prepared, write them by hand: ``{"en": {"tokenizer": "moses", "lowercase": true, "bpe": "bpe.codes"}, "ja": {}}``. A
-training looks for them in its data folder and then in the folder above, and keeps what they hold in its checkpoints.
+training looks for them in its data folder and then in the folder above, and its checkpoints contain them.
 """
 
 import base64
@@ -46,8 +46,8 @@ class Preparation:
         markup: symbols stand for markup (:mod:`~rnnsearch_fairseq.text.markup`) while the model translates.
         bpe: the text of subword-nmt's file of merges.
         sentencepiece: the content of sentencepiece's file of a model.
-        words: the words of the training text in small letters, packed by `pack_words`; a model that joins subwords
-            writes words that are none.
+        words: the words of the training text in small letters, packed by `pack_words`. A model of subwords sometimes
+            writes words that do not exist; the list shows which.
     """
 
     tokenizer: str | None = field(default=None, metadata={"choices": (None, "moses")})

@@ -10,9 +10,9 @@ from rnnsearch_fairseq.text.markup import scan
 
 
 class Terms:
-    """Terms and their translations. A term is found as a whole word, also with a capital in place of its first letter.
+    """Terms and their translations. A term is a whole word or several; its first letter may also be a capital.
 
-    A source holds the translation in the place of a term, where it is kept like markup.
+    Before a text is translated, the translation of each term takes its place, and is kept like markup.
     """
 
     def __init__(self, translations: Mapping[str, str]) -> None:

@@ -18,7 +18,6 @@ FRENCH = (
     "écrite dans un fichier qu'un autre programme lit ensuite."
 )
 JAPANESE = "このコマンドはフォルダにあるすべてのファイルの名前を標準出力に書きます。 " * 20
-KNOWN = known_characters(["é"])
 
 
 @pytest.mark.parametrize(
@@ -28,6 +27,7 @@ KNOWN = known_characters(["é"])
         ("en_GB", ENGLISH.upper(), None),
         ("en", CODE * 9, None),
         ("en", "Je voudrais un café.", None),  # too short
+        ("ja", f"{JAPANESE}Python と Django" * 5, None),
         ("en", FRENCH, "it looks like fr"),
         ("fr", FRENCH, None),
         ("fr", ENGLISH, "it looks like en"),
@@ -36,20 +36,13 @@ KNOWN = known_characters(["é"])
         ("en", JAPANESE, "it looks like other letters"),
     ],
 )
-@pytest.mark.parametrize("size", [5, 40])
-def test_doubts(language: str, text: str, said: str | None, size: int, caplog: pytest.LogCaptureFixture) -> None:
-    check = LanguageCheck("FILE", language, KNOWN)
+def test_doubts(language: str, text: str, said: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    check = LanguageCheck("FILE", language, known_characters(["é", JAPANESE] if language == "ja" else ["é"]))
     words = text.split()
-    for start in range(0, 8 * len(words), size):
-        check.read([" ".join((words * 8)[start : start + size])])
+    for start in range(0, 8 * len(words), 5):
+        check.read([" ".join((words * 8)[start : start + 5])])
     expected = [] if said is None else [f"FILE: is it in {language}, which the model reads? {said}"]
     assert [record.getMessage() for record in caplog.records] == expected
-
-
-def test_japanese_may_name_programs_in_latin_letters(caplog: pytest.LogCaptureFixture) -> None:
-    check = LanguageCheck("FILE", "ja", known_characters([JAPANESE]))
-    check.read([f"{JAPANESE}Python と Django"] * 5)
-    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_symbols_have_fairseqs_ids_and_are_written_as_fairseq_reads_them(tmp_pat
     assert vocabulary.words([0, 5, 4]) == ["<s>", "café", "the"]
 
 
-def test_lines_of_text_end_with_end_of_sentence_and_special_symbols_in_them_are_unknown(tmp_path: Path) -> None:
+def test_lines_of_text_end_with_end_of_sentence_and_special_symbols_in_them_are_unknown() -> None:
     vocabulary = Vocabulary([*SPECIAL, "a", "b"])
     assert vocabulary.encode(["b", "a", "<s>", "</s>", "<pad>", "<unk>", "c"]).tolist() == [5, 4, *[UNK] * 5, EOS]
     assert vocabulary.encode([]).tolist() == [EOS]
