@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rnnsearch_fairseq.documents.html import read_html
-from rnnsearch_fairseq.documents.markdown import FENCE, has_attribute_lists, read_markdown
+from rnnsearch_fairseq.documents.markdown import FENCE, read_markdown
 from rnnsearch_fairseq.documents.units import Document, Unit
 from rnnsearch_fairseq.errors import InputError, quote
 from rnnsearch_fairseq.text.lines import check_rereadable, open_bytes
@@ -233,7 +233,7 @@ def _read_xml(path: Path, content: bytes) -> Document:
 
 def _read_markdown(path: Path, content: bytes) -> Document:
     _decode(path, content)
-    return read_markdown(content, has_attribute_lists(path))
+    return read_markdown(content)
 
 
 def _read_html(path: Path, content: bytes) -> Document:

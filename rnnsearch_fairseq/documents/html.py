@@ -9,14 +9,12 @@ without attributes, since an attribute may hold any sign.
 """
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from html import escape, unescape
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
-from rnnsearch_fairseq.documents.units import Document, Page, Place, Unit
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.text.markup import LETTER
 
 # Elements inside a text; the others begin and end texts.
@@ -32,19 +30,8 @@ KEPT = {
     "tt", "var", "video", "xmp"
 }  # fmt: skip
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
-# The next one ends them.
-OPTIONAL_END = {"dd", "dt", "li", "optgroup", "option", "p", "tbody", "td", "tfoot", "th", "thead", "tr"}
 ATTRIBUTES = {"alt", "aria-label", "placeholder", "title"}  # for readers
 BLANKS = re.compile("[\t\n\f\r ]+")
-SHOWN = re.compile(r"(<[^<>]*>|&[^&;\s]*;)")
-
-
-class _Part(NamedTuple):
-    """A tag, a text or what is kept, and how a translator sees it."""
-
-    place: Place
-    shown: str
-    tag: str = ""  # "b" begins an element, "/b" ends it, "-" is a whole one, "&" a reference
 
 
 def read_html(text: str) -> Document:
@@ -54,30 +41,29 @@ def read_html(text: str) -> Document:
 
 
 def html_units(page: Page, place: Place) -> Iterator[Unit]:
-    """The units of a part of a page."""
-    parts: list[_Part] = []
-    kept: _Kept | None = None
+    """The units of a part of a page.
+
+    An element that is not translated reaches to its end tag; without one, it reaches to the end of the page.
+    """
+    parts: list[Part] = []
+    kept, kept_start, depth = "", 0, 0
     for (start, end), token in _tokens(page, place):
         kind, name = token.type.name, token.tag or ""
-        if kept:
-            last = kept.find_end(kind, name, (start, end))
-            if last is None:
-                continue
-            if kept.name in INLINE:
-                parts.append(_Part((kept.start, last), f'<x id="{len(parts)}"/>', "-"))
-            kept = None
-            if last == end:
-                continue
+        if depth:
+            depth += (name == kept) * ((kind == "START_TAG") - (kind == "END_TAG"))
+            if not depth and kept in INLINE:
+                parts.append(_whole((kept_start, end), len(parts)))
+            continue
         if kind == "START_TAG" and _is_kept(token):
-            kept = _Kept(name, start)
+            kept, kept_start, depth = name, start, 1
         elif kind == "START_TAG":
             yield from _attribute_units(page, start, end, token)
         if kind in ("TEXT", "CHARACTER_REFERENCE"):
             parts.append(_text_part((start, end), page.content[start:end].decode(), kind))
-        elif name in INLINE and not kept:
+        elif name in INLINE and not depth:
             parts.append(_inline_tag((start, end), token, kind, len(parts)))
         elif kind in ("COMMENT", "PROCESSING_INSTRUCTION"):
-            parts.append(_Part((start, end), f'<x id="{len(parts)}"/>', "-"))
+            parts.append(_whole((start, end), len(parts)))
         elif name not in INLINE:
             yield from _text_unit(page, parts)
             parts = []
@@ -104,39 +90,6 @@ def _tokens(page: Page, place: Place) -> Iterator[tuple[Place, Any]]:
         yield (start, start + len(token.data if token.source is None else token.source)), token
 
 
-class _Kept:
-    """An element that is not translated, and the elements that are open in it."""
-
-    def __init__(self, name: str, start: int) -> None:
-        self.name, self.start = name, start
-        self._open = [name]
-        self._counts = Counter(self._open)
-
-    def find_end(self, kind: str, name: str, place: Place) -> int | None:
-        """Where the element ends, if it ends before or with a token."""
-        if kind == "START_TAG":
-            top = self._open[-1]
-            if (top == name and name in OPTIONAL_END) or (top == "p" and name not in INLINE):
-                self._pop()
-            if not self._open:
-                return place[0]
-            if name not in VOID:
-                self._open.append(name)
-                self._counts[name] += 1
-        elif kind == "END_TAG" and self._counts[name]:
-            while self._pop() != name:
-                pass
-            return None if self._open else place[1]
-        elif kind == "END_TAG" and self.name in OPTIONAL_END and name not in INLINE:
-            return place[0]
-        return None
-
-    def _pop(self) -> str:
-        name = self._open.pop()
-        self._counts[name] -= 1
-        return name
-
-
 def _is_kept(token: Any) -> bool:
     """Whether what an element holds is not translated."""
     if token.tag in VOID or (token.self_closing and token.tag in ("math", "svg")):
@@ -145,13 +98,12 @@ def _is_kept(token: Any) -> bool:
     return token.tag in KEPT or marked
 
 
-def _text_part(place: Place, text: str, kind: str) -> _Part:
+def _text_part(place: Place, text: str, kind: str) -> Part:
     """A text or a reference; a translator sees letters and quotation marks in place of their references."""
     if kind == "TEXT":
-        return _Part(place, BLANKS.sub(" ", text))
+        return Part(place, BLANKS.sub(" ", text))
     sign = _unescape(text)
-    is_kept = sign in ("<", ">", "&", text) or sign.isspace()
-    return _Part(place, f"{text.rstrip(';')};", "&") if is_kept else _Part(place, sign)
+    return Part(place, f"{text.rstrip(';')};" if sign in ("<", ">", "&", text) or sign.isspace() else sign)
 
 
 def _unescape(text: str) -> str:
@@ -162,60 +114,28 @@ def _unescape(text: str) -> str:
         return text
 
 
-def _inline_tag(place: Place, token: Any, kind: str, number: int) -> _Part:
+def _whole(place: Place, number: int) -> Part:
+    """What is kept inside a text."""
+    return Part(place, f'<x id="{number}"/>', "-")
+
+
+def _inline_tag(place: Place, token: Any, kind: str, number: int) -> Part:
     if kind == "END_TAG":
-        return _Part(place, f"</{token.tag}>", f"/{token.tag}")
+        return Part(place, f"</{token.tag}>", f"/{token.tag}")
     attributes = f' id="{number}"' * bool(token.attrs)
     if token.tag in VOID:
-        return _Part(place, f"<{token.tag}{attributes}/>", "-")
-    return _Part(place, f"<{token.tag}{attributes}>", token.tag)
+        return Part(place, f"<{token.tag}{attributes}/>", "-")
+    return Part(place, f"<{token.tag}{attributes}>", token.tag)
 
 
-def _text_unit(page: Page, parts: Sequence[_Part]) -> Iterator[Unit]:
+def _text_unit(page: Page, parts: Sequence[Part]) -> Iterator[Unit]:
     """The unit of a text, if it has letters; blanks, comments and images around it are no part of it."""
-    if not any(LETTER.search(part.shown) for part in parts if not part.tag):
+    references = {part.shown for part in parts if not part.tag and SHOWN.fullmatch(part.shown)}
+    if not any(LETTER.search(part.shown) for part in parts if not part.tag and part.shown not in references):
         return
     inner = [number for number, part in enumerate(parts) if part.tag != "-" and part.shown != " "]
     parts = parts[inner[0] : inner[-1] + 1]
-    start, end = parts[0].place[0], parts[-1].place[1]
-    written = page.content[start:end]
-    place = start + len(written) - len(written.lstrip()), end - len(written) + len(written.rstrip())
-    source = "".join(part.shown for part in parts).strip()
-    yield Unit(page.line(start), [source], [""], False, partial(_fill, page, place, source, parts))
-
-
-def _fill(page: Page, place: Place, source: str, parts: Sequence[_Part], texts: Sequence[str]) -> list[str]:
-    """Write the translation of a text with the tags of its source; see `Unit`."""
-    left = defaultdict(list)  # the tags of each form, the first one last
-    for part in reversed(parts):
-        if part.tag and part.tag != "&":
-            left[part.shown].append(part)
-    references = {part.shown for part in parts if part.tag == "&"}
-    written: list[bytes | Place] = []
-    tags = []
-    for piece in SHOWN.split(texts[0]):
-        if left.get(piece):
-            part = left[piece].pop()
-            written.append(part.place)
-            tags.append(part.tag)
-        else:
-            written.append((piece if piece in references else escape(piece, quote=False)).encode())
-    if any(left.values()) or _unpaired(tags) != _unpaired([part.tag for part in parts]):
-        return ["is left out, since its tags are not those of the source or out of order"]
-    if texts[0] != source:
-        page.replace(place, written)
-    return []
-
-
-def _unpaired(tags: Iterable[str]) -> list[str]:
-    """The tags without a partner, with all that cross another pair."""
-    opened: list[str] = []
-    for tag in tags:
-        if tag.startswith("/") and opened and opened[-1] == tag[1:]:
-            opened.pop()
-        elif tag not in ("", "&", "-"):
-            opened.append(tag)
-    return opened
+    yield page.text_unit(parts, lambda text: text if text in references else escape(text, quote=False))
 
 
 def _attribute_units(page: Page, start: int, end: int, token: Any) -> Iterator[Unit]:
@@ -229,7 +149,7 @@ def _attribute_units(page: Page, start: int, end: int, token: Any) -> Iterator[U
             continue
         source = _unescape(page.content[slice(*place)].decode().strip("\"'")).strip()
         if LETTER.search(source):
-            yield Unit(page.line(start), [source], [""], False, partial(_fill_attribute, page, place, source))
+            yield page.unit(place, source, _write_attribute)
 
 
 def _is_text(token: Any, name: str) -> bool:
@@ -253,8 +173,6 @@ def _value_place(page: Page, start: int, end: int, name: str) -> Place:
     return last - len(value), last
 
 
-def _fill_attribute(page: Page, place: Place, source: str, texts: Sequence[str]) -> list[str]:
-    if texts[0] != source:
-        value = escape(texts[0], quote=False).replace('"', "&quot;")
-        page.replace(place, [f'"{value}"'.encode()])
-    return []
+def _write_attribute(text: str) -> list[bytes]:
+    value = escape(text, quote=False).replace('"', "&quot;")
+    return [f'"{value}"'.encode()]

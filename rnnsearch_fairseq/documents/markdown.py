@@ -9,18 +9,15 @@ A text is a paragraph, a heading, a cell, a term or the text of an item, on one 
 extensions read at the beginning of a line stays as it is (`_Lines`).
 """
 
-import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import chain, pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 from rnnsearch_fairseq.documents.html import html_units
-from rnnsearch_fairseq.documents.units import Document, Page, Place, Unit
+from rnnsearch_fairseq.documents.units import SHOWN, Document, Page, Part, Place, Unit
 from rnnsearch_fairseq.text.markup import LETTER
 
 # Lines that stay, after blanks and signs of quotations, and end a paragraph.
@@ -40,102 +37,67 @@ FENCE = re.compile(
 )
 FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n(?=[\w\"'\[#])")
 PREFIX = re.compile(rb"[ \t>]*")
-BLANKS = re.compile(r"[ \t\r\n]*\n[ \t\r\n>]*")
+LINE_END = re.compile(r"(?<![ \t])[ \t]*[\r\n][ \t\r\n>]*")
 MARK = re.compile(rb"(?:[?!][ \t]+)?[A-Z]{2,}:(?:[ \t]+|[ \t]*\r?\n[ \t>]*|$)")  # NOTE:
 ATTRIBUTES = re.compile(rb"\{:?[ ]?[#.][^{}\n]*\}")  # # Heading {#id}
 BREAK = re.compile(rb"[ \t]*\\?\r?\n?[ \t>]*")
 REFERENCE = re.compile(r"\[([^\[\]]*)\]\[[^\[\]]*\]")  # whose target is on another page
 NAME = re.compile(r"[*_`]*[a-z][\w.:-]*[*_`]*")
-BAR = re.compile(r"(?<!\\)\|")
 INLINE = {"Emphasis", "Strong", "Strikethrough", "Link", "Image"}
-LINK_TAG = re.compile(r"</?[ax]\d+/?>")  # of a link, as a translator sees it
-NUMBER = re.compile(rb"<[/ax]{1,2}(\d+)")  # the page's own
 
 
-def read_markdown(content: bytes, attribute_lists: bool = False) -> Document:
-    """The units of a page in UTF-8.
-
-    Args:
-        content: the page.
-        attribute_lists: its site reads "# Heading {#id}", as MkDocs does with its extension attr_list.
-    """
+def read_markdown(content: bytes) -> Document:
+    """The units of a page in UTF-8."""
     page = Page(content)
-    lines = _Lines(page)
-    units = list(_Reader(page, attribute_lists).read(lines.readable()))
-    return Document(page, [unit for _, unit in sorted(lines.units + units, key=lambda found: found[0])])
+    readable, titles = _read_lines(page)
+    return Document(page, [*titles, *_Reader(page).read(readable)])
 
 
-def has_attribute_lists(path: Path) -> bool:
-    """Whether a page belongs to a site of MkDocs that reads attributes."""
-    files = (folder / name for folder in path.resolve().parents for name in ("mkdocs.yml", "mkdocs.yaml"))
-    found = next(filter(os.path.isfile, files), None)
-    return found is not None and b"attr_list" in found.read_bytes()
+def _read_lines(page: Page) -> tuple[str, list[Unit]]:
+    """The page for the parser, and the units of titles in quotation marks.
 
-
-class _Lines:
-    """What extensions of Markdown read at the beginning of a line, which the parser does not see.
-
-    Args:
-        page: what is read.
+    What extensions of Markdown read at the beginning of a line is blank for the parser; all other signs stay in place.
     """
-
-    def __init__(self, page: Page) -> None:
-        self.units: list[tuple[int, Unit]] = []  # titles in quotation marks, and where they begin
-        self._page = page
-        self._fences: list[bytes] = []
-        self._changed: list[bytes] = []
-
-    def readable(self) -> str:
-        """The page for the parser: each sign is where it was, or a blank is."""
-        content = self._page.content
-        begun = FRONT_MATTER.match(content)
-        end = begun and re.compile(b"^%b[ \t\r]*$" % re.escape(begun[1]), re.MULTILINE).search(content, begun.end())
-        first = end.end() if end else 0
-        self._changed = [re.sub(rb"[^\n]", b" ", content[:first])]
-        position = first
-        for line in content[first:].splitlines(keepends=True):
-            self._changed.append(self._read(line, position))
-            position += len(line)
-        return b"".join(self._changed).replace("\ufeff".encode(), b"   ").decode()
-
-    def _read(self, line: bytes, position: int) -> bytes:
-        """A line for the parser."""
+    content = page.content
+    begin = FRONT_MATTER.match(content)
+    end = begin and re.compile(b"^%b[ \t\r]*$" % re.escape(begin[1]), re.MULTILINE).search(content, begin.end())
+    position = end.end() if end else 0
+    lines, titles, fences = [re.sub(rb"[^\n]", b" ", content[:position])], [], []
+    for line in content[position:].splitlines(keepends=True):
         prefix = PREFIX.match(line)[0]
         text = line[len(prefix) :].rstrip()
-        if FENCE.fullmatch(text):
-            self._fences.append(FENCE.match(text)[1])
-        elif self._fences and text.startswith(self._fences[-1]) and not text.strip(text[:1]):
-            self._fences.pop()
+        changed = b" " * len(text)
+        if fence := FENCE.fullmatch(text):
+            fences.append(fence[1])
+        elif fences and text.startswith(fences[-1]) and not text.strip(text[:1]):
+            fences.pop()
         elif title := TITLED.fullmatch(text):
+            changed = b"- #".ljust(len(text))  # an item of a list, whose text is indented, too
             if title[1] and LETTER.search(title[1].decode()):
                 place = position + len(prefix) + title.start(1), position + len(prefix) + title.end(1)
-                fill = partial(_fill_title, self._page, place)
-                self.units.append((place[0], Unit(self._page.line(position), [title[1].decode()], [""], False, fill)))
-            # An item of a list, whose text is indented, too.
-            return prefix + b"- #".ljust(len(text)) + line[len(prefix) + len(text) :]
+                titles.append(page.unit(place, title[1].decode(), _write_title))
         elif not KEPT_LINE.fullmatch(text):
-            return line
-        return prefix + b" " * len(text) + line[len(prefix) + len(text) :]
+            changed = text
+        lines.append(prefix + changed + line[len(prefix) + len(text) :])
+        position += len(line)
+    return b"".join(lines).replace("\ufeff".encode(), b"   ").decode(), titles
 
 
-def _fill_title(page: Page, place: Place, texts: Sequence[str]) -> list[str]:
-    page.replace(place, [texts[0].replace('"', "'").encode()])
-    return []
+def _write_title(text: str) -> list[bytes]:
+    return [text.replace('"', "'").encode()]
 
 
 class _Reader:
     """What the parser finds in a page, one after another."""
 
-    def __init__(self, page: Page, attribute_lists: bool) -> None:
-        self._page, self._attribute_lists = page, attribute_lists
+    def __init__(self, page: Page) -> None:
+        self._page, self._text = page, _Text(page)
         self._slugs: Counter[str] = Counter()
-        self._first = 1 + max((int(number[:9]) for number in NUMBER.findall(page.content)), default=-1)
-        self._text = _Text(page, self._first)
         self._literal: list[Place] = []  # the lines of a block of HTML
         self._inside = dict.fromkeys(("CodeBlock", "DefinitionListTitle", "Heading", "HtmlBlock", "TableCell"), False)
 
-    def read(self, readable: str) -> Iterator[tuple[int, Unit]]:
-        """The units, and where each begins."""
+    def read(self, readable: str) -> Iterator[Unit]:
+        """The units."""
         from pyromark import Options, events_with_range
 
         options = Options.ENABLE_TABLES | Options.ENABLE_FOOTNOTES | Options.ENABLE_DEFINITION_LIST
@@ -154,32 +116,28 @@ class _Reader:
             elif not self._inside["CodeBlock"]:
                 self._text.add(kind, value, place)
 
-    def _turn(self, kind: str, name: str) -> Iterator[tuple[int, Unit]]:
+    def _turn(self, kind: str, name: str) -> Iterator[Unit]:
         """A block begins or ends."""
         if name in self._inside:
             self._inside[name] = kind == "Start"
         lines, self._literal = self._literal, []
         if lines and all(end == start for (_, end), (start, _) in pairwise(lines)):
-            yield from ((lines[0][0], unit) for unit in html_units(self._page, (lines[0][0], lines[-1][1])))
+            yield from html_units(self._page, (lines[0][0], lines[-1][1]))
 
-    def _end_text(self) -> Iterator[tuple[int, Unit]]:
+    def _end_text(self) -> Iterator[Unit]:
         """The unit of the text that ends here."""
-        text, self._text = self._text, _Text(self._page, self._first)
+        text, self._text = self._text, _Text(self._page)
         if not text.has_letters:
             return
         attributes = text.trim()
-        source, names = text.source(), self._inside["Heading"] or self._inside["DefinitionListTitle"]
-        before = after = ""
+        parts, before = text.parts(), ""
         if self._inside["Heading"]:
-            github, mkdocs = self._find_ids("".join(text.words).removesuffix(attributes.decode()))
-            if self._attribute_lists and not attributes and not mkdocs[:1].isdigit():  # #12 may be an issue
-                after = f" {{#{mkdocs}}}"
-            elif b"#" not in attributes:
-                before = "".join(f'<a id="{name}"></a>' for name in dict.fromkeys((github, mkdocs)))
-        if LETTER.search(LINK_TAG.sub("", source)) and not (names and NAME.fullmatch(source)):
-            form = text.form(before, after, self._inside["TableCell"])
-            fill = partial(_fill, self._page, (text.start, text.end), source, PLAIN if form == PLAIN else form)
-            yield text.start, Unit(self._page.line(text.start), [source], [""], False, fill)
+            ids = self._find_ids("".join(text.words).removesuffix(attributes.decode()))
+            before = "".join(f'<a id="{name}"></a>' for name in dict.fromkeys(ids)) * (b"#" not in attributes)
+        is_name = self._inside["Heading"] or self._inside["DefinitionListTitle"]
+        is_name = is_name and NAME.fullmatch("".join(part.shown for part in parts)) is not None
+        if not is_name and any(LETTER.search(part.shown) for part in parts if not part.tag):
+            yield self._page.text_unit(parts, str, before)
 
     def _find_ids(self, heading: str) -> list[str]:
         """What links name a heading by, according to GitHub (and MyST) and to Python-Markdown (MkDocs)."""
@@ -194,56 +152,15 @@ class _Reader:
         return ids
 
 
-class _Form(NamedTuple):
-    """How a translation is written; a page has many texts, and most of them have the form PLAIN."""
-
-    before: str  # the ids by which links name a heading
-    after: str
-    cell: bool  # of a table
-    breaks: tuple[bytes, ...]  # hard ones
-    written: dict[str, str]  # what tags stand for
-    titles: dict[str, tuple[str, str]]  # of tags, a title before them, and what they stand for behind it
-
-    def write(self, text: str) -> list[bytes]:
-        """The parts of a translation."""
-        first, *others = (self._write_line(line) for line in text.split("\n"))
-        breaks = self.breaks if len(self.breaks) == len(others) else (self.breaks[:1] or (b" ",)) * len(others)
-        return [self.before.encode(), first, *chain.from_iterable(zip(breaks, others)), self.after.encode()]
-
-    def _write_line(self, line: str) -> bytes:
-        def written(tag: re.Match[str]) -> str:
-            title, same = self.titles.get(tag[0], ("", ""))
-            return same if title and line.endswith(title, 0, tag.start()) else self.written.get(tag[0], tag[0])
-
-        line = BAR.sub(r"\|", line) if self.cell else line
-        return (LINK_TAG.sub(written, line) if self.written else line).encode()
-
-
-PLAIN = _Form("", "", False, (), {}, {})
-
-
-def _fill(page: Page, place: Place, source: str, form: _Form, texts: Sequence[str]) -> list[str]:
-    """Write the translation of a text; see `Unit`."""
-    if sorted(LINK_TAG.findall(source)) != sorted(LINK_TAG.findall(texts[0])):
-        return ["is left out, since its links are not those of the source"]
-    if texts[0] != source:
-        page.replace(place, form.write(texts[0]))
-    return []
-
-
 class _Text:
     """A text of a page, and how a translator sees it: links are tags, so that no sign of a target can mislead."""
 
-    def __init__(self, page: Page, first: int) -> None:
-        self.start, self.end = len(page.content), 0
+    def __init__(self, page: Page) -> None:
         self.words: list[str] = []
         self.has_letters = False  # outside code and addresses
+        self._start, self._end = len(page.content), 0
         self._page = page
-        self._changes: list[tuple[int, int, str]] = []  # what a translator sees in other words
-        self._breaks: list[bytes] = []  # hard ones
-        self._next = first  # number of a tag
-        self._written: dict[str, str] = {}  # what tags stand for
-        self._titles: dict[str, tuple[str, str]] = {}  # of tags, a title before them, and what they stand for behind it
+        self._tags: list[Part] = []
         self._open: list[tuple[str, int, bool]] = []  # the kind of each link; where its title begins; letters before it
         self._last = 0  # where the last part of a title ends
 
@@ -252,16 +169,17 @@ class _Text:
         content = self._page.content
         start, end = place
         if kind in ("SoftBreak", "HardBreak"):
-            end = BREAK.match(content, start).end()
-            self._changes.append((start, end, "\n" if kind == "HardBreak" else " "))
-            self._breaks += [content[start:end]] * (kind == "HardBreak")
             self.words.append(" ")
+            if kind == "HardBreak":
+                self._tags.append(Part((start, BREAK.match(content, start).end()), "\n", "-"))
             return
+        shown = content[start:end].decode()
         if kind == "Text":
             start -= content[start - 1 : start] == b"\\"  # which takes its meaning from the sign
             self.has_letters |= LETTER.search(value) is not None
-        elif b"\n" in content[start:end]:
-            self._show(start, end, "<x{}/>")
+        elif "\n" in shown or kind == "InlineHtml":
+            is_tag = SHOWN.fullmatch(shown) and "\n" not in shown
+            self._tags.append(Part(place, shown if is_tag else f"<x{len(self._tags)}/>", "-"))
         self._reach(start, end)
         self.words += [value] * (kind in ("Text", "Code"))
 
@@ -280,56 +198,43 @@ class _Text:
         self.has_letters |= before
 
     def _reach(self, start: int, end: int) -> None:
-        self.start, self.end, self._last = min(self.start, start), max(self.end, end), end
+        self._start, self._end, self._last = min(self._start, start), max(self._end, end), end
 
     def _add_link(self, link: str, start: int, end: int) -> None:
         """Show a link as a tag, or its title between tags if it has words."""
-        content = self._page.content
+        content, number = self._page.content, len(self._tags)
         first = start + 1 + content.startswith(b"!", start)
         last = max(first, self._last)
         end += 2 * (link == "Collapsed" and content.startswith(b"[]", end))
-        self.end = max(self.end, end)
+        self._end = max(self._end, end)
         if link in ("Autolink", "Email") or not self.has_letters:
             self.has_letters = False
-            self._show(start, end, "<x{}/>")
+            self._tags.append(Part((start, end), f"<x{number}/>", "-"))
             return
-        self._show(start, first, "<a{}>")
-        self._next -= 1
-        tag = self._show(last, end, "</a{}>")
-        if link in ("Shortcut", "Collapsed"):  # a title that is translated names no target
-            title = content[first:last].decode()
-            self._titles[tag] = f"<a{tag[3:]}{BLANKS.sub(' ', title)}", self._written[tag]
-            self._written[tag] = f"][{title}]"
-
-    def _show(self, start: int, end: int, tag: str) -> str:
-        """Show a part of the text as a tag, in which a number is put."""
-        tag = tag.format(self._next)
-        self._next += 1
-        self._changes.append((start, end, tag))
-        self._written[tag] = self._page.content[start:end].decode()
-        return tag
+        # A title that is translated names no target.
+        target = b"][%b]" % content[first:last] if link in ("Shortcut", "Collapsed") else b""
+        self._tags.append(Part((start, first), f"<a{number}>", f"a{number}"))
+        self._tags.append(Part((last, end), f"</a{number}>", f"/a{number}", target))
 
     def trim(self) -> bytes:
         """Leave out a mark before the text, and attributes behind it, which are returned."""
         content = self._page.content
-        if mark := MARK.match(content, self.start, self.end):
-            self.start = mark.end()
-        first = content.rfind(b"{", self.start, self.end)
-        if first < 0 or not ATTRIBUTES.fullmatch(content, first, self.end):
+        if mark := MARK.match(content, self._start, self._end):
+            self._start = mark.end()
+        first = content.rfind(b"{", self._start, self._end)
+        if first < 0 or not ATTRIBUTES.fullmatch(content, first, self._end):
             return b""
-        attributes, self.end = content[first : self.end], first
-        self.end -= len(content[self.start : first]) - len(content[self.start : first].rstrip())
+        attributes, self._end = content[first : self._end], first
         return attributes
 
-    def source(self) -> str:
-        """The text as a translator sees it."""
-        parts, last = [], self.start
-        for start, end, shown in sorted(self._changes, key=lambda change: (change[0], -change[1])):
-            if last <= start and end <= self.end:
-                parts += [BLANKS.sub(" ", self._page.content[last:start].decode()), shown]
+    def parts(self) -> list[Part]:
+        """The tags and the text between them, without what is inside a tag."""
+        parts, last = [], self._start
+        end_of_text = Part((self._end, self._end), "")
+        for tag in [*sorted(self._tags, key=lambda part: (part.place[0], -part.place[1])), end_of_text]:
+            start, end = tag.place
+            if last <= start and end <= self._end:
+                between = self._page.content[last:start].decode()
+                parts += [Part((last, start), LINE_END.sub(" ", between)), tag]
                 last = end
-        return "".join([*parts, BLANKS.sub(" ", self._page.content[last : self.end].decode())])
-
-    def form(self, before: str, after: str, cell: bool) -> _Form:
-        """How its translation is written."""
-        return _Form(before, after, cell, tuple(self._breaks), self._written, self._titles)
+        return parts

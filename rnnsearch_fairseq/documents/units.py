@@ -1,22 +1,26 @@
 """What the readers of documents have in common."""
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
+
+SHOWN = re.compile(r"(<[^<>]*>|&[^&;\s]*;|\n)")  # the form of a tag, of a reference and of a hard line break
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """What is translated at a time: a message of PO or TS, a unit or a segment of XLIFF, a text of a page."""
 
-    name: str  # tells a reader where it is
-    sources: list[str]  # its text, or its singular and its plural
-    targets: list[str]  # its translations, empty where there are none
-    finished: bool  # they are not marked as fuzzy or as in need of translation or review
-    fill: Callable[[Sequence[str]], list[str]]  # write translations, marked for review; return what they do not keep
-    has_format: bool = False  # it is marked as a format of a program, such as c-format
+    name: str  # where it is in the document, for messages
+    sources: list[str]  # the text, or its singular and its plural
+    targets: list[str]  # the translations; empty texts where there are none
+    finished: bool  # the translations are not marked as fuzzy or as in need of translation or review
+    fill: Callable[[Sequence[str]], list[str]]  # writes translations, marked for review, and returns their faults
+    has_format: bool = False  # the message is marked as a format of a program, such as c-format
 
 
 class Document(NamedTuple):
@@ -36,6 +40,15 @@ class Document(NamedTuple):
 Place = tuple[int, int]  # where a part of a page begins and ends, in bytes
 
 
+class Part(NamedTuple):
+    """A part of a text of a page, and how a translator sees it."""
+
+    place: Place
+    shown: str
+    tag: str = ""  # "b" begins an element, "/b" ends it, "-" is a whole one; text has none
+    written: bytes = b""  # takes the place of the tag where the text is translated; empty: the tag stays
+
+
 class Page:
     """A page of which parts are replaced; all the rest stays as it is, byte for byte."""
 
@@ -43,22 +56,59 @@ class Page:
         self.content = content
         self.line_starts = [0, *accumulate(len(line) + 1 for line in content.split(b"\n"))][:-1]
         self.language_places: list[Place] = []  # where the page names its language
-        self._changes: dict[int, tuple[int, list[bytes | Place]]] = {}  # by where they begin
+        self._changes: dict[int, tuple[int, Sequence[bytes | Place]]] = {}  # by where they begin
         self._starts: list[int] = []
 
-    def replace(self, place: Place, parts: Sequence[bytes | Place]) -> None:
-        """Write new text and older parts of the page in the place of one part; inner parts may be replaced, too."""
-        self._changes[place[0]] = place[1], list(parts)
+    def unit(self, place: Place, source: str, write: Callable[[str], Sequence[bytes | Place] | None]) -> Unit:
+        """The unit of a part of the page.
+
+        ``write`` turns a translation into new text and older parts of the page, in which other units may be; it returns
+        None if the translation must not be written.
+        """
+
+        def fill(texts: Sequence[str]) -> list[str]:
+            if texts[0] == source:
+                return []
+            parts = write(texts[0])
+            if parts is None:
+                return ["is left out, since its tags are not those of the source or out of order"]
+            self._changes[place[0]] = place[1], parts
+            return []
+
+        return Unit(f"line {bisect_right(self.line_starts, place[0])}", [source], [""], False, fill)
+
+    def text_unit(self, parts: Sequence[Part], encode: Callable[[str], str], before: str = "") -> Unit:
+        """The unit of a text with tags; ``before`` is written before its translation, and not shown."""
+        start, end = parts[0].place[0], parts[-1].place[1]
+        content = self.content[start:end]
+        place = start + len(content) - len(content.lstrip()), end - len(content) + len(content.rstrip())
+        source = "".join(part.shown for part in parts).strip(" ")
+
+        def write(text: str) -> list[bytes | Place] | None:
+            left = defaultdict(list)  # the tags of each form, the first one last
+            for part in reversed(parts):
+                if part.tag:
+                    left[part.shown].append(part)
+            written: list[bytes | Place] = [before.encode()]
+            tags = []
+            for piece in SHOWN.split(text):
+                if left.get(piece):
+                    part = left[piece].pop()
+                    written.append(part.written or part.place)
+                    tags.append(part.tag)
+                elif piece in left:  # twice
+                    return None
+                else:
+                    written.append(encode(piece).encode())
+            pairs_differ = _unpaired(tags) != _unpaired([part.tag for part in parts])
+            return None if any(left.values()) or pairs_differ else written
+
+        return self.unit(place, source, write)
 
     def name_language(self, code: str) -> None:
         """Name the language of the translations, if there are any."""
         if self._changes:
-            for place in self.language_places:
-                self.replace(place, [f'"{code}"'.encode()])
-
-    def line(self, position: int) -> str:
-        """The line of a position, for messages."""
-        return f"line {bisect_right(self.line_starts, position)}"
+            self._changes |= {start: (end, [f'"{code}"'.encode()]) for start, end in self.language_places}
 
     def __bytes__(self) -> bytes:
         self._starts = sorted(self._changes)
@@ -77,3 +127,14 @@ class Page:
                 written += [part] if isinstance(part, bytes) else self._render(*part)
             last = stop
         return [*written, self.content[last:end]]
+
+
+def _unpaired(tags: Iterable[str]) -> list[str]:
+    """The tags without a partner, and all tags that cross another pair."""
+    opened: list[str] = []
+    for tag in tags:
+        if tag.startswith("/") and opened and opened[-1] == tag[1:]:
+            opened.pop()
+        elif tag not in ("", "-"):
+            opened.append(tag)
+    return opened

@@ -48,9 +48,9 @@ def translate(html: str) -> str:
             ['Press <x id="1"/>+<x id="3"/> to <a id="5">quit</a>.'],
             "PRESS <kbd>Ctrl</kbd>+<kbd>C</kbd> TO <a href='q'>QUIT</a>.",
         ),
-        ("<p>One<p translate=no>two<b>x</b><p>three", ["One", "three"], "<p>ONE<p translate=no>two<b>x</b><p>THREE"),
+        ("<p>& one<p translate=no>two<b>x</b><p>three", ["& one"], "<p>&amp; ONE<p translate=no>two<b>x</b><p>three"),
         ('<div class="a notranslate"><div>a</div>b</div>c', ["c"], '<div class="a notranslate"><div>a</div>b</div>C'),
-        ("<ul><li translate=no>a<ul><li>b</ul><li>c", ["c"], "<ul><li translate=no>a<ul><li>b</ul><li>C"),
+        ("<li translate=no>a<ul><li>b</li></ul></li><li>c", ["c"], "<li translate=no>a<ul><li>b</li></ul></li><li>C"),
         (
             'a <span translate="no">b <i>c</i></span> d',
             ['a <x id="1"/> d'],
