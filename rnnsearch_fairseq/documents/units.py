@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -65,17 +66,8 @@ class Page:
         ``write`` turns a translation into new text and older parts of the page, in which other units may be; it returns
         None if the translation must not be written.
         """
-
-        def fill(texts: Sequence[str]) -> list[str]:
-            if texts[0] == source:
-                return []
-            parts = write(texts[0])
-            if parts is None:
-                return ["is left out, since its tags are not those of the source or out of order"]
-            self._changes[place[0]] = place[1], parts
-            return []
-
-        return Unit(f"line {bisect_right(self.line_starts, place[0])}", [source], [""], False, fill)
+        name = f"line {bisect_right(self.line_starts, place[0])}"
+        return Unit(name, [source], [""], False, partial(self._fill, place, source, write))
 
     def text_unit(self, parts: Sequence[Part], encode: Callable[[str], str], before: str = "") -> Unit:
         """The unit of a text with tags; ``before`` is written before its translation, and not shown."""
@@ -83,27 +75,20 @@ class Page:
         content = self.content[start:end]
         place = start + len(content) - len(content.lstrip()), end - len(content) + len(content.rstrip())
         source = "".join(part.shown for part in parts).strip(" ")
+        tags = tuple(part for part in parts if part.tag)  # a page has many texts, so only this is kept of the parts
+        return self.unit(place, source, partial(_write, tags, encode, before))
 
-        def write(text: str) -> list[bytes | Place] | None:
-            left = defaultdict(list)  # the tags of each form, the first one last
-            for part in reversed(parts):
-                if part.tag:
-                    left[part.shown].append(part)
-            written: list[bytes | Place] = [before.encode()]
-            tags = []
-            for piece in SHOWN.split(text):
-                if left.get(piece):
-                    part = left[piece].pop()
-                    written.append(part.written or part.place)
-                    tags.append(part.tag)
-                elif piece in left:  # twice
-                    return None
-                else:
-                    written.append(encode(piece).encode())
-            pairs_differ = _unpaired(tags) != _unpaired([part.tag for part in parts])
-            return None if any(left.values()) or pairs_differ else written
-
-        return self.unit(place, source, write)
+    def _fill(
+        self, place: Place, source: str, write: Callable[[str], Sequence[bytes | Place] | None], texts: Sequence[str]
+    ) -> list[str]:
+        """Write the translation of a unit; see `Unit`."""
+        if texts[0] == source:
+            return []
+        parts = write(texts[0])
+        if parts is None:
+            return ["is left out, since its tags are not those of the source or out of order"]
+        self._changes[place[0]] = place[1], parts
+        return []
 
     def name_language(self, code: str) -> None:
         """Name the language of the translations, if there are any."""
@@ -129,12 +114,34 @@ class Page:
         return [*written, self.content[last:end]]
 
 
+def _write(
+    parts: Sequence[Part], encode: Callable[[str], str], before: str, text: str
+) -> Sequence[bytes | Place] | None:
+    """The parts of a translation; none if it does not have each tag once, and in pairs as the source."""
+    left = defaultdict(list)  # the tags of each form, the first one last
+    for part in reversed(parts):
+        left[part.shown].append(part)
+    written: list[bytes | Place] = [before.encode()]
+    tags = []
+    for piece in SHOWN.split(text):
+        if left.get(piece):
+            part = left[piece].pop()
+            written.append(part.written or part.place)
+            tags.append(part.tag)
+        elif piece in left:  # twice
+            return None
+        else:
+            written.append(encode(piece).encode())
+    pairs_differ = _unpaired(tags) != _unpaired([part.tag for part in parts])
+    return None if any(left.values()) or pairs_differ else written
+
+
 def _unpaired(tags: Iterable[str]) -> list[str]:
     """The tags without a partner, and all tags that cross another pair."""
     opened: list[str] = []
     for tag in tags:
         if tag.startswith("/") and opened and opened[-1] == tag[1:]:
             opened.pop()
-        elif tag not in ("", "-"):
+        elif tag != "-":
             opened.append(tag)
     return opened
