@@ -66,7 +66,8 @@ def commands(path: Path) -> list[list[str]]:
     return found
 
 
-READMES = sorted(path for path in ROOT.rglob("README.md") if ".venv" not in path.parts and "runs" not in path.parts)
+PAGES = (*ROOT.rglob("README.md"), *ROOT.rglob("EVIDENCE.md"))
+READMES = sorted(path for path in PAGES if ".venv" not in path.parts and "runs" not in path.parts)
 ALL = [(path, command) for path in [*READMES, *SCRIPTS] for command in commands(path)]
 
 

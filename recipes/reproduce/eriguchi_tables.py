@@ -22,7 +22,7 @@ reference and all translations are kept in runs-1.tar.xz beside --output.
 import itertools
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -152,13 +152,17 @@ def table_3(runs: EriguchiRuns) -> Section:
     pairs += [(f"tree2seq-{more}", f"tree2seq-{fewer}") for fewer, more in itertools.pairwise(OBJECTIVES[:-1])]
     pairs += [(f"{model}-softmax", f"{model}-{name}") for model in TABLE_3 for name in OBJECTIVES[:-1]]
     title, blocks = _model_table(runs, "Table 3: models and objectives", TABLE_3, pairs)
-    return title, [*blocks, *_main_claim(runs)]
+    models = {
+        objective: [[run.scores for run in runs.find_seeds(f"{model}-{objective}")] for model in ("tree2seq", "anmt")]
+        for objective in OBJECTIVES
+    }
+    return title, [*blocks, *corrected("The main claim, tree2seq beats anmt", models)]
 
 
 def table_4(runs: EriguchiRuns) -> Section:
     """Searches: RIBES, BLEU, BLEU's brevity penalty, and the length of the translations over the references'."""
     header = ["run", "search", "beam", *MEASURES, "brevity penalty", "length ratio"]
-    rows, lacking, claims = [], [], []
+    rows, lacking, claims, holm = [], [], [], []
     for name, searches in {SEARCHED: {}, **runs.searches}.items():
         if not searches and name != SEARCHED:
             continue
@@ -170,11 +174,16 @@ def table_4(runs: EriguchiRuns) -> Section:
             rows.append([name, label, str(beam), *numbers, *lengths])
     for name in dict.fromkeys(name.split("-seed")[0] for name in runs.searches):
         seeds = [runs.searches.get(f"{name}{seed}", {}) for seed in runs.seeds]
+        sides = {}
         for better, worse in SEARCH_CLAIMS:
             both = [(of[better], of[worse]) for of in seeds if better in of and worse in of]
             if both:
                 claims.append(agreement(f"{name}: {better} beats {worse}", *zip(*both), same_models=True))
-    return _section("Table 4: searches", table(header, rows), lacking, claims)
+                if better == TRANSLATIONS.removesuffix(".tok"):
+                    sides[f"above {worse}"] = list(zip(*both))
+        holm += corrected(f"{name}: the claim that length statistics help", sides, same_models=True)
+    title, blocks = _section("Table 4: searches", table(header, rows), lacking, claims)
+    return title, [*blocks, *holm]
 
 
 def table_5(runs: EriguchiRuns) -> Section:
@@ -216,20 +225,19 @@ def _model_table(runs: EriguchiRuns, title: str, models: Sequence[str], pairs: I
     return _section(title, table(HEADER, rows), lacking, claims)
 
 
-def _main_claim(runs: EriguchiRuns) -> list[str]:
-    """The tests of the paper's main claim, trees against ANMT, corrected for their number by Holm (1979)."""
+def corrected(claim: str, sides: Mapping[str, Sequence[Sequence[TokenScores]]], same_models: bool = False) -> list[str]:
+    """All tests of one claim by BLEU and RIBES, each named and given by its two sides, corrected by Holm (1979)."""
     tests = {}
-    for objective in OBJECTIVES:
-        sides = [runs.find_seeds(f"{model}-{objective}") for model in ("tree2seq", "anmt")]
-        for measure in (BLEU, RIBES) if all(sides) else ():
-            scores = [[run.scores.measures[measure].resampled for run in side] for side in sides]
-            tests[f"{objective} {measure}"] = Difference.between(*scores).p
-    corrected, largest = [], 0.0
+    for name, both in sides.items():
+        for measure in (BLEU, RIBES) if all(both) else ():
+            scores = [[seed.measures[measure].resampled for seed in side] for side in both]
+            tests[f"{name} {measure}"] = Difference.between(*scores, same_models).p
+    numbers, largest = [], 0.0
     for rank, (name, p) in enumerate(sorted(tests.items(), key=lambda test: test[1])):
         largest = max(largest, min(1.0, (len(tests) - rank) * p))
-        corrected.append(f"{name} {p:.3f}, corrected {largest:.3f}")
-    how = f"The main claim, tree2seq beats anmt, makes {len(tests)} tests. Their p, and p corrected by Holm:"
-    return [escape(f"{how} {'; '.join(corrected)}.")] if tests else []
+        numbers.append(f"{name} {p:.3f}, corrected {largest:.3f}")
+    how = f"{claim}, makes {len(tests)} tests. Their p, and p corrected by Holm:"
+    return [escape(f"{how} {'; '.join(numbers)}.")] if tests else []
 
 
 def _section(title: str, numbers: str, lacking: Sequence[str], claims: Sequence[str]) -> Section:

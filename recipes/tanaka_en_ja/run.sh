@@ -2,7 +2,7 @@
 # Test the second paper's claims, and print its Tables 3, 4 and 5, on the Tanaka corpus, English-Japanese: 4,000 pairs are held
 # out as the test set. The tree-to-sequence model, the sequential model and the same with the source reversed are trained with
 # softmax and with BlackOut, 2,000 negatives, by three seeds; the tree model without its LSTM, and the tree-to-sequence model
-# with 500 negatives, by one. As in the paper, training goes on until the learning rate has been halved four times.
+# with 500 negatives, by one. Training goes on until the learning rate has been halved four times (our rule, not the paper's).
 # All searches of Table 4 use the tree-to-sequence models of BlackOut.
 #
 #   recipes/tanaka_en_ja/run.sh [--data DIR] [--out DIR] [--epochs N] [--jobs N]

@@ -39,7 +39,7 @@ MACRO = r"""(?<![\w>])[A-Z]<(?!/)(?:[^<>\n]|[A-Z]<[^<>\n]*>)*> | [@\\][a-zA-Z]+\
 # KEPT: a span, where tokens end. SHOWN: a span that the model reads as text. PART: a span, or a part of the token
 # around it if the token is no plain word. BOUNDARY: no span, but tokens end there.
 KEPT, SHOWN, PART, BOUNDARY = "KEPT", "SHOWN", "PART", "BOUNDARY"
-# Name, kind and pattern of each construct. Where two match, the first is taken. recipes/docs_en_fr/README says how
+# Name, kind and pattern of each construct. Where two match, the first is taken. recipes/docs_en_fr/EVIDENCE says how
 # often each construct occurs, and how often translators keep it.
 TABLE = [
     ("symbol", KEPT, r"⟦\d+⟧"),
