@@ -14,7 +14,7 @@ import numpy as np
 from rnnsearch_fairseq.corpus.rows import Row
 from rnnsearch_fairseq.errors import quote
 
-WINDOW, MAX_WINDOWS = 50, 40
+WINDOW, MAX_WINDOWS, MAX_ROWS = 50, 40, 500
 SHIFTS = (0, -1, 1, -2, 2, -3, 3)  # lines
 MAX_RISE = 0.4  # of the correlation after a shift
 MIN_CORRELATION = 0.1  # of the lengths, on average
@@ -37,6 +37,11 @@ def find_misalignment(rows: Sequence[Row]) -> str:
         f"the two sides do not belong together in {len(doubtful)} of {len(windows)} places (their lengths or numbers "
         f"differ, as after a line that is missing on one side), first near {source} and {target}; compare the files"
     )
+
+
+def draw_rows(rows: Sequence[Row]) -> Iterator[Row]:
+    """At most `MAX_ROWS` rows, at equal distances."""
+    return map(rows.__getitem__, np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(int))
 
 
 def _draw_windows(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -25,7 +25,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from rnnsearch_fairseq.command_line import count, make_parser
 from rnnsearch_fairseq.corpus.blocks import map_blocks
-from rnnsearch_fairseq.corpus.doubts import find_misalignment
+from rnnsearch_fairseq.corpus.doubts import draw_rows, find_misalignment
 from rnnsearch_fairseq.corpus.pairs import MAX_CHARACTERS, Pair, find_files
 from rnnsearch_fairseq.corpus.plan import (
     MANY_PAIRS,
@@ -43,6 +43,7 @@ from rnnsearch_fairseq.inference.loading import Member, load_members, model_file
 from rnnsearch_fairseq.inference.options import TERMS
 from rnnsearch_fairseq.output import check_not_input, write_folder
 from rnnsearch_fairseq.text.codec import TextCodec
+from rnnsearch_fairseq.text.language import check_language, find_other_languages
 from rnnsearch_fairseq.text.lines import check_rereadable, read_pairs
 from rnnsearch_fairseq.text.markup import SYMBOLS, has_code, known_characters, mask_pair
 from rnnsearch_fairseq.text.preparation import Preparation, pack_words, write_preparations
@@ -260,6 +261,8 @@ def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)
     settings = Settings(**{field.name: getattr(args, field.name) for field in fields(Settings)})
     languages = (args.source_lang, args.target_lang)
+    for language in languages:
+        check_language(language)
     if languages[0] == languages[1]:
         raise InputError(f"-s {languages[0]} -t {languages[1]}: source and target are the same language; name two")
     model = None if args.given is None else _load_given(args.given, languages, settings)
@@ -284,6 +287,9 @@ def main() -> None:
             parts = split_files(inputs, languages, args.split, args.split_seed, args.keep_markup)
         if doubt := find_misalignment(parts["train"]):
             print(f"warning: {doubt}")
+        for number, language in enumerate(languages):
+            if doubt := find_other_languages((row[number] for row in draw_rows(parts["train"])), language):
+                print(f"warning: {doubt}; compare -s and -t with the files")
         for part in ["test"] if files_of_parts else PARTS:
             write_rows(texts_of(new / "raw" / part, *languages), parts[part])
         if model is None:

@@ -76,7 +76,7 @@ def _fill(document: Document, translator: Translator, path: Path) -> Counter[str
     """Fill in the units of a document that have no translation, and name those that are not right."""
     blanks = [unit for unit in document.units if any(unit.sources) and not any(unit.targets)]
     texts: dict[str, Text | None] = dict.fromkeys(chain.from_iterable(unit.sources for unit in blanks))
-    LanguageCheck(path, translator.languages[0], translator.reader.known).read(texts)
+    LanguageCheck(path, translator.languages[0]).read(texts)
     refused: dict[str, str] = {}
     for source in texts:
         try:

@@ -69,7 +69,7 @@ def read_texts(
     A line that cannot be read is named on standard error, and is blank.
     """
     name = path or "standard input"
-    check = LanguageCheck(name, translator.languages[0], translator.reader.known)
+    check = LanguageCheck(name, translator.languages[0])
     tree_lines = None if trees is None else read_lines(trees)
     numbers = itertools.count(1)
     for lines in read_arriving(path):
