@@ -168,10 +168,10 @@ def test_other_languages_in_a_corpus_are_noticed(tmp_path: Path, run: Any, capsy
     english = [f"A small dog plays with the old man in the garden at {n} o'clock." for n in range(100)]
     french = [f"Un petit chien joue avec le vieil homme dans le jardin à {n} heures." for n in range(100)]
     german = [f"Ein kleiner Hund spielt um {n} Uhr mit dem alten Mann im Garten." for n in range(100)]
-    for name, target in (("good", french), ("mixed", [*french[:85], *english[85:90], *german[90:]])):
-        run(*write_tsv(tmp_path, [*zip(english, target)], f"{name}.tsv"), tmp_path / name, "--bpe", "0", "--keep=equal")
+    for name, target in (("good", french), ("mixed", [*french[:90], *german[90:]])):
+        run(*write_tsv(tmp_path, [*zip(english, target)], f"{name}.tsv"), tmp_path / name, "--bpe", "0")
         printed = capsys.readouterr().out
-        assert ("in the fr text" in printed and " like de, " in printed) == (name == "mixed")
+        assert ("in the fr text" in printed and " like de)" in printed) == (name == "mixed")
         assert "in the en text" not in printed
     run(*write_tsv(tmp_path, [*zip(french, english)], "swapped.tsv"), tmp_path / "swapped", "--bpe", "0")
     printed = capsys.readouterr().out
