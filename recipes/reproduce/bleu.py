@@ -27,9 +27,14 @@ def scored_by_bleu(hypotheses: Sequence[str], references: Sequence[str], penalis
 @cache
 def _count(hypotheses: tuple[str, ...], references: tuple[str, ...]) -> np.ndarray:
     """``(sentences, 10)``: words of hypothesis and reference, n-grams that match, and n-grams, for n of 1 to 4."""
-    measure = metric()
-    scores = [measure.corpus_score([line], [[expected]]) for line, expected in zip(hypotheses, references)]
-    return np.array([[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores], dtype=float)
+    # sacrebleu's public methods count a whole corpus. A call of them for each sentence takes more than twice as long.
+    return np.array(_metric_with(references)._extract_corpus_statistics(hypotheses, None), dtype=float)
+
+
+@cache
+def _metric_with(references: tuple[str, ...]) -> BLEU:
+    """:func:`metric` that has counted the n-grams of the references."""
+    return BLEU(tokenize="none", force=True, references=[references])
 
 
 def brevity_penalty(totals: np.ndarray) -> np.ndarray:

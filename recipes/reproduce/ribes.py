@@ -8,7 +8,8 @@ repeated words otherwise and drops others.
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, starmap
+from operator import lt
 
 ALPHA = 0.25
 BETA = 0.10
@@ -27,7 +28,7 @@ def sentence_ribes(reference: Sequence[str], hypothesis: Sequence[str]) -> float
     if aligned == 0 or (aligned == 1 and len(reference) > 1):
         return 0.0
     pairs = list(combinations(positions, 2))
-    nkt = sum(earlier < later for earlier, later in pairs) / len(pairs) if pairs else 1.0
+    nkt = sum(starmap(lt, pairs)) / len(pairs) if pairs else 1.0
     penalty = min(1.0, math.exp(1 - len(reference) / len(hypothesis)))
     return nkt * (aligned / len(hypothesis)) ** ALPHA * penalty**BETA
 
