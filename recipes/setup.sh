@@ -130,7 +130,7 @@ install_package() {
     local python
     python=$(find_python)
     command -v c++ >/dev/null || die "fairseq is compiled while it is installed and there is no C++ compiler; install one (Debian: g++)"
-    say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version)"
+    say "set-up 1/3: PyTorch ($TORCH) into .venv, with $("$python" --version); all three steps take about three minutes"
     rm -rf "$ROOT/.venv"
     "$python" -m venv "$ROOT/.venv"
     install_pytorch
@@ -141,7 +141,7 @@ install_tools() {
     say "set-up 2/3: the packages of recipes/requirements"
     pip_install --quiet --require-hashes --no-deps --only-binary :all: -r "$ROOT/recipes/requirements/wheels.txt"
     # With build isolation, pip would download a second PyTorch only to compile fairseq.
-    say "set-up 3/3: fairseq, which compiles six extensions (three to five minutes the first time), and this package"
+    say "set-up 3/3: fairseq, which compiles six extensions, and this package"
     pip_install --quiet --require-hashes --no-deps --no-build-isolation -r "$ROOT/recipes/requirements/sources.txt"
     pip_install --quiet --no-deps --no-build-isolation --editable "$ROOT"
 }

@@ -115,10 +115,6 @@ def test_help_imports_neither_pytorch_nor_fairseq(words: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
-def test_the_user_dir_is_the_package() -> None:
-    assert run("-m", "rnnsearch_fairseq", "user-dir").stdout == f"{ROOT / 'rnnsearch_fairseq'}\n"
-
-
 def test_a_reader_that_leaves_early_gets_no_error_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,6 +1,5 @@
 """Tree-to-sequence from text to translation, by the commands, on some pairs of the grammar and their parses."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -53,9 +52,3 @@ def test_typed_trees_give_the_translations_of_binarized_ones(folder: Path) -> No
     shown = run("python", "-m", "rnnsearch_fairseq", *translating, cwd=folder).stdout.splitlines()
     # The text's record says Moses, so words are written as text.
     assert [line.replace(" ", "") for line in shown] == ["".join(generated.words("H")[n]) for n in range(VALID)]
-
-
-@pytest.mark.parametrize("words", [["--reverse-source"], []])
-def test_the_sequential_baseline_needs_no_trees(folder: Path, words: list[str]) -> None:
-    output = train(folder, "anmt", "--arch", "anmt_small", *words, "--criterion", "cross_entropy", "--no-save")
-    assert len(re.findall("valid on 'valid' subset", output)) == 2

@@ -59,13 +59,6 @@ def test_stored_listings_are_the_packages_lines() -> None:
         assert printed(cell) == out.getvalue()
 
 
-def test_a_picture_is_stored_for_each_caption() -> None:
-    pictures = [output for cell in CODE for output in cell["outputs"] if "image/png" in output.get("data", {})]
-    captions = re.findall(r"\*\*Figure (\d+)\.\*\*", "\n".join("".join(cell["source"]) for cell in CELLS))
-    assert captions == [str(number) for number in range(1, len(pictures) + 1)]
-    assert NOTEBOOK.stat().st_size < 600_000
-
-
 def test_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", "\n".join("".join(cell["source"]) for cell in CELLS))
     assert links
