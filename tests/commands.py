@@ -9,7 +9,8 @@ from shlex import split
 
 import rnnsearch_fairseq
 
-PLUGIN = ["--user-dir", str(Path(rnnsearch_fairseq.__file__).parent)]
+PACKAGE = Path(rnnsearch_fairseq.__file__).parent
+PLUGIN = ["--user-dir", str(PACKAGE)]
 TINY = split("--embedding-size 32 --hidden-size 32 --alignment-size 32 --maxout-size 32")
 SEARCH = ["--arch", "bahdanau_gru_small", *TINY]
 PAPER = split("--task rnnsearch --pool-batches 20 --max-words 10 --criterion summed_nll --optimizer adadelta")
@@ -19,11 +20,11 @@ PAPER += ["--clip-norm", "1"]
 def run(
     command: str, *words: str | Path, cwd: Path, stdin: str = "", status: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user would, away from the repository."""
+    """Run a command away from the repository; ``python -m recipes.NAME`` is a command, too."""
     done = subprocess.run(
         [command, *map(str, words)],
         cwd=cwd,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(PACKAGE.parent)},
         input=stdin,
         check=False,
         capture_output=True,

@@ -151,7 +151,7 @@ def test_without_extras_the_wheel_translates_scores_and_serves(plain: Path, tmp_
             assert json.load(answer) == {"translatedText": target, "faults": []}
 
     done = subprocess.run([*rnnsearch, "user-dir"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and re.fullmatch(r"error: fairseq, .*\n", done.stderr)
+    assert done.returncode == 1 and re.fullmatch(r"error: fairseq is not installed.*\n", done.stderr)
 
 
 def test_the_latest_release_in_the_changelog_is_this_version() -> None:

@@ -68,7 +68,7 @@ def find_texts(folders: list[Path]) -> dict[str, Path]:
 def read_pairs(path: Path, max_equal_words: int, left_out: Counter[str]) -> Iterator[Pair]:
     """Yield the cleaned pairs of a file whose sides differ, or are equal and short."""
     for raw in read_files([path], ("en", "fr"), left_out)[0]:
-        pair = clean_pair(raw, left_out, ("markup", "equal"))
+        pair = clean_pair(raw, left_out, keep_markup=True, keep_equal=True)
         if pair is not None and (pair[0] != pair[1] or len(pair[0].split()) <= max_equal_words):
             yield pair
 
@@ -77,7 +77,7 @@ def read_obsolete(path: Path, left_out: Counter[str]) -> Iterator[Pair]:
     """Yield the cleaned pairs of a PO file's obsolete messages (``#~``), which its program or page no longer has."""
     for message in read_document(path).store.units if is_document(path) else []:
         if message.isobsolete() and message.target and not message.isfuzzy():
-            pair = clean_pair((str(message.source), str(message.target)), left_out, ("markup", "equal"))
+            pair = clean_pair((str(message.source), str(message.target)), left_out, keep_markup=True, keep_equal=True)
             if pair is not None:
                 yield pair
 

@@ -34,7 +34,9 @@ TAG = re.compile(
 )
 
 
-def clean_pair(pair: Pair, dropped: Counter[str], keep_markup: bool = False) -> Pair | None:
+def clean_pair(
+    pair: Pair, dropped: Counter[str], keep_markup: bool = False, keep_equal: bool = False
+) -> Pair | None:
     """Clean a pair; if it cannot be a translation, count the reason and return None.
 
     A character of a script without blanks counts as half a word.
@@ -50,7 +52,7 @@ def clean_pair(pair: Pair, dropped: Counter[str], keep_markup: bool = False) -> 
         dropped[f"of more than {MAX_WORDS} words on a side"] += 1
     elif more > MAX_RATIO * fewer:
         dropped[f"with over {MAX_RATIO} times as many words on one side as on the other"] += 1
-    elif source == target:
+    elif source == target and not keep_equal:
         dropped["with equal sides"] += 1
     else:
         return source, target
