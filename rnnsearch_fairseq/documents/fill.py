@@ -26,11 +26,13 @@ def translate_documents(translator: Translator, data: Path, out: Path) -> None:
     documents, others = _plan(translator, data, out)
     counts: Counter[str] = Counter(files=len(documents))
     for path in others:
-        _copy(path, out / path.relative_to(data))
+        copy = out / path.relative_to(data)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
     pages = any(not is_document(path) for path in documents)
     while documents:
         path = next(iter(documents))
-        document = documents.pop(path)  # the memory of those that are written is free
+        document = documents.pop(path)  # so that a document's memory is free once it is written
         counts += _fill(document, translator, path)
         output = out / path.relative_to(data)
         with contextlib.suppress(OSError):  # `open_output` tells why a file cannot be written there
@@ -62,14 +64,6 @@ def _plan(translator: Translator, data: Path, out: Path) -> tuple[dict[Path, Doc
             asked = quote(repr(document.language))
             raise InputError(f"{path}: asks for {asked}, and the model writes {target}; give another file")
     return documents, others
-
-
-def _copy(path: Path, output: Path) -> None:
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, output)
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written ({error.strerror}); make room, or give another name") from error
 
 
 def _fill(document: Document, translator: Translator, path: Path) -> Counter[str]:

@@ -1,9 +1,9 @@
-"""Translate text, one sentence a line, or what is not translated in PO and XLIFF files.
+"""Translate text, one sentence a line, or documents: PO, XLIFF, TS, Markdown and HTML, alone or in a folder.
 
-Each line of text (FILE, or standard input) has one line of output; one without a letter comes out as it is, and one
-that cannot be read is named on standard error and left blank. A PO or XLIFF file, or each one in a folder, is copied
-with its untranslated messages filled in, marked for review. With --nbest, a line of output is a line's number, the
-search's score and the translation, with tabs between.
+A line of text (FILE, or standard input) gives one line of output. A line without a letter stays as it is. A line that
+cannot be read is named on standard error and left blank. In PO, XLIFF and TS, only messages without a translation get
+one, and it is marked for review. Markdown and HTML have no such mark. With --nbest, a line of output is a line's
+number, the search's score and the translation, with tabs between.
 
   rnnsearch translate raw/test.en --model checkpoints --output test.fr
   rnnsearch translate docs.po --model checkpoints --output docs.fr.po
