@@ -77,7 +77,7 @@ def text_of_pieces(model: Translator, text: Text, generated: Iterator[list[list[
     for source in text.sources:
         texts = [model.decode(words, source) for words in next(generated)]
         ((best, _),) = source.piece.choose(texts)
-        chosen.append(texts[best])
+        chosen.append(best)
     return text.passage.join(chosen)
 
 

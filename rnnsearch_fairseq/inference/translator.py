@@ -24,9 +24,11 @@ torch.Size([6, 6])
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,12 +42,12 @@ from rnnsearch_fairseq.inference.scoring import batches, pad_sources, reads_tree
 from rnnsearch_fairseq.modules.forest import Tree
 from rnnsearch_fairseq.modules.symbols import EOS, UNK
 from rnnsearch_fairseq.modules.tree_lstm import Forest
-from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchModel, SearchOptions, make_search, search_model
+from rnnsearch_fairseq.search import Hypothesis, OnStep, SearchOptions, make_search, search_model
 from rnnsearch_fairseq.text.codec import make_codecs
 from rnnsearch_fairseq.text.markup import known_characters, mask
 from rnnsearch_fairseq.text.passage import Passage
 from rnnsearch_fairseq.text.piece import Piece, Reader
-from rnnsearch_fairseq.text.trees import NO_PARSE, NoParse, first_difference, parse_transitions, read_penn
+from rnnsearch_fairseq.text.trees import NO_PARSE, read_parse
 from rnnsearch_fairseq.text.words import END
 
 logger = logging.getLogger(__name__)
@@ -110,24 +112,23 @@ def _choose_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> 
     return SearchOptions(**{**defaults, **options})
 
 
-def _zip_texts(**arguments: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of lists of text of one length; the trees, or one of them, may be None.
+def _zip_texts(trees: Any = None, **texts: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of lists of text of one length, and of the trees, which are last and may be None.
 
     Raises:
         InputError: an argument is not a list of text, or not as long as the first.
     """
-    length, columns = None, []
-    for name, texts in arguments.items():
+    columns: list[Any] = []
+    for name, column in [*texts.items(), ("trees", trees)]:
+        if name == "trees" and column is None:
+            column = [None] * len(columns[0])
         kinds = (str, type(None)) if name == "trees" else str
-        if name == "trees" and texts is None:
-            texts = [None] * length
-        is_list = hasattr(texts, "__len__") and not isinstance(texts, (str, dict))
-        if not is_list or not all(isinstance(text, kinds) for text in texts):
-            raise InputError(f"{name} cannot be {quote(repr(texts))}; give a text for a text, and a list for a list")
-        length = len(texts) if length is None else length
-        if len(texts) != length:
-            raise InputError(f"{name} are {len(texts):,}, for {length:,} sentences; give as many")
-        columns.append(texts)
+        is_list = hasattr(column, "__len__") and not isinstance(column, (str, dict))
+        if not is_list or not all(isinstance(text, kinds) for text in column):
+            raise InputError(f"{name} cannot be {quote(repr(column))}; give a text for a text, and a list for a list")
+        columns.append(column)
+        if len(column) != len(columns[0]):
+            raise InputError(f"{name} are {len(column):,}, for {len(columns[0]):,} sentences; give as many")
     return zip(*columns)
 
 
@@ -168,16 +169,11 @@ class Translator:
         except (RuntimeError, AssertionError, TypeError) as error:
             raise InputError(f"the device {device} cannot be used ({quote(error)}); give cpu") from error
         self._members = members
+        self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
         self.reads_trees = any(map(reads_trees, self.networks))
         self.has_attention = any(getattr(member.config, "context", "attention") != "last" for member in members)
         self.dictionary: dict[str, str] | None = None
-        self._model: SearchModel | None = None
         self._warned_of_trees = False
-
-    def __repr__(self) -> str:
-        sizes = (sum(map(Tensor.numel, network.parameters())) for network in self.networks)
-        networks = " and ".join(f"{type(one).__name__}, {n:,} parameters" for one, n in zip(self.networks, sizes))
-        return f"<Translator from {' to '.join(self.languages)}: {networks}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the model with its parameters, for other processes."""
@@ -217,7 +213,7 @@ class Translator:
         """Return ln p(y|x) of each translation in ``targets``, end-of-sentence included, not divided by length."""
         if isinstance(sources, str):
             return self.score([sources], [targets], [trees])[0]
-        return [pair.score for pair in self.align_words(self._read_pairs(sources, targets, trees))]
+        return [pair.score for pair in self._align(sources, targets, trees)]
 
     def align(
         self, sources: Texts, targets: Texts | None = None, trees: Trees = None
@@ -233,7 +229,20 @@ class Translator:
             return self.align([sources], None if targets is None else [targets], [trees])[0]
         if targets is None:
             return [best for best, *_ in self.search(self._read_texts(sources, trees))]
-        return self.align_words(self._read_pairs(sources, targets, trees))
+        return self._align(sources, targets, trees)
+
+    def _read_texts(self, sentences: Texts, trees: Trees) -> list[Text]:
+        numbered = enumerate(_zip_texts(sentences=sentences, trees=trees), 1)
+        return [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
+
+    def _align(self, sources: Texts, targets: Texts, trees: Trees) -> list[AlignedPair]:
+        pairs = []
+        for number, (text, translation, tree) in enumerate(
+            _zip_texts(sources=sources, targets=targets, trees=trees), 1
+        ):
+            source = self.read_source(text, tree, f"sentence {number}")
+            pairs.append((source, self.read_target(translation, source, f"target {number}")))
+        return self.align_words(pairs)
 
     def read_text(self, text: str, parse: str | None = None, where: str = "the text", prepared: bool = False) -> Text:
         """Cut a text into the pieces that are translated; one that is ``prepared``, or has a parse, stays whole.
@@ -260,16 +269,21 @@ class Translator:
             InputError: the sentence is too long, or the parse has other words.
         """
         if prepared or self._reads_words:
-            words = self._check_length(sentence.split(), where)
-            return Source(words, self.source_vocabulary.encode(words), self._read_parse(parse, words, where))
-        piece = Piece(sentence, self.reader)
-        source = self._encode(piece.masked, piece, where)
-        if piece.counted is not None:
-            source = source._replace(counted=self._encode(piece.counted, piece, where)._replace(has_numbers=True))
-        return source._replace(tree=self._read_parse(parse, source.words, where))
+            words = _check_length(sentence.split(), where)
+            source = Source(words, self.source_vocabulary.encode(words))
+        else:
+            piece = Piece(sentence, self.reader)
+            source = self._encode(piece.masked, piece, where)
+            if piece.counted is not None:
+                source = source._replace(counted=self._encode(piece.counted, piece, where)._replace(has_numbers=True))
+        if (parse or "").strip() in ("", NO_PARSE):
+            return source
+        if not self.reads_trees:
+            raise InputError(f"{where}: the model reads no trees; leave the parse out")
+        return source._replace(tree=read_parse(parse, source.words, where, self.source_codec.preparation.lowercase))
 
     def _encode(self, text: str, piece: Piece, where: str) -> Source:
-        words = self._check_length(self.source_codec.encode(text), where)
+        words = _check_length(self.source_codec.encode(text), where)
         lower = self.source_codec.encode(text.capitalize()) if text.isupper() else words
         in_capitals = len(lower) < len(words)
         words = lower if in_capitals else words
@@ -278,11 +292,11 @@ class Translator:
     def read_target(self, sentence: str, source: Source, where: str = "the translation") -> list[str]:
         """Split a translation of ``source`` into words, as :meth:`read_source` did with the source."""
         if source.piece is None:
-            return self._check_length(sentence.split(), where)
+            return _check_length(sentence.split(), where)
         masked = mask(sentence, source.piece.spans, self.reader.known, self.reader.terms.kept)
         if source.in_capitals and masked.isupper():
             masked = masked.capitalize()
-        return self._check_length(self.target_codec.encode(masked), where)
+        return _check_length(self.target_codec.encode(masked), where)
 
     def search(
         self,
@@ -303,22 +317,20 @@ class Translator:
         whole = {place: number for place, number in enumerate(owners) if len(texts[number].sources) == 1}
         step = on_step and (lambda best: on_step({whole[place]: best[place] for place in best if place in whole}))
         counted = [source.counted for source in sources if source.counted is not None]
-        found = self._search([*sources, *counted], options, step)
-        with_numbers = iter(found[len(sources) :])
+        beams = self._search([*sources, *counted], options or self.options, step)
+        with_numbers = iter(beams[len(sources) :])
         chosen = []
-        for source, several in zip(sources, found):
-            several = [*next(with_numbers), *several] if source.counted is not None else several
+        for source, beam in zip(sources, beams):
             if source.piece is None:
-                chosen.append([make() for make in several[:nbest]])
+                chosen.append([*islice(beam, nbest)])
                 continue
-            pairs: list[AlignedPair] = []  # made as they are asked for: the first one is often right
-            made = (pairs.append(pair) or pair.text for make in several if (pair := make()).text is not None)
-            ranked = source.piece.choose(made, nbest)
-            chosen.append([replace(pairs[number], faults=faults) for number, faults in ranked])
+            beam = beam if source.counted is None else chain(next(with_numbers), beam)
+            ranked = source.piece.choose(beam, nbest, attrgetter("text"))
+            chosen.append([replace(pair, faults=faults) for pair, faults in ranked])
         following = iter(chosen)
-        return [self._join(text, [next(following) for _ in text.sources], nbest) for text in texts]
+        return [self._join(text, [next(following) for _ in text.sources]) for text in texts]
 
-    def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]], nbest: int) -> list[AlignedPair]:
+    def _join(self, text: Text, several: Sequence[Sequence[AlignedPair]]) -> list[AlignedPair]:
         """The translations of a text, from those of its pieces; of a piece that has fewer, the last one is repeated."""
         if not several:
             return [self._copy(text.passage.text)]
@@ -334,30 +346,31 @@ class Translator:
         return joined
 
     def _search(
-        self, sources: Sequence[Source], options: SearchOptions | None, on_step: OnStep | None
-    ) -> list[list[Callable[[], AlignedPair]]]:
-        """The whole beam of each source; each function makes a pair, whose text is None if a number is lost."""
-        search = make_search(self.options if options is None else options)
-        if self._model is None:
-            self._model = search_model([(network.encoder, network.decoder) for network in self.networks])
+        self, sources: Sequence[Source], options: SearchOptions, on_step: OnStep | None
+    ) -> list[Iterator[AlignedPair]]:
+        """The whole beam of each source; a pair is made when it is asked for, since the first one is often right."""
+        search = make_search(options)
         self._warn_of_missing_trees(sources)
-        results: dict[int, list[Callable[[], AlignedPair]]] = {}
+        results: dict[int, Iterator[AlignedPair]] = {}
         for batch in batches([len(source.ids) for source in sources]):
             step = on_step and (lambda best, batch=batch: on_step({batch[place]: best[place] for place in best}))
             words, forest = self._pad([sources[number] for number in batch])
             for number, hypotheses in zip(batch, search.search(self._model, words, forest, step)):
-                results[number] = [partial(self._translated, sources[number], one, words.size(1)) for one in hypotheses]
+                results[number] = self._make_pairs(sources[number], hypotheses, words.size(1))
         return [results[number] for number in range(len(sources))]
 
-    def _translated(self, source: Source, found: Hypothesis, columns: int) -> AlignedPair:
-        target = self.target_vocabulary.words(found.words)
-        pair = self._pair(source, target, found.words, found.logprobs, found.weights, columns)
-        if self.dictionary is not None:  # the words stay marked as unknown
-            for place in (place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown):
-                word = pair.source[pair.weights[place, :-1].argmax()]
-                pair.target[place] = self.dictionary.get(word, word)
-        pair.score, pair.text = found.score, self.decode(pair.words, source)
-        return pair
+    def _make_pairs(self, source: Source, hypotheses: Sequence[Hypothesis], columns: int) -> Iterator[AlignedPair]:
+        """The pairs of a source and its translations, but for those that lost a number."""
+        for best in hypotheses:
+            target = self.target_vocabulary.words(best.words)
+            pair = self._pair(source, target, best.words, best.logprobs, best.weights, columns)
+            if self.dictionary is not None:  # the words stay marked as unknown
+                for place in (place for place, is_unknown in enumerate(pair.target_unknown) if is_unknown):
+                    word = pair.source[pair.weights[place, :-1].argmax()]
+                    pair.target[place] = self.dictionary.get(word, word)
+            pair.score, pair.text = best.score, self.decode(pair.words, source)
+            if pair.text is not None:
+                yield pair
 
     def align_words(self, pairs: Sequence[tuple[Source, Sequence[str]]]) -> list[AlignedPair]:
         """Align each source with the words of a given translation, which are without end-of-sentence."""
@@ -420,50 +433,15 @@ class Translator:
         return pair
 
     def _warn_of_missing_trees(self, sources: Sequence[Source]) -> None:
-        trees = [source.tree for source in sources]
-        if self.reads_trees and trees and not any(trees) and not self._warned_of_trees:
+        if self.reads_trees and sources and not self._warned_of_trees and all(one.tree is None for one in sources):
             self._warned_of_trees = True
             logger.warning(
                 "the model reads trees, and no sentence has one: give the parses of the sentences (trees, --trees), "
                 "since the model was trained with them"
             )
 
-    def _read_texts(self, sentences: Texts, trees: Trees) -> list[Text]:
-        numbered = enumerate(_zip_texts(sentences=sentences, trees=trees), 1)
-        return [self.read_text(sentence, tree, f"sentence {number}") for number, (sentence, tree) in numbered]
 
-    def _read_pairs(self, sources: Texts, targets: Texts, trees: Trees) -> list[tuple[Source, list[str]]]:
-        numbered = enumerate(_zip_texts(sources=sources, targets=targets, trees=trees), 1)
-        pairs = []
-        for number, (sentence, translation, tree) in numbered:
-            source = self.read_source(sentence, tree, f"sentence {number}")
-            pairs.append((source, self.read_target(translation, source, f"target {number}")))
-        return pairs
-
-    def _check_length(self, words: list[str], where: str) -> list[str]:
-        if len(words) > MAX_SENTENCE_WORDS:
-            raise InputError(f"{where} has {len(words):,} words, and at most {MAX_SENTENCE_WORDS:,} are read; split it")
-        return words
-
-    def _read_parse(self, parse: str | None, words: list[str], where: str) -> Tree | None:
-        parse = (parse or "").strip()
-        if parse in ("", NO_PARSE):
-            return None
-        if not self.reads_trees:
-            raise InputError(f"{where}: the model reads no trees; leave the parse out")
-        if not parse.startswith("("):
-            tree = parse_transitions(parse, f"the parse of {where}")
-            if tree.leaves > len(words):
-                raise InputError(f"{where}: its parse has {tree.leaves} leaves, but it has {len(words)} words")
-            return tree
-        read = read_penn(parse)
-        if read is NoParse.EMPTY:
-            return None
-        if isinstance(read, NoParse):
-            raise InputError(f"the parse of {where} is not one tree in brackets; give one like (S (NP he) (VP slept))")
-        difference = first_difference(read.words, words, lowercase=self.source_codec.preparation.lowercase)
-        if difference is not None:
-            raise InputError(
-                f"{where}: {difference}; parse the words that the model reads: {quote(repr(' '.join(words)))}"
-            )
-        return read.tree
+def _check_length(words: list[str], where: str) -> list[str]:
+    if len(words) > MAX_SENTENCE_WORDS:
+        raise InputError(f"{where} has {len(words):,} words, and at most {MAX_SENTENCE_WORDS:,} are read; split it")
+    return words

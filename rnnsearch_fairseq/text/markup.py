@@ -14,7 +14,8 @@ The time of all patterns is in proportion to the text, because no pattern repeat
 
 import re
 import unicodedata
-from collections import Counter, deque
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -75,21 +76,27 @@ TOKEN = re.compile(rf"[^\s\u3000-\u303f\uff01-\uff65{UNSPACED.pattern[1:-1]}]+")
 # Most words, which need no closer look.
 WORD = re.compile(r"[(\"'“«]?(?:[A-Z]?[a-z]+|[A-Z]+)(?:['’-][A-Za-z]?[a-z]+)*[)\"'”»]?[.,;:!?]?")
 LINE_END = re.compile("[\n\r]")
-# Always trimmed from both ends of a token. `_leads` and `_trails` decide about other signs by their neighbours.
-TRIMMED = frozenset(
-    "\"'`“”„‟‘’‚‛«»‹›–—―…,;?¿¡\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
-)
+# Signs of the sentence before and after a token. `_trim` also removes a bracket without its pair in the token, and a
+# pair around the token.
+TRIMMED = "\"'`“”„‟‘’‚‛«»‹›–—―…,;?¿¡\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+LEADING = re.compile(rf"[{TRIMMED})\]]|\.\.\.|\.(?![\w./])|[:!](?![^\W\d_]|:)")
+TRAILING = re.compile(rf"(?:['’]s|[{TRIMMED}.:!]|(?<=[^\W_])[(\[<\\~])\Z")
 PAIRS = {"(": ")", "[": "]", "<": ">", "{": "}"}
 OPENING = {closing: opening for opening, closing in PAIRS.items()}
 ASCII_LETTER = re.compile("[a-zA-Z]")
 LETTER = re.compile(r"[^\W\d_]")
-WORDS = re.compile(r"""(?:[^\W\d_]|['’ʼ.,;:!?…()\[\]<>«»“”"‘`‐‑‒–—―-])+""")  # letters and signs of sentences
-GLUED = re.compile(r"[^\W\d_](?:[.;!?…]+[^\W\d_]|[(\[<])|[:,][^\W\d_]*[:,]|--")  # code, where words have none of it
+# Letters and signs of sentences, but for what is code: a sign or a bracket right after a letter, and dashes.
+PLAIN = re.compile(
+    r"""(?!.*?(?:[^\W\d_](?:[.;!?…]+[^\W\d_]|[(\[<])|[:,][^\W\d_]*[:,]|--))
+    (?:[^\W\d_]|['’ʼ.,;:!?…()\[\]<>«»“”"‘`‐‑‒–—―-])+""",
+    re.VERBOSE,
+)
 INNER_CAPITAL = re.compile(
     r"(?<![^\W_])(?![A-Z]{2,}s(?![^\W_])|[A-Za-z]i?B(?![^\W_]))"
     r"(?:[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]|[A-Z]{2,}[a-z])[a-zA-Z0-9]*"
 )
 BEGINNING = re.compile(r"--?[a-zA-Z]|[.:!@#$~][\w/]|\.\./")  # of an option, a hidden file, a name with a sign in front
+CAPITALIZED = re.compile(r"[A-Z](?:[a-z]|\b)")
 HYPHENED = re.compile(r"\w+(?:-\w+)*")
 ENDING = re.compile(r"(?<=\w\w)\((?:s|es|ies|e|x)\)|^\(un\)")  # file(s), (un)signed
 # 1, e.g., 50%, $1,000, _Open, E&xit, 64-bit, layer-2, 10-20, 2nd, 20ms, 5V, 4GiB and 0:black are plain.
@@ -167,9 +174,8 @@ def scan(text: str, known: Container[str] | None = None, terms: re.Pattern[str] 
         if kind is SHOWN:
             shown.add(kept[-1])
     shadow = _replace(text, placeholders, lambda part: "x" * len(part))
-    following = deque(placeholders)
     for start, end in [*segments, (last, len(text))]:
-        kept += _judge_tokens(text, shadow, start, end, following)
+        kept += _judge_tokens(text, shadow, start, end, placeholders)
     if known is not None and NOT_ASCII.search(text):
         kept += _find_unknown(hide(text, sorted(kept)), known)
     if terms is not None:
@@ -215,87 +221,53 @@ def unmask(text: str, spans: Sequence[str]) -> str:
 
 
 def _judge_tokens(
-    text: str, shadow: str, start: int, end: int, placeholders: deque[tuple[int, int]]
+    text: str, shadow: str, start: int, end: int, placeholders: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """The places that are kept in a segment without constructs, but for placeholders.
 
     Args:
         shadow: the text with letters in the place of placeholders.
-        placeholders: the places of the placeholders from ``start`` on; the function removes those before ``end``.
     """
     while token := TOKEN.search(shadow, start, end):
         first, start = token.span()
-        inside = []
-        while placeholders and placeholders[0][0] < start:
-            inside.append(placeholders.popleft())
+        inside = placeholders[bisect_left(placeholders, (first,)) : bisect_left(placeholders, (start,))]
         if not inside and WORD.fullmatch(text, first, start):
             continue
         first, after = _trim(shadow, first, start)
         if inside:
-            yield from _with_placeholders(text, shadow, first, after, inside)
+            followed = any(CAPITALIZED.match(text, stop, after) for _, stop in inside)
+            if followed or not _judge(shadow[first:after]):
+                yield from inside  # the rest of the token is a plain word
+            else:
+                yield min(first, inside[0][0]), max(after, inside[-1][1])
         elif first < after and (closing := _find_closing(text, first, after, end)):
             yield first, closing
             start = max(start, closing)
-            while placeholders and placeholders[0][0] < start:
-                placeholders.popleft()
         elif first < after:
             for a, b in _judge(text[first:after]):
                 bracketed = text[first + a - 1 : first + a] == "[" and text[first + b : first + b + 1] == "]"
                 yield first + a - bracketed, first + b + bracketed
 
 
-def _with_placeholders(
-    text: str, shadow: str, first: int, after: int, parts: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
-    """The places that are kept in a token with placeholders: the whole token, unless the rest of it is a plain word."""
-    alone = any(re.match(r"[A-Z](?:[a-z]|\b)", text[end:after]) for _, end in parts) or not _judge(shadow[first:after])
-    if not alone:
-        yield min(first, parts[0][0]), max(after, parts[-1][1])
-        return
-    for start, end in [*parts, (after, after)]:
-        if first < start:
-            a, b = _trim(text, first, start)
-            yield from ((a + one, a + other) for one, other in _judge(text[a:b]))
-        if start < end:
-            yield start, end
-        first = max(first, end)
-
-
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """Where a token begins and ends without the punctuation of the sentence around it."""
-    counts = {sign: text.count(sign, start, end) for sign in "()[]<>"}
+    counts = Counter(text[start:end])
     while start < end:
-        first, second = text[start], text[start + 1] if start + 1 < end else ""
-        last, before = text[end - 1], text[end - 2] if start + 1 < end else ""
-        if _leads(first, second, counts, last) or text.startswith("...", start, end):
-            counts[first] = counts.get(first, 0) - 1
+        first, last = text[start], text[end - 1]
+        if first in "([<" and (counts[first] != counts[PAIRS[first]] or (counts[first] == 1 and last == PAIRS[first])):
+            counts[first] -= 1
             start += 1
-        elif _trails(last, before, counts) and not first == last == ":":
-            counts[last] = counts.get(last, 0) - 1
+        elif found := LEADING.match(text, start, end):
+            counts[first] -= 1
+            start = found.end()
+        elif last in ")]>" and counts[last] != counts[OPENING[last]]:
+            counts[last] -= 1
             end -= 1
-        elif last == "s" and before in "'’" and end - start > 2:
-            end -= 2
+        elif not first == last == ":" and (found := TRAILING.search(text, max(start, end - 2), end)):
+            end = found.start()
         else:
             break
     return start, end
-
-
-def _leads(sign: str, following: str, counts: dict[str, int], last: str) -> bool:
-    """Whether a token's first sign belongs to the sentence, as does a bracket without its pair or around the token."""
-    if sign in "([<":
-        closing = PAIRS[sign]
-        return counts[sign] != counts[closing] or (counts[sign] == 1 and last == closing)
-    if sign == ".":
-        return not (following.isalnum() or following in ("_", ".", "/"))
-    return sign in TRIMMED or sign in ")]" or (sign in ":!" and not (following.isalpha() or following == ":"))
-
-
-def _trails(sign: str, before: str, counts: dict[str, int]) -> bool:
-    if sign in ")]>":
-        return counts[sign] != counts[OPENING[sign]]
-    if sign in "([<\\~":
-        return before.isalnum()
-    return sign in TRIMMED or sign in ".:!"
 
 
 def _find_closing(text: str, start: int, end: int, limit: int) -> int:
@@ -334,20 +306,12 @@ def _judge(token: str) -> tuple[tuple[int, int], ...]:
         return ()
     if BEGINNING.match(token):
         return whole
-    words = plain.split("/") if "/" in plain else [plain]
-    if all(map(_is_plain, filter(None, words))) and (len(words) == 1 or "" not in words[:-1]):
-        if not INNER_CAPITAL.search(plain):
-            return ()
-        if len(words) > 1 or plain == token:
-            inner = [found.span() for found in INNER_CAPITAL.finditer(token)]
-            return tuple(inner) if len(words) > 1 else _without_small_words(token)
-    if HYPHENED.fullmatch(token):
-        return _without_small_words(token)
-    return whole
-
-
-def _is_plain(word: str) -> bool:
-    return WORDS.fullmatch(word) is not None and GLUED.search(word) is None
+    words = plain.split("/")
+    if "" not in words[:-1] and all(map(PLAIN.fullmatch, filter(None, words))):
+        names = tuple(name.span() for name in INNER_CAPITAL.finditer(token))
+        if len(words) > 1 or not names:
+            return names
+    return _without_small_words(token) if HYPHENED.fullmatch(token) else whole
 
 
 def _without_small_words(token: str) -> tuple[tuple[int, int], ...]:

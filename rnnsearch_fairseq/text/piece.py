@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from rnnsearch_fairseq.text.habits import HABITS, UNKNOWN
 from rnnsearch_fairseq.text.markup import LETTER, hide, scan, unmask
@@ -142,18 +143,21 @@ class Piece:
         letter = LETTER.search(text)
         return text[: letter.start()] + self._label + text[letter.start() :] if self._label and letter else text
 
-    def choose(self, translations: Iterable[str], nbest: int = 1) -> list[tuple[int, list[str]]]:
-        """The positions and faults of the ``nbest`` translations with the fewest faults; faults of spans count first.
+    def choose(
+        self, translations: Iterable[Any], nbest: int = 1, text: Callable[[Any], str] = str
+    ) -> list[tuple[Any, list[str]]]:
+        """The ``nbest`` translations with the fewest faults, and their faults; faults of spans count first.
 
         Equal translations stay in their order. With ``nbest`` 1, the first translation without a fault is taken.
+        ``text`` is the text of a translation.
         """
-        rated: list[tuple[int, int, int, list[str]]] = []
-        for number, text in enumerate(translations):
-            spans, others = self.find_faults(text)
-            rated.append((len(spans), len(others), number, spans + others))
+        rated: list[tuple[int, int, int, Any, list[str]]] = []
+        for number, translation in enumerate(translations):
+            spans, others = self.find_faults(text(translation))
+            rated.append((len(spans), len(others), number, translation, spans + others))
             if nbest == 1 and not spans + others:
                 break
-        return [(number, faults) for *_, number, faults in sorted(rated)[:nbest]]
+        return [(translation, faults) for *_, translation, faults in sorted(rated)[:nbest]]
 
     def find_faults(self, text: str) -> tuple[list[str], list[str]]:
         """The spans that a translation lacks or adds, and its other faults.

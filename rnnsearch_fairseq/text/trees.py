@@ -123,6 +123,27 @@ def _penn_nodes(text: str) -> Iterator[bool | str]:
         before_label = token == "("
 
 
+def read_parse(text: str, words: Sequence[str], where: str, lowercase: bool) -> Tree | None:
+    """Read the parse of a sentence: Penn brackets, or transitions; the tree is None for an empty parse.
+
+    Raises:
+        InputError: the parse is damaged, or has other words than ``words``; the message calls the sentence ``where``.
+    """
+    if not text.strip().startswith("("):
+        tree = parse_transitions(text, f"the parse of {where}")
+        if tree is not None and tree.leaves > len(words):
+            raise InputError(f"{where}: its parse has {tree.leaves} leaves, but it has {len(words)} words")
+        return tree
+    parse = read_penn(text)
+    if parse is NoParse.EMPTY:
+        return None
+    if isinstance(parse, NoParse):
+        raise InputError(f"the parse of {where} is not one tree in brackets; give one like (S (NP he) (VP slept))")
+    if difference := first_difference(parse.words, words, lowercase):
+        raise InputError(f"{where}: {difference}; parse the words that the model reads: {quote(repr(' '.join(words)))}")
+    return parse.tree
+
+
 # Escapes of parsers and of the Moses tokenizer, and the text that they stand for.
 _ESCAPES = {
     **{"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"},

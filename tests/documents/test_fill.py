@@ -98,8 +98,8 @@ def fill_by(translate: Callable[[str], list[str]], path: Path, output: Path) -> 
 
     def best(piece: Piece) -> tuple[str, list[str]]:
         texts = [piece.restore(text) for text in translate(piece.masked)]
-        ((number, faults),) = piece.choose(texts)
-        return texts[number], faults
+        (best,) = piece.choose(texts)
+        return best
 
     def search(texts: Sequence[Any]) -> Iterator[list[SimpleNamespace]]:
         for passage in [text.passage for text in texts]:
