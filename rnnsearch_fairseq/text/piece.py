@@ -28,6 +28,13 @@ PAIRED_TAG = re.compile(r"<(/?)(\w[\w:.-]*)[^<>]*(?<!/)>")
 ENCLOSING = re.compile(r"[<&]|\[/?[a-z]|[^\0-\x7f]")  # begins a span that may enclose words with the next one
 QUOTED = re.compile(r"(?<!\w)'[^'\n]{1,80}'(?!\w)|\"[^\"\n]*\"|«[^«»\n]*»|“[^“”\n]*”")
 ENDS = ".!?:;,…"
+# What both sides have alike, and the fault where they have not.
+FEATURES: list[tuple[str, Callable[[str], Any]]] = [
+    ("has other numbers", lambda rest: sorted(filter(str.isdigit, rest))),
+    ("has other quotation marks", lambda rest: len(QUOTED.findall(rest))),
+    ("ends with another sign", lambda rest: rest[-1:] if rest[-1:] in ENDS else ""),
+]
+NAME = re.compile(r"[./-]*(?:[^\W_][./-]*)+")  # which a translation may have for itself
 SIGNS = "*`[]{}|$\\<>_#=%@+~^&"  # of markup and code
 ACCELERATOR = re.compile(r"(?<![\w&])&(?=\w)|(?<=[a-zA-Z])&(?=[a-z])|(?<![\w*`\\])_(?=[A-Z])")  # &File, E&xit and _Open
 LABEL_WORDS = 5  # at most, of a text that may be a label of a menu or a button
@@ -63,6 +70,7 @@ class Piece:
         text: the source.
         masked: what the model reads.
         counted: ``masked`` with numbers in place of the placeholders that stand for numbers; None: there are none.
+        spans: what the symbols in ``masked`` stand for.
     """
 
     def __init__(self, text: str, reader: Reader = Reader()) -> None:
@@ -71,27 +79,26 @@ class Piece:
         self._label = _accelerator(text)
         self._plain = reader.terms.put_into(text.replace(self._label, "", 1) if self._label else text)
         found = scan(self._plain, reader.known, reader.terms.kept)
-        self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
-        self._counts: dict[str, str] = {}  # the symbol in whose place each number stands
-        masked = self._count_placeholders() if not any(number in text for number in NUMBERS) else self.masked
-        self.counted = masked if self._counts else None
         self._places = found.kept if reader.masks else [(start, end) for _, start, end in found.constructs]
         self._kept = [self._plain[start:end] for start, end in self._places]
         self._rest = hide(self._plain, self._places).strip()
         self._terms = TERM.findall(text)
+        self.masked, self.spans = found.mask() if reader.masks else (self._plain, [])
+        self._counts: dict[str, str] = {}  # the symbol in whose place each number stands
+        counted = self.masked if any(number in text for number in NUMBERS) else self._count_placeholders()
+        self.counted = counted if self._counts else None
 
     def _count_placeholders(self) -> str:
         """What the model reads, with numbers in the place of placeholders that stand for numbers."""
-        numbers = iter(NUMBERS)
 
         def count(symbol: re.Match[str]) -> str:
-            span = self.spans[int(symbol[1]) - 1]
-            noun = re.match(r" ([a-z]+)", self.masked[symbol.end() : symbol.end() + 40])
-            name = re.search(r"\w+", span)
+            span, following = self.spans[int(symbol[1]) - 1], self.masked[symbol.end() : symbol.end() + 40]
+            noun, name = re.match(r" ([a-z]+)", following), re.search(r"\w+", span)
             is_counter = (name and COUNTER.fullmatch(name[0])) or (noun and noun[1] in self._from.counted)
             is_count = COUNT.fullmatch(span) or (is_counter and PLACEHOLDER.match(span))
-            if not is_count or (number := next(numbers, None)) is None:
+            if not is_count or len(self._counts) == len(NUMBERS):
                 return symbol[0]
+            number = NUMBERS[len(self._counts)]
             self._counts[number] = symbol[0]
             return number
 
@@ -99,11 +106,10 @@ class Piece:
 
     def restore(self, text: str, in_capitals: bool = False, counted: bool = False) -> str | None:
         """The text of a translation; None unless it has each number that stands for a placeholder exactly once."""
-        if counted:
-            for number, symbol in self._counts.items():
-                if len(re.findall(rf"(?<!\d){number}(?!\d)", text)) != 1:
-                    return None
-                text = text.replace(number, symbol)
+        for number, symbol in self._counts.items() if counted else ():
+            text, times = re.subn(rf"(?<!\d){number}(?!\d)", symbol, text)
+            if times != 1:
+                return None
         if in_capitals:
             text = text.upper()
         if not self._reader.masks:
@@ -112,8 +118,10 @@ class Piece:
             text = text.replace("...", "…")
         if not OPENED.search(self.text):
             text = OPENED.sub(lambda found: found[0].rstrip(" "), text)
-        text = self._to.typeset(self._with_first_letter(text))
-        return self._with_accelerator(self._with_terms(unmask(text, self.spans)))
+        text = unmask(self._to.typeset(self._with_first_letter(text)), self.spans)
+        text = TERM.sub(self._named_terms(text), text)
+        letter = self._label and LETTER.search(text)
+        return text[: letter.start()] + self._label + text[letter.start() :] if letter else text
 
     def _with_first_letter(self, text: str) -> str:
         """The text with its first letter as that of the source, where both begin with a word."""
@@ -124,24 +132,19 @@ class Piece:
             return text[: word.start(1)] + word[1][0].lower() + text[word.start(1) + 1 :]
         return text
 
-    def _with_terms(self, text: str) -> str:
-        """The text with the source's names of terms behind their translations: ``:term:`itérateur <iterator>```."""
-        found = TERM.findall(text)
-        if len(found) != len(self._terms):
-            return text
+    def _named_terms(self, text: str) -> Callable[[re.Match[str]], str]:
+        """A function that puts a term's name in the source behind its translation: ``:term:`itérateur <iterator>```."""
+        titles = [title for _, title, _ in TERM.findall(text)]
         names = [name or title for _, title, name in self._terms]
-        left = [name for name in names if name not in [title for _, title, _ in found]]
+        left = [name for name in names if name not in titles]
 
         def named(term: re.Match[str]) -> str:
+            if len(titles) != len(names):
+                return term[0]
             name = term[2] if term[2] in names else left.pop(0) if left else names[0]
             return f"{term[1]}{term[2]}`" if term[2] == name else f"{term[1]}{term[2]} <{name}>`"
 
-        return TERM.sub(named, text)
-
-    def _with_accelerator(self, text: str) -> str:
-        """The translation of a label with its accelerator before the first letter."""
-        letter = LETTER.search(text)
-        return text[: letter.start()] + self._label + text[letter.start() :] if self._label and letter else text
+        return named
 
     def choose(
         self, translations: Iterable[Any], nbest: int = 1, text: Callable[[Any], str] = str
@@ -174,24 +177,22 @@ class Piece:
             return [f"lacks {span}" for span in counts if text.count(span) < counts[span]], []
         places, found = (scanned := scan(text)).kept, scanned.spans
         faults = [f"lacks {span}" for span in counts if max(found.count(span), text.count(span)) < counts[span]]
-        faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not _is_word(span)]
+        faults += [f"adds {span}" for span in (Counter(found) - counts).elements() if not NAME.fullmatch(span)]
         return faults or _order_faults(self._kept, found), [*self._other_faults(text, places)]
 
     def _other_faults(self, text: str, places: Sequence[tuple[int, int]]) -> Iterator[str]:
         """Faults outside spans: no word between spans, other signs, digits or last sign, no negation and so on."""
         rest = hide(text, places).strip()
-        sides = self._rest, rest
-        for pair in _pairs(self._plain, self._places, True) & _pairs(text, places, False):
-            yield f"has no word between {' and '.join(pair)}"
+        together = _pairs(text, places, apart=False)
+        for pair in dict.fromkeys(_pairs(self._plain, self._places, apart=True)):
+            if pair in together:
+                yield f"has no word between {' and '.join(pair)}"
         for sign in SIGNS:
             if self._rest.count(sign) != rest.count(sign) and self._plain.count(sign) != text.count(sign):
                 yield f"has other {sign}"
-        if len({"".join(sorted(filter(str.isdigit, side))) for side in sides}) > 1:
-            yield "has other numbers"
-        if len({len(QUOTED.findall(side)) for side in sides}) > 1:
-            yield "has other quotation marks"
-        if len({side[-1:] if side[-1:] in ENDS else "" for side in sides}) > 1:
-            yield "ends with another sign"
+        for fault, feature in FEATURES:
+            if feature(self._rest) != feature(rest):
+                yield fault
         if self._from.negates(self._rest) and self._to.negations and not self._to.negates(rest):
             yield "has no negation"
         words = len(self._rest.split())
@@ -240,16 +241,11 @@ def _accelerator(text: str) -> str:
     return found[0] if is_label else ""
 
 
-def _is_word(span: str) -> bool:
-    """Whether a span is a name of letters and digits, such as a translation may have for itself."""
-    return span.replace("/", "").replace("-", "").replace(".", "").isalnum()
-
-
-def _pairs(text: str, places: Sequence[tuple[int, int]], apart: bool) -> set[tuple[str, str]]:
+def _pairs(text: str, places: Sequence[tuple[int, int]], apart: bool) -> list[tuple[str, str]]:
     """Pairs of neighbouring spans that may enclose words: those with words between if ``apart``, else those without."""
-    found = set()
-    for (start, last), (first, end) in pairwise(places):
-        pair = text[start:last], text[first:end]
-        if all(map(ENCLOSING.match, pair)) and (LETTER.search(text, last, first) is not None) == apart:
-            found.add(pair)
-    return found
+    return [
+        (text[start:last], text[first:end])
+        for (start, last), (first, end) in pairwise(places)
+        if ENCLOSING.match(text, start) and ENCLOSING.match(text, first)
+        if (LETTER.search(text, last, first) is not None) == apart
+    ]
